@@ -1,0 +1,31 @@
+# make demo: from a fresh clone to a matrix. make test: from a fresh clone to passing tests.
+# Both make the virtual environment once and are fast the second time.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.clframe-installed
+
+.PHONY: demo test lint clean
+
+demo: $(STAMP)
+	@echo "== naive: learn two digits after two digits, forget what came before"
+	@$(BIN)/clframe fit strategy=naive
+	@echo
+	@echo "== multitask: the same digits learned jointly, the upper bound"
+	@$(BIN)/clframe fit strategy=multitask
+
+test: $(STAMP) lint
+	$(BIN)/python -m pytest -q -n auto
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,80 @@
+"""clframe: continual learning as a composition of plugins.
+
+Public names are imported when first used, so that ``import clframe`` stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clframe.api import fit as fit
+    from clframe.api import stream as stream
+    from clframe.data import Batch as Batch
+    from clframe.data import Data as Data
+    from clframe.data import MapData as MapData
+    from clframe.data import TensorData as TensorData
+    from clframe.errors import ClframeError as ClframeError
+    from clframe.errors import DataError as DataError
+    from clframe.errors import PluginError as PluginError
+    from clframe.errors import SettingError as SettingError
+    from clframe.experience import Experience as Experience
+    from clframe.experience import Stream as Stream
+    from clframe.experience import Task as Task
+    from clframe.hookspecs import hookimpl as hookimpl
+    from clframe.learner import Learner as Learner
+    from clframe.learner import Step as Step
+    from clframe.learner import Term as Term
+    from clframe.loop import Budget as Budget
+    from clframe.matrix import AccuracyMatrix as AccuracyMatrix
+    from clframe.plugin import Plugin as Plugin
+    from clframe.registry import Registry as Registry
+    from clframe.results import Result as Result
+
+__version__ = "0.1.0"
+
+# On a busy machine OpenMP's threads, which spin while they wait for each other, slow small models
+# down twentyfold; waiting passively costs next to nothing. Read when torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+_HOME = {
+    "AccuracyMatrix": "matrix",
+    "Batch": "data",
+    "Budget": "loop",
+    "ClframeError": "errors",
+    "Data": "data",
+    "DataError": "errors",
+    "Experience": "experience",
+    "Learner": "learner",
+    "MapData": "data",
+    "Plugin": "plugin",
+    "PluginError": "errors",
+    "Registry": "registry",
+    "Result": "results",
+    "SettingError": "errors",
+    "Step": "learner",
+    "Stream": "experience",
+    "Task": "experience",
+    "TensorData": "data",
+    "Term": "learner",
+    "fit": "api",
+    "hookimpl": "hookspecs",
+    "stream": "api",
+}
+_MODULES = ("bddl", "metrics", "plugins", "report", "testing")
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"clframe.{_HOME[name]}"), name)
+    if name in _MODULES:
+        return importlib.import_module(f"clframe.{name}")
+    raise AttributeError(f"module 'clframe' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_MODULES])

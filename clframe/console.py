@@ -1,0 +1,85 @@
+"""What a person sees in the terminal: notices, the coloured matrix, the headline metrics.
+
+Colours only on a terminal and never with ``NO_COLOR``; nothing here touches torch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+# Muted red to green in the 256-colour palette, from 0 to 1.
+_SHADES = (131, 137, 143, 107, 71)
+
+
+def notice(sentence: str) -> None:
+    """One sentence to the user, on standard error."""
+    print(f"clframe: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def say(text: str = "") -> None:
+    """One line of output."""
+    print(text, flush=True)  # noqa: T201
+
+
+def coloured(stream: TextIO) -> bool:
+    """Whether this stream shows colours."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
+
+
+def matrix_table(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float | None]],
+    colour: bool = False,
+    width: int | None = None,
+) -> str:
+    """The matrix as text; with colours, each cell is shaded by its value.
+
+    Columns that do not fit the width are folded into further blocks.
+
+    >>> print(matrix_table(["before", "exp0"], ["task0"], [[0.5], [None]]))
+            task0
+    before  0.500
+    exp0        -
+    """
+    first = max(len(name) for name in ["", *rows])
+    cell = max(5, *(len(name) for name in columns))
+    fit = len(columns) if width is None else max(1, (width - first) // (cell + 2))
+    blocks = []
+    for start in range(0, len(columns), fit):
+        chosen = range(start, min(start + fit, len(columns)))
+        lines = [" " * first + "".join(f"  {columns[j]:>{cell}}" for j in chosen)]
+        for name, row in zip(rows, values, strict=True):
+            cells = "".join("  " + _cell(row[j], cell, colour) for j in chosen)
+            lines.append(f"{name:<{first}}{cells}")
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _cell(value: float | None, width: int, colour: bool) -> str:
+    text = f"{'-' if value is None else format(value, '.3f'):>{width}}"
+    if not colour or value is None:
+        return text
+    shade = _SHADES[min(len(_SHADES) - 1, max(0, int(value * len(_SHADES))))]
+    return f"\x1b[38;5;{shade}m{text}\x1b[0m"
+
+
+def headline(metrics: Mapping[str, Mapping[str, Any]]) -> str:
+    """The metrics most people look at first, each under its full name."""
+    wanted = (
+        ("gem", "acc", "mean accuracy over all tasks at the end"),
+        ("gem", "bwt", "change on earlier tasks since they were learned (below 0: forgetting)"),
+        ("openloris", "accuracy", "mean over tasks seen so far, all rows"),
+        ("openloris", "fwt", "mean over tasks not seen yet, all rows"),
+    )
+    lines = []
+    for family, name, words in wanted:
+        value = metrics.get(family, {}).get(name)
+        if isinstance(value, int | float):
+            lines.append(f"{family + '.' + name:<20}{value:>8.3f}  {words}")
+    return "\n".join(lines)

@@ -1,0 +1,218 @@
+"""Open this first: every point at which a plugin can act, in the order in which they fire.
+
+A run goes like this; names with parentheses are hooks, the rest is core::
+
+    register(registry)                         once per module, when plugins are discovered
+    configure(learner, stream)                 once, before the optimiser exists
+    evaluation of every task                   fills the matrix row "before"
+    for each experience of the stream:
+        before_experience(learner, experience)
+        extra_data(learner, experience)        data to learn together with the experience's own
+        fit_experience(learner, experience, data, budget)        core's answer:
+            for each epoch:
+                before_epoch(learner, experience, epoch)
+                for each step:
+                    extra_batches(learner, batch)        samples to add to this step
+                    task loss of every part              weighted mean
+                    penalty(learner, step)               terms to add
+                    backward
+                    after_backward(learner, step)        change gradients here
+                    optimiser step
+                    after_step(learner, step)
+                after_epoch(learner, experience, epoch, logs)
+        after_experience(learner, experience, data)      Fisher, pruning, buffers, teachers
+        for each task of the stream:
+            evaluate_task(learner, task)                 core's answer asks, for each batch:
+                predict(learner, x, task)
+        after_evaluation(learner, row, results)          one row of the matrix
+    metrics(result)                            numbers computed from the matrix
+    after_run(learner, result)
+
+Rules that hold for all hooks:
+
+* A plugin is a subclass of :class:`clframe.Plugin` whose methods carry ``@hookimpl``. A method may
+  ask for only the arguments it needs.
+* Plugins are called in the order in which the strategy names them; ``@hookimpl(tryfirst=True)`` and
+  ``trylast=True`` move one to the front or the back, ``wrapper=True`` goes around all others.
+* Results are collected, in that order, unless a hook is marked *first result wins*.
+* A hook without an implementation costs nothing: the loop skips it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from clframe.data import Batch, Data
+    from clframe.experience import Experience, Stream, Task
+    from clframe.learner import Learner, Step, Term
+    from clframe.loop import Budget
+    from clframe.registry import Registry
+    from clframe.results import Result
+
+hookspec = pluggy.HookspecMarker("clframe")
+hookimpl = pluggy.HookimplMarker("clframe")
+
+
+class HookSpecs:
+    """The contract between core and plugins, one method per hook."""
+
+    # ---------------------------------------------------------------- discovery
+
+    @hookspec
+    def register(self, registry: Registry) -> None:
+        """Add streams, models, metrics, loggers or optimisers to the registry.
+
+        Called once for each module that is discovered: built in, installed under the entry-point
+        group ``clframe.plugins``, or named by ``plugin_path=``. Implemented as a module-level
+        function, since no learner exists yet. Plugin classes defined in the module are found
+        without it. The return value is not used.
+        """
+
+    # ---------------------------------------------------------------- set-up
+
+    @hookspec
+    def configure(self, learner: Learner, stream: Stream) -> None:
+        """Prepare for a run: read shapes, make buffers, attach modules to the learner.
+
+        Called once per run, before the optimiser is built, so modules attached to the learner
+        here are trained with it. Raise :class:`clframe.PluginError` to refuse the stream or the
+        model. The return value is not used.
+        """
+
+    # ---------------------------------------------------------------- learning
+
+    @hookspec
+    def before_experience(self, learner: Learner, experience: Experience) -> None:
+        """Act before an experience is learned: copy a teacher, clear accumulators.
+
+        ``learner.seen`` still lists only the experiences learned before this one. The return
+        value is not used.
+        """
+
+    @hookspec
+    def extra_data(self, learner: Learner, experience: Experience) -> Data | None:
+        """Return data to be learned together with the experience's own, or None.
+
+        Called once per experience; everything returned is joined to the experience's data and
+        shuffled with it. To *replace* the data, implement :meth:`fit_experience`.
+        """
+
+    @hookspec(firstresult=True)
+    def fit_experience(
+        self, learner: Learner, experience: Experience, data: Data, budget: Budget
+    ) -> bool | None:
+        """Learn one experience. First result wins.
+
+        Core's own answer is the loop of :mod:`clframe.loop`, tried last. Return True when the
+        experience has been dealt with, None to leave it to the next. A plugin that needs the
+        loop on other data or for another time calls ``learner.train_on(data, budget)``.
+        """
+
+    @hookspec
+    def before_epoch(self, learner: Learner, experience: Experience, epoch: int) -> None:
+        """Act before an epoch. The return value is not used."""
+
+    @hookspec
+    def extra_batches(self, learner: Learner, batch: Batch) -> Batch | list[Batch] | None:
+        """Return samples to learn in this step beside the current batch, or None.
+
+        Each returned batch states its ``weight`` relative to the current batch's 1; the task loss
+        is the weighted mean of the losses of all parts. So a weight of ``t - 1`` gives the current
+        batch 1/t of the loss, and a weight of ``len(extra) / len(batch)`` the mean over all
+        samples. A batch may bring its own ``loss``. All parts go through the model in one pass.
+        """
+
+    @hookspec
+    def penalty(self, learner: Learner, step: Step) -> Tensor | Term | None:
+        """Return a term of the loss, or None.
+
+        Called after the forward pass; ``step.parts`` and ``step.outputs`` hold all parts (the
+        current batch first) and what the model made of them, ``step.features`` the inputs of the
+        head where the model tells them apart. A tensor is added to the task loss;
+        ``Term(value, weight)`` takes part in the weighted mean like an extra batch.
+        """
+
+    @hookspec
+    def after_backward(self, learner: Learner, step: Step) -> None:
+        """Change gradients: mask, project, add to them.
+
+        Called between the backward pass and gradient clipping. The return value is not used.
+        """
+
+    @hookspec
+    def after_step(self, learner: Learner, step: Step) -> None:
+        """Act after the optimiser's step; gradients are still there.
+
+        The return value is not used.
+        """
+
+    @hookspec
+    def after_epoch(
+        self, learner: Learner, experience: Experience, epoch: int, logs: dict[str, Any]
+    ) -> None:
+        """Act after an epoch; ``logs`` holds its mean loss, steps, samples and seconds.
+
+        Add entries to ``logs`` to have them logged (use ``tryfirst=True`` so that loggers, which
+        come last, see them). The return value is not used.
+        """
+
+    @hookspec
+    def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:
+        """Act when an experience has been learned and before it is evaluated.
+
+        ``data`` is the experience's own training data, without what other plugins added. This is
+        the place for Fisher estimates, buffer updates and further phases such as pruning and
+        retraining. The return value is not used.
+        """
+
+    # ---------------------------------------------------------------- evaluation
+
+    @hookspec(firstresult=True)
+    def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
+        """Measure the learner on one task: a cell of the matrix. First result wins.
+
+        Return a mapping from measure to value; the first measure is the one of the matrix. Wrap
+        this hook (``wrapper=True``) to choose parameters for the task and restore them after.
+        """
+
+    @hookspec(firstresult=True)
+    def predict(self, learner: Learner, x: Any, task: Task) -> Tensor | None:
+        """Return a score for every output and sample, or None. First result wins.
+
+        Core's answer is the model's own active outputs; a nearest-mean classifier replaces it.
+        Called in inference mode.
+        """
+
+    @hookspec
+    def after_evaluation(
+        self, learner: Learner, row: str, results: dict[str, dict[str, float]]
+    ) -> None:
+        """Act after a row of the matrix: ``results`` maps each task's name to its measures.
+
+        ``row`` is "before" for the untrained model, else the name of the experience just learned.
+        The return value is not used.
+        """
+
+    # ---------------------------------------------------------------- end
+
+    @hookspec
+    def metrics(self, result: Result) -> dict[str, dict[str, Any]] | None:
+        """Return metrics of the finished run as ``{family: {name: value}}``, or None.
+
+        They appear in ``results.json`` under ``metrics``. ``None`` as a value means that the
+        metric is not defined for this run.
+        """
+
+    @hookspec
+    def after_run(self, learner: Learner, result: Result) -> None:
+        """Act when everything is done: close files, upload. The return value is not used."""
+
+
+HOOKS: tuple[str, ...] = tuple(
+    name for name in vars(HookSpecs) if hasattr(getattr(HookSpecs, name), "clframe_spec")
+)

@@ -1,0 +1,1 @@
+"""Where numbers go while a run is going on, by name: Lightning loggers."""

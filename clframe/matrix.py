@@ -1,0 +1,80 @@
+"""The train-test accuracy matrix: what everything else is computed from."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+BEFORE = "before"
+"""Name of the row of the untrained model."""
+
+
+class AccuracyMatrix:
+    """One row per learned experience (and one before), one column per task.
+
+    Args:
+        columns: Names of the tasks.
+        measure: What the values are.
+    """
+
+    def __init__(self, columns: Sequence[str], measure: str = "accuracy") -> None:
+        self.columns = list(columns)
+        self.measure = measure
+        self.rows: list[str] = []
+        self._values: list[list[float]] = []
+
+    def add_row(self, name: str, values: Mapping[str, float]) -> None:
+        """Append a row; tasks that were not measured stay unknown."""
+        self.rows.append(name)
+        self._values.append([float(values.get(column, np.nan)) for column in self.columns])
+
+    @property
+    def values(self) -> npt.NDArray[np.float64]:
+        """All rows, with "before" first; NaN where nothing was measured."""
+        return np.array(self._values, dtype=np.float64).reshape(len(self.rows), len(self.columns))
+
+    @property
+    def learned(self) -> npt.NDArray[np.float64]:
+        """The rows of learned experiences: R[i, j] of the papers."""
+        return self.values[[i for i, row in enumerate(self.rows) if row != BEFORE]]
+
+    @property
+    def before(self) -> npt.NDArray[np.float64]:
+        """The untrained model's row; NaN if it was not measured."""
+        if BEFORE in self.rows:
+            row: npt.NDArray[np.float64] = self.values[self.rows.index(BEFORE)]
+            return row
+        return np.full(len(self.columns), np.nan)
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of results.json: unknown cells are null."""
+        values = [[None if np.isnan(v) else v for v in row] for row in self._values]
+        return {
+            "rows": list(self.rows),
+            "columns": list(self.columns),
+            "values": values,
+            "measure": self.measure,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> AccuracyMatrix:
+        """Read the form of results.json."""
+        matrix = cls(data["columns"], data.get("measure", "accuracy"))
+        for name, values in zip(data["rows"], data["values"], strict=True):
+            known = zip(data["columns"], values, strict=True)
+            matrix.add_row(name, {k: v for k, v in known if v is not None})
+        return matrix
+
+    def to_csv(self) -> str:
+        """Rows and columns with their names; unknown cells are empty."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["", *self.columns])
+        for name, row in zip(self.rows, self._values, strict=True):
+            writer.writerow([name, *("" if np.isnan(v) else repr(v) for v in row)])
+        return text.getvalue()

@@ -1,0 +1,1 @@
+"""Models: a feature extractor and a head with one logit per output unit."""

@@ -1,0 +1,24 @@
+"""Learn each experience together with all earlier ones: the upper bound with unlimited memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clframe.data import Data, join
+from clframe.hookspecs import hookimpl
+from clframe.plugin import Plugin
+
+if TYPE_CHECKING:
+    from clframe.experience import Experience
+    from clframe.learner import Learner
+
+
+class Cumulative(Plugin):
+    """Learns all data so far at every experience."""
+
+    conflicts = ("multitask",)
+
+    @hookimpl
+    def extra_data(self, learner: Learner, experience: Experience) -> Data | None:
+        """The data of all earlier experiences."""
+        return join([past.data for past in learner.seen]) if learner.seen else None

@@ -1,0 +1,37 @@
+"""Learn everything at once: the joint upper bound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clframe.data import join
+from clframe.hookspecs import hookimpl
+from clframe.plugin import Plugin
+
+if TYPE_CHECKING:
+    from clframe.data import Data
+    from clframe.experience import Experience
+    from clframe.learner import Learner
+    from clframe.loop import Budget
+
+
+class Multitask(Plugin):
+    """Learns the data of all experiences jointly, in the first one; the others add nothing.
+
+    A budget in steps is multiplied by the number of experiences, so that as many steps are taken
+    as by a method that learns one experience after the other.
+    """
+
+    conflicts = ("cumulative",)
+
+    @hookimpl(tryfirst=True)
+    def fit_experience(
+        self, learner: Learner, experience: Experience, data: Data, budget: Budget
+    ) -> bool:
+        """Train once on all data."""
+        if experience.index == 0:
+            for other in learner.stream:
+                learner.activate(other)
+            everything = join([data, *(other.data for other in learner.stream.experiences[1:])])
+            learner.train_on(everything, budget.times(len(learner.stream)))
+        return True

@@ -1,0 +1,144 @@
+"""What a run leaves behind: the matrix, the metrics, the timing and where it was made."""
+
+from __future__ import annotations
+
+import math
+import platform
+import resource
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import clframe
+from clframe.matrix import AccuracyMatrix
+
+SCHEMA = 1
+_PACKAGES = ("torch", "torchvision", "lightning", "pluggy", "hydra-core", "mujoco", "numpy", "timm")
+
+
+@dataclass
+class Timing:
+    """Where the time of a run went."""
+
+    train_seconds: float = 0.0
+    eval_seconds: float = 0.0
+
+    def to_json(self, samples: int, device: Any) -> dict[str, float]:
+        """The content of ``timing`` in results.json."""
+        return {
+            "train_seconds": self.train_seconds,
+            "eval_seconds": self.eval_seconds,
+            "samples_per_second": samples / max(self.train_seconds, 1e-9),
+            "peak_memory_bytes": peak_memory_bytes(device),
+        }
+
+
+@dataclass
+class Result:
+    """The outcome of one run.
+
+    Args:
+        stream: The stream's name.
+        strategy: The strategy's name, parts joined by a plus sign.
+        scenario: task, domain or class.
+        seed: Of the run.
+        matrix: One row per experience and one before, one column per task.
+        source: Which data was used.
+        task_of_row: For each learned row, the columns of the tasks it taught.
+        curves: Per experience and task, the values measured during training.
+        metrics: By family.
+        timing: Seconds, speed and memory.
+        environment: Versions, device, revision.
+        run_dir: Where the files are; None if none were written.
+    """
+
+    stream: str
+    strategy: str
+    scenario: str
+    seed: int
+    matrix: AccuracyMatrix
+    source: str = ""
+    task_of_row: list[list[int]] = field(default_factory=list)
+    curves: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    timing: dict[str, float] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    run_dir: Path | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of results.json; what is unknown is null."""
+        return {
+            "schema": SCHEMA,
+            "stream": self.stream,
+            "strategy": self.strategy,
+            "scenario": self.scenario,
+            "seed": self.seed,
+            "source": self.source,
+            "matrix": self.matrix.to_json(),
+            "curves": self.curves,
+            "metrics": without_nan(self.metrics),
+            "timing": without_nan(self.timing),
+            "environment": self.environment,
+        }
+
+
+def without_nan(value: Any) -> Any:
+    """The same with None in the place of numbers that JSON cannot hold.
+
+    >>> without_nan({"a": [1.0, float("nan")]})
+    {'a': [1.0, None]}
+    """
+    if isinstance(value, dict):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(item) for item in value]
+    if hasattr(value, "item") and not isinstance(value, str):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def environment(device: str) -> dict[str, Any]:
+    """Versions, device and revision: what is needed to make the same run again."""
+    versions: dict[str, str | None] = {}
+    for package in _PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = None
+    return {
+        "clframe": clframe.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "versions": versions,
+        "device": device,
+        "revision": _revision(),
+    }
+
+
+def _revision() -> str | None:
+    """The git revision of a development checkout; None for an installed package."""
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return None
+    try:
+        done = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def peak_memory_bytes(device: Any) -> int:
+    """Peak memory: of the accelerator where there is one, else of this process."""
+    if device.type == "cuda":
+        import torch
+
+        return int(torch.cuda.max_memory_allocated(device))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)

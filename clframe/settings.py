@@ -1,0 +1,175 @@
+"""Settings checked against the signature of what they are for.
+
+The keyword arguments of a factory (a plugin class, a stream function, ...) are its settings: their
+names, types and defaults are the single source for configs, checks and the listing.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, Union, get_args, get_origin
+
+from clframe.errors import SettingError, nearest
+
+REQUIRED = "???"
+"""How a setting without a default is written in a config (Hydra's own sign)."""
+
+
+@functools.cache
+def _parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Keyword parameters of a factory with their annotations resolved."""
+    target = factory.func if isinstance(factory, functools.partial) else factory
+    target = target.__init__ if inspect.isclass(target) else target
+    try:
+        hints = typing.get_type_hints(target)
+    except (NameError, TypeError):  # annotations that only exist for the type checker
+        hints = {}
+    found = {}
+    for name, parameter in inspect.signature(factory).parameters.items():
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            continue
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        found[name] = parameter.replace(annotation=hints.get(name, Any))
+    return found
+
+
+def defaults(factory: Callable[..., Any], given: Collection[str] = ()) -> dict[str, Any]:
+    """The settings of a factory with their defaults, without those that core gives.
+
+    >>> def mlp(input_shape, hidden: int = 400): ...
+    >>> defaults(mlp, given=["input_shape"])
+    {'hidden': 400}
+    """
+    values = {}
+    for name, parameter in _parameters(factory).items():
+        if name not in given:
+            empty = parameter.default is parameter.empty
+            value = REQUIRED if empty else parameter.default
+            values[name] = list(value) if isinstance(value, tuple) else value
+    return values
+
+
+def accepts(factory: Callable[..., Any], name: str) -> bool:
+    """Whether a factory has a parameter of that name."""
+    return name in _parameters(factory)
+
+
+def check(
+    factory: Callable[..., Any],
+    settings: Mapping[str, Any],
+    where: str,
+    given: Collection[str] = (),
+) -> dict[str, Any]:
+    """Check names and types of settings; return them as keyword arguments.
+
+    Args:
+        factory: What will be called.
+        settings: What the user gave.
+        where: How the user calls this group of settings, for the message.
+        given: Parameters that core fills in and a user may not set.
+
+    Raises:
+        SettingError: A name is unknown, a value is missing or has the wrong type.
+    """
+    known = {k: v for k, v in _parameters(factory).items() if k not in given}
+    checked = {}
+    for name, value in settings.items():
+        if name not in known:
+            raise SettingError(f"unknown setting '{name}' for {where}; {nearest(name, known)}")
+        if value == REQUIRED and isinstance(value, str):
+            continue
+        checked[name] = convert(value, known[name].annotation, f"{where}: '{name}'")
+    for name, parameter in known.items():
+        if parameter.default is parameter.empty and name not in checked:
+            raise SettingError(f"{where} needs a value for '{name}'")
+    return checked
+
+
+def convert(value: Any, annotation: Any, what: str) -> Any:
+    """Return the value as the annotated type, or raise a sentence that names both.
+
+    >>> convert(1, float, "lr")
+    1.0
+    >>> convert("x", int, "epochs")
+    Traceback (most recent call last):
+    ...
+    clframe.errors.SettingError: epochs must be a whole number, got 'x'
+    """
+    fits, converted = _fit(value, annotation)
+    if not fits:
+        raise SettingError(f"{what} must be {_words(annotation)}, got {value!r}")
+    return converted
+
+
+def _fit(value: Any, annotation: Any) -> tuple[bool, Any]:
+    if annotation is Any or annotation is inspect.Parameter.empty:
+        return True, value
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (Union, types.UnionType):
+        # An exact match beats a conversion: 1 for `float | int` stays 1.
+        for exact in (True, False):
+            for argument in arguments:
+                fits, converted = _fit(value, argument)
+                if fits and (not exact or type(converted) is type(value)):
+                    return True, converted
+        return False, value
+    if origin is Literal:
+        return value in arguments and type(value) in {type(a) for a in arguments}, value
+    if annotation is type(None):
+        return value is None, value
+    if annotation is bool:
+        return isinstance(value, bool), value
+    if annotation is int:
+        return isinstance(value, int) and not isinstance(value, bool), value
+    if annotation is float:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number, float(value) if number else value
+    if annotation is str:
+        return isinstance(value, str), value
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+        return isinstance(value, Mapping), value
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Sequence):
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            return False, value
+        item = arguments[0] if arguments else Any
+        pairs = [_fit(v, item) for v in value]
+        return all(fits for fits, _ in pairs), origin_of(origin)(v for _, v in pairs)
+    if inspect.isclass(annotation):
+        return isinstance(value, annotation), value
+    return True, value
+
+
+def origin_of(origin: type) -> Callable[..., Any]:
+    """The concrete type made for a sequence annotation."""
+    return tuple if origin is tuple else list
+
+
+def _words(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(_words(a) for a in arguments))
+    if origin is Literal:
+        return "one of " + ", ".join(str(a) for a in arguments)
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+        return "a mapping"
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Sequence):
+        return f"a list of which each entry is {_words(arguments[0])}" if arguments else "a list"
+    plain = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "text",
+        type(None): "null",
+    }
+    return plain.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def at_least(value: float | None, bound: float, what: str) -> None:
+    """Refuse a number below a bound (None passes)."""
+    if value is not None and not value >= bound:
+        raise SettingError(f"{what} must be at least {bound:g}, got {value!r}")

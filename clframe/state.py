@@ -1,0 +1,51 @@
+"""State as plain data: tensors, numbers, strings, lists and dicts, nothing that needs code to load.
+
+``plain_value`` turns modules and optimisers into their state dicts; ``load_value`` puts plain data
+back into the object that is there. Both are used for plugins and for the run as a whole.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+
+from clframe.errors import PluginError
+
+
+def plain_value(value: Any) -> Any:
+    """A value as tensors and plain Python data."""
+    if value is None or isinstance(value, bool | int | float | str | torch.Tensor):
+        return value
+    if isinstance(value, torch.Generator):
+        return value.get_state()
+    if hasattr(value, "state_dict"):
+        return plain_value(value.state_dict())
+    if isinstance(value, dict):
+        return {key: plain_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_value(item) for item in value]
+    raise PluginError(
+        f"a plugin's state may hold tensors, modules, optimisers, numbers, text, lists and dicts, "
+        f"not {type(value).__name__}"
+    )
+
+
+def load_value(current: Any, saved: Any) -> Any:
+    """What an attribute becomes when ``saved`` is put in the place of ``current``."""
+    if saved is None:
+        return None
+    if isinstance(current, torch.Generator):
+        current.set_state(saved)
+        return current
+    if hasattr(current, "load_state_dict"):
+        current.load_state_dict(copy.deepcopy(saved))
+        return current
+    if isinstance(current, dict) and any(hasattr(v, "load_state_dict") for v in current.values()):
+        return {key: load_value(current.get(key), item) for key, item in saved.items()}
+    if isinstance(current, tuple):
+        return tuple(saved)
+    if isinstance(current, torch.Tensor) and isinstance(saved, torch.Tensor):
+        return saved.to(current.device)
+    return saved

@@ -1,0 +1,124 @@
+"""Strategies: named, validated, ordered sets of plugins. Data, not classes.
+
+A strategy is a mapping from plugin name to settings, kept in ``configs/strategy/NAME.yaml``. Every
+plugin is also a strategy of its own name. Any composition is allowed unless a plugin declares a
+conflict.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import yaml
+
+from clframe.errors import SettingError, UnknownNameError, nearest
+from clframe.plugin import Plugin
+
+if TYPE_CHECKING:
+    from clframe.registry import Registry
+
+StrategyLike: TypeAlias = (
+    "str | Plugin | Mapping[str, Any] | Sequence[str | Plugin | Mapping[str, Any]]"
+)
+
+INFRASTRUCTURE = frozenset(
+    {
+        "loop",
+        "accuracy",
+        "metrics",
+        "recorder",
+        "logging",
+        "progress",
+        "progress_bar",
+        "curves",
+        "lifetime_log",
+    }
+)
+"""Plugins that every run has or that core adds by itself; not strategies."""
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A named composition.
+
+    Args:
+        name: What users type.
+        plugins: Settings by plugin name, in the order of the calls.
+        summary: One line.
+        has_file: Whether it is kept in ``configs/strategy``.
+    """
+
+    name: str
+    plugins: dict[str, dict[str, Any]]
+    summary: str
+    has_file: bool = False
+
+
+def known_strategies(registry: Registry) -> dict[str, Strategy]:
+    """All strategies by name: those with a file, and one for each plugin without."""
+    found = {}
+    folder = importlib.resources.files("clframe.configs") / "strategy"
+    for file in sorted(folder.iterdir(), key=lambda f: f.name):
+        if file.name.endswith(".yaml"):
+            text = file.read_text(encoding="utf-8")
+            name = file.name.removesuffix(".yaml")
+            plugins = {
+                plugin: dict(values or {})
+                for plugin, values in (yaml.safe_load(text) or {}).items()
+            }
+            summary = text.split("\n", 1)[0].removeprefix("#").strip()
+            found[name] = Strategy(name, plugins, summary, has_file=True)
+    for entry in registry.entries("plugin"):
+        if entry.name not in found and entry.name not in INFRASTRUCTURE:
+            found[entry.name] = Strategy(entry.name, {entry.name: {}}, entry.summary)
+    return dict(sorted(found.items()))
+
+
+def compose(strategy: StrategyLike, registry: Registry) -> tuple[str, list[Plugin]]:
+    """Turn what a user named into a name and plugins, each made from checked settings.
+
+    Args:
+        strategy: A strategy's name, a plugin object, a mapping from plugin name to settings, or a
+            list of those.
+        registry: Where names resolve.
+    """
+    parts = [strategy] if isinstance(strategy, str | Plugin | Mapping) else list(strategy)
+    names: list[str] = []
+    plugins: list[Plugin] = []
+    settings: dict[str, dict[str, Any]] = {}
+    order: list[Plugin | str] = []
+    for part in parts:
+        if isinstance(part, Plugin):
+            names.append(part.name)
+            order.append(part)
+            continue
+        if isinstance(part, str):
+            names.append(part)
+            chosen: Mapping[str, Any] = _named(part, registry).plugins
+        else:
+            chosen = part
+            names.extend(chosen)
+        for plugin, values in chosen.items():
+            if values is not None and not isinstance(values, Mapping):
+                raise SettingError(
+                    f"strategy: the settings of '{plugin}' must be a mapping, got {values!r}"
+                )
+            if plugin not in settings:
+                order.append(plugin)
+            settings.setdefault(plugin, {}).update(values or {})
+    for item in order:
+        if isinstance(item, Plugin):
+            plugins.append(item)
+        else:
+            plugins.append(registry.build("plugin", item, settings[item]))
+    return "+".join(dict.fromkeys(names)) or "naive", plugins
+
+
+def _named(name: str, registry: Registry) -> Strategy:
+    known = known_strategies(registry)
+    if name not in known:
+        raise UnknownNameError(f"unknown strategy '{name}'; {nearest(name, known)}")
+    return known[name]

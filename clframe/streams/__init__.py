@@ -1,0 +1,1 @@
+"""Sources of experiences, one file per family."""

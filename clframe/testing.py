@@ -1,0 +1,173 @@
+"""For authors of plugins and streams: a toy stream, and the contracts as functions.
+
+``check_plugin`` and ``check_stream`` raise an ``AssertionError`` that says what is wrong.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clframe.api import Prepared, prepare_run
+from clframe.data import TensorData, keep_inputs
+from clframe.experience import Experience, Scenario, Stream, Task
+from clframe.learner import Learner
+from clframe.plugin import Plugin
+from clframe.results import Result
+from clframe.run import run
+from clframe.run_folder import RunFolder
+
+
+def toy_stream(
+    scenario: Scenario = "class",
+    n_experiences: int = 3,
+    classes_per_experience: int = 2,
+    samples: int = 40,
+    features: int = 8,
+    seed: int = 0,
+) -> Stream:
+    """A stream of well-separated Gaussian blobs, learned in a fraction of a second.
+
+    Args:
+        scenario: task, domain or class.
+        n_experiences: How many.
+        classes_per_experience: Blobs in each.
+        samples: Per class, for training and for evaluation each.
+        features: Length of an input.
+        seed: Of the blobs.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    total = n_experiences * classes_per_experience
+    centres = 3.0 * torch.randn(total, features, generator=generator)
+
+    def blobs(number: int) -> TensorData:
+        own = range(number * classes_per_experience, (number + 1) * classes_per_experience)
+        x = torch.cat(
+            [centres[c] + torch.randn(samples, features, generator=generator) for c in own]
+        )
+        first = own.start if scenario != "domain" else 0
+        y = torch.arange(first, first + classes_per_experience).repeat_interleave(samples)
+        return TensorData(x, y, number, transform=keep_inputs)
+
+    train = [blobs(number) for number in range(n_experiences)]
+    test = [blobs(number) for number in range(n_experiences)]
+    outputs = [
+        tuple(range(classes_per_experience))
+        if scenario == "domain"
+        else tuple(range(i * classes_per_experience, (i + 1) * classes_per_experience))
+        for i in range(n_experiences)
+    ]
+    tasks = [Task(i, f"task{i}", outputs[i], lambda i=i: test[i]) for i in range(n_experiences)]  # type: ignore[misc]
+    experiences = [
+        Experience(i, f"exp{i}", (tasks[i],), lambda i=i: train[i])  # type: ignore[misc]
+        for i in range(n_experiences)
+    ]
+    n_outputs = classes_per_experience if scenario == "domain" else total
+    return Stream("toy", scenario, experiences, tasks, (features,), n_outputs, "Gaussian blobs")
+
+
+def prepare_toy(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Prepared:
+    """A small learner with these plugins, ready to run on the stream."""
+    return prepare_run(
+        stream,
+        plugins,
+        {"name": "mlp", "hidden": [16]},
+        scenario=None,
+        optimizer={"name": "adam", "lr": 0.01},
+        logger=None,
+        seed=0,
+        data_dir=None,
+        download=False,
+        active_outputs="seen",
+        plugin_path=None,
+        run_dir=False,
+        progress=False,
+        trainer={"max_epochs": 2, "batch_size": 16, **trainer},
+    )
+
+
+def toy_run(plugins: list[Plugin], stream: Stream, **trainer: Any) -> tuple[Result, Learner]:
+    """Run plugins on a small model and return the result and the learner."""
+    prepared = prepare_toy(plugins, stream, **trainer)
+    return run(prepared.learner, prepared.stream, "toy"), prepared.learner
+
+
+def interrupted_run(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Result:
+    """Stop after every experience and go on in a new learner with nothing but the saved state."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = RunFolder(Path(place))
+        for stop in range(1, len(stream) + 1):
+            prepared = prepare_toy(copy.deepcopy(plugins), stream, **trainer)
+            part = dataclasses.replace(stream, experiences=stream.experiences[:stop])
+            result = run(prepared.learner, part, "toy", folder)
+    return result
+
+
+def check_plugin(plugin: Plugin, stream: Stream | None = None) -> None:
+    """Check that a plugin keeps the contract.
+
+    It must run on the toy stream in a scenario it supports, give the same result twice, and
+    continue from saved state as if it had not been interrupted.
+
+    Args:
+        plugin: As freshly made; it is copied, not changed.
+        stream: Another stream to check it on.
+    """
+    chosen = stream or toy_stream(plugin.scenarios[0])  # type: ignore[arg-type]
+    first, learner = toy_run([copy.deepcopy(plugin)], chosen)
+    again, _ = toy_run([copy.deepcopy(plugin)], chosen)
+    name = plugin.name
+    assert (first.matrix.values == again.matrix.values).all(), (
+        f"plugin '{name}' gives another matrix the second time: draw random numbers from "
+        "learner.generator or torch's own generator"
+    )
+    for key, value in learner.state_dict().items():
+        assert torch.isfinite(value.float()).all(), f"plugin '{name}' leaves '{key}' not finite"
+    resumed = interrupted_run([plugin], chosen)
+    assert (first.matrix.values == resumed.matrix.values).all(), (
+        f"plugin '{name}' does not continue from its saved state: name every attribute that "
+        "changes during a run in `state`"
+    )
+
+
+def check_stream(stream: Stream) -> None:
+    """Check that a stream keeps the contract.
+
+    Every experience and task must give data whose inputs have the promised shape, whose labels are
+    outputs of its task, and which is the same when asked for again.
+    """
+    kinds: tuple[tuple[str, Sequence[Experience | Task]], ...] = (
+        ("experience", stream.experiences),
+        ("task", stream.tasks),
+    )
+    for kind, items in kinds:
+        for item in items:
+            if isinstance(item, Task) and item.load is None:
+                continue
+            data = item.data
+            where = f"{kind} '{item.name}' of stream '{stream.name}'"
+            assert len(data) > 0, f"{where} has no samples"
+            outputs = set(item.outputs)
+            assert set(data.labels.tolist()) <= outputs, (
+                f"{where} has labels that are not among its outputs {sorted(outputs)}"
+            )
+            known = {task.index for task in stream.tasks}
+            assert set(data.tasks.tolist()) <= known, f"{where} names unknown tasks"
+            first = next(iter(data.batches(torch.arange(min(4, len(data))), 4)))
+            again = next(iter(item.data.batches(torch.arange(min(4, len(data))), 4)))
+            if isinstance(first.x, torch.Tensor):
+                shape = tuple(first.x.shape[1:])
+                assert shape == stream.input_shape, (
+                    f"{where} gives inputs of shape {shape}, the stream says {stream.input_shape}"
+                )
+                assert torch.equal(first.x, again.x), f"{where} gives other inputs the second time"
+    units = {unit for task in stream.tasks for unit in task.outputs}
+    assert max(units) < stream.n_outputs, (
+        f"stream '{stream.name}' has labels up to {max(units)} but only {stream.n_outputs} outputs"
+    )

@@ -1,0 +1,1 @@
+"""The Hydra configs, importable as ``clframe.configs``."""

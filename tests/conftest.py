@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _no_foreign_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests neither see nor touch the user's data folder, W&B account or working directory."""
+    monkeypatch.setenv("CLFRAME_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    torch.set_num_threads(1)
+
+
+def _accelerators() -> list[object]:
+    cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+    return ["cpu", pytest.param("cuda", marks=cuda)]
+
+
+@pytest.fixture(params=_accelerators())
+def accelerator(request: pytest.FixtureRequest) -> str:
+    """Every kind of device that is present."""
+    return str(request.param)

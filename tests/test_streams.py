@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import gzip
+import math
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import clframe
+from clframe import DataError, SettingError
+from clframe.testing import check_stream, toy_stream
+
+
+@pytest.mark.parametrize("scenario", ["task", "domain", "class"])
+@pytest.mark.parametrize("name", ["split_mnist", "permuted_mnist", "rotated_mnist"])
+def test_streams_keep_the_contract(name: str, scenario: Any) -> None:
+    check_stream(clframe.stream(name, scenario=scenario, n_experiences=3))
+
+
+@pytest.mark.parametrize("scenario", ["task", "domain", "class"])
+def test_the_toy_stream_keeps_the_contract(scenario: Any) -> None:
+    check_stream(toy_stream(scenario))
+
+
+def test_split_shares_out_the_classes() -> None:
+    stream = clframe.stream("split_mnist")
+    assert [e.outputs for e in stream] == [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
+    assert [len(e.data) for e in stream] == [1000] * 5
+    assert [len(t.data) for t in stream.tasks] == [200] * 5
+    assert set(stream.experiences[1].data.labels.tolist()) == {2, 3}
+    assert "embedded" in stream.source
+
+
+def test_domain_scenario_labels_by_position() -> None:
+    stream = clframe.stream(
+        "split_mnist", scenario="domain", class_order=[9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
+    )
+    assert stream.n_outputs == 2
+    by_class = clframe.stream("split_mnist", class_order=[9, 8, 7, 6, 5, 4, 3, 2, 1, 0])
+    ours, theirs = stream.experiences[0].data, by_class.experiences[0].data
+    assert torch.equal(ours.labels == 0, theirs.labels == 9)
+
+
+def test_class_order_follows_the_seed() -> None:
+    orders = {
+        tuple(e.outputs for e in clframe.stream("split_mnist", class_order="shuffled", seed=seed))
+        for seed in range(4)
+    }
+    assert len(orders) == 4
+    with pytest.raises(SettingError, match="each once, got \\[1, 2\\]"):
+        clframe.stream("split_mnist", class_order=[1, 2])
+
+
+def test_permuted_pixels_are_the_same_pixels() -> None:
+    stream = clframe.stream("permuted_mnist", n_experiences=3, pad=2)
+    assert stream.input_shape == (1, 32, 32)
+    order = torch.arange(5)
+    plain, first, second = (
+        next(iter(e.data.batches(order, 5))).x.flatten(1) for e in stream.experiences
+    )
+    assert not torch.equal(plain, first)
+    assert not torch.equal(first, second)
+    assert torch.equal(plain.sort(1).values, second.sort(1).values)
+
+
+def test_mixed_tasks_are_permuted_each_by_its_own() -> None:
+    stream = clframe.stream("permuted_mnist", n_experiences=2)
+    data = stream.experiences[0].data
+    images = data.gather(torch.tensor([0, 0]))
+    both = data.transform(images, torch.tensor([0, 1]))
+    alone = data.transform(images[:1], torch.tensor([1]))
+    assert torch.equal(both[1:], alone)
+
+
+def test_rotation_turns_by_the_angle() -> None:
+    stream = clframe.stream("rotated_mnist", n_experiences=2, max_angle=180.0)
+    data = stream.experiences[1].data  # turned by 90 degrees
+    image = data.gather(torch.tensor([0]))
+    turned = data.transform(image, torch.tensor([1]))
+    expected = torch.rot90(image.float() / 255, 1, (2, 3))
+    assert (turned - expected).abs().max() < 1e-4 or (
+        turned - torch.rot90(image.float() / 255, -1, (2, 3))
+    ).abs().max() < 1e-4
+    assert math.isclose(float(turned.sum()), float(expected.sum()), rel_tol=1e-4)
+
+
+def write_idx(path: Path, array: np.ndarray[Any, Any]) -> None:
+    header = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    path.write_bytes(
+        gzip.compress(header + array.tobytes())
+        if path.suffix == ".gz"
+        else header + array.tobytes()
+    )
+
+
+@pytest.fixture
+def small_mnist(tmp_path: Path) -> Path:
+    folder = tmp_path / "MNIST" / "raw"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for part, n, suffix in (("train", 40, ""), ("t10k", 20, ".gz")):
+        images = rng.integers(0, 255, (n, 28, 28), dtype=np.uint8)
+        write_idx(folder / f"{part}-images-idx3-ubyte{suffix}", images)
+        write_idx(folder / f"{part}-labels-idx1-ubyte{suffix}", np.arange(n, dtype=np.uint8) % 10)
+    return tmp_path
+
+
+def test_real_files_are_used_when_they_are_there(small_mnist: Path) -> None:
+    stream = clframe.stream("split_mnist", data_dir=small_mnist)
+    assert "from the data folder" in stream.source
+    assert [len(e.data) for e in stream] == [8] * 5
+    check_stream(stream)
+
+
+def test_a_truncated_file_is_named(small_mnist: Path) -> None:
+    path = small_mnist / "MNIST" / "raw" / "train-images-idx3-ubyte"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(
+        DataError, match=r"train-images-idx3-ubyte' is cut short: .* promises 31360"
+    ):
+        clframe.stream("split_mnist", data_dir=small_mnist)
+
+
+def test_a_truncated_gzip_file_is_named(small_mnist: Path) -> None:
+    path = small_mnist / "MNIST" / "raw" / "t10k-images-idx3-ubyte.gz"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"t10k-images-idx3-ubyte\.gz' cannot be read"):
+        clframe.stream("split_mnist", data_dir=small_mnist)
+
+
+def test_a_foreign_file_is_named(small_mnist: Path) -> None:
+    path = small_mnist / "MNIST" / "raw" / "train-labels-idx1-ubyte"
+    path.write_bytes(b"<html>not found</html>")
+    with pytest.raises(DataError, match="is not an idx file"):
+        clframe.stream("split_mnist", data_dir=small_mnist)
+
+
+def test_files_that_do_not_belong_together_are_refused(small_mnist: Path) -> None:
+    write_idx(small_mnist / "MNIST/raw/train-labels-idx1-ubyte", np.zeros(39, dtype=np.uint8))
+    with pytest.raises(DataError, match="40 train images, 39 labels"):
+        clframe.stream("split_mnist", data_dir=small_mnist)
+
+
+@pytest.mark.parametrize("name", ["split_fashion_mnist", "split_cifar10", "split_cifar100"])
+def test_missing_data_says_what_to_put_where(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"is not in .* put .* there or set download=true"):
+        clframe.stream(name, data_dir=tmp_path)
+
+
+def test_cifar_is_read_from_its_official_files(tmp_path: Path, monkeypatch: Any) -> None:
+    import pickle
+
+    import torchvision
+
+    folder = tmp_path / "cifar-10-batches-py"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for file in [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]:
+        content = {
+            "data": rng.integers(0, 255, (20, 3072), dtype=np.uint8),
+            "labels": [i % 10 for i in range(20)],
+        }
+        (folder / file).write_bytes(pickle.dumps(content))
+    (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": list("abcdefghij")}))
+    with pytest.raises(DataError, match="cifar10 in .* cannot be read"):
+        clframe.stream("split_cifar10", data_dir=tmp_path)
+    monkeypatch.setattr(torchvision.datasets.CIFAR10, "_check_integrity", lambda self: True)
+    monkeypatch.setattr(torchvision.datasets.cifar, "check_integrity", lambda *a: True)
+    stream = clframe.stream("split_cifar10", data_dir=tmp_path)
+    check_stream(stream)
+    assert [len(e.data) for e in stream] == [20] * 5
+
+
+def test_the_embedded_file_is_what_its_notice_says() -> None:
+    stream = clframe.stream("split_mnist", n_experiences=10)
+    assert [len(e.data) for e in stream] == [500] * 10
+    assert [len(t.data) for t in stream.tasks] == [100] * 10
