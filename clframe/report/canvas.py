@@ -1,0 +1,150 @@
+"""The common look of all figures, and how a figure becomes a file, bytes or part of a page.
+
+Figures are made with matplotlib's object interface, never pyplot, so nothing global is touched and
+no display is needed. matplotlib is imported when the first figure is made.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clframe.errors import SettingError
+from clframe.report.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#1f2328"
+MUTED = "#656d76"
+GRID = "#d8dee4"
+_THEME = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)"}
+"""Colours that follow the page (light, dark, print) when a figure is put into it."""
+
+# Eight hues of middle lightness: readable on white and on black, apart for colour-blind eyes.
+_HUES = ("#3b7dd8", "#e0762c", "#1f9e77", "#c2508f", "#8a6fd1", "#a88a10", "#3aa6b9", "#d4504c")
+
+FORMATS = (".png", ".svg", ".pdf")
+_LONGEST_LABEL = 26
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of that size in inches whose parts are laid out not to overlap."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def style(axes: Axes, *, grid: str | None = None) -> None:
+    """Quiet axes: no box, thin grid along `grid` ("x", "y" or None), ink for text."""
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(GRID)
+    axes.tick_params(colors=MUTED, labelcolor=INK, labelsize=9, length=3)
+    for text in (axes.xaxis.label, axes.yaxis.label, axes.title):
+        text.set_color(INK)
+    if grid is not None:
+        axes.grid(visible=True, axis="x" if grid == "x" else "y", color=GRID, linewidth=0.8)
+        axes.set_axisbelow(True)
+
+
+def colours(count: int) -> list[str]:
+    """Colours for `count` lines: distinct hues for a few, an ordered blend for many."""
+    if count <= len(_HUES):
+        return list(_HUES[:count])
+    from matplotlib.colors import LinearSegmentedColormap, to_hex
+
+    blend = LinearSegmentedColormap.from_list("order", [_HUES[i] for i in (0, 6, 2, 5, 1, 7, 3)])
+    return [to_hex(blend(i / (count - 1))) for i in range(count)]
+
+
+def label(name: str) -> str:
+    r"""A name that matplotlib draws as it is: one line, not too long, no formula mode.
+
+    >>> label("cost_$x$")
+    'cost_\\$x\\$'
+    """
+    text = "".join(c if c.isprintable() else " " for c in name)
+    if len(text) > _LONGEST_LABEL:
+        text = text[: _LONGEST_LABEL - 1] + "…"
+    return text.replace("$", r"\$")
+
+
+def labels(names: Sequence[str]) -> list[str]:
+    """Each name as a label."""
+    return [label(name) for name in names]
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG, SVG or PDF, by the end of the file's name.
+
+    Raises:
+        SettingError: The name ends in something else.
+        RunFolderError: The file cannot be written.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise SettingError(f"{path} must end in one of {', '.join(FORMATS)}.")
+    write_atomically(path, _render(figure, suffix[1:]))
+
+
+def to_png_bytes(figure: Figure, dpi: int = 150) -> bytes:
+    """The figure as a PNG image on white."""
+    return _render(figure, "png", dpi)
+
+
+def to_svg(figure: Figure, alt: str) -> str:
+    """The figure as an `<svg>` element to be put into a page, in the page's own colours.
+
+    Args:
+        figure: The figure.
+        alt: What it shows, for those who cannot see it.
+    """
+    from html import escape
+
+    text = _render(figure, "svg", transparent=True).decode("utf-8")
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    for colour, variable in _THEME.items():
+        text = text.replace(colour, variable)
+    # Width and height in points would fix the size; the viewBox keeps the shape at any width.
+    head, rest = text.split(">", 1)
+    width = re.search(r'width="([\d.]+)pt"', head)
+    head = re.sub(r' (width|height|xmlns|xmlns:xlink|version)="[^"]*"', "", head)
+    size = f' style="max-width:{float(width[1]) * 4 / 3:.0f}px"' if width else ""
+    return f'{head} role="img" aria-label="{escape(alt)}"{size}>{rest}'
+
+
+def _render(figure: Figure, kind: str, dpi: int = 150, *, transparent: bool = False) -> bytes:
+    stream = io.BytesIO()
+    # No date and no random identifiers: the same run gives the same bytes.
+    undated = {"png": "Software", "svg": "Date", "pdf": "CreationDate"}[kind]
+    with _quietly():
+        figure.savefig(
+            stream, format=kind, dpi=dpi, transparent=transparent, metadata={undated: None}
+        )
+    return stream.getvalue()
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    import matplotlib
+
+    with (
+        warnings.catch_warnings(),
+        matplotlib.rc_context({"svg.hashsalt": "clframe", "svg.fonttype": "none"}),
+    ):
+        # A name in a script that the font lacks is drawn as boxes in a PNG; not worth a warning.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        warnings.filterwarnings("ignore", message=".*constrained_layout not applied.*")
+        yield

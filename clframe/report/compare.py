@@ -1,0 +1,168 @@
+"""Compare strategies over seeds: mean, standard error and Welch's test against the best.
+
+As in the tables of LIBERO (Liu et al., NeurIPS 2023): the best mean is marked, and so is every
+strategy that a two-tailed Welch t-test at 0.05 does not tell apart from it. Runs of different
+streams or scenarios never share a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from clframe.errors import SettingError, nearest
+from clframe.report.names import HEADLINES, higher_is_better, sort_metrics
+from clframe.report.runs import Run, names_differ
+from clframe.report.settings import differing, flatten, read_settings, setting
+from clframe.report.statistics import Summary, WelchTest, summarise, welch
+
+ALPHA = 0.05
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seed only: one row of a table."""
+
+    label: str
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One strategy under one metric."""
+
+    summary: Summary | None
+    """None where no run of the group has the metric."""
+    best: bool = False
+    test: WelchTest | None = None
+    """Against the best; None for the best itself and where a single seed allows no test."""
+
+    @property
+    def not_worse(self) -> bool:
+        """Whether the test does not tell this strategy apart from the best."""
+        return self.test is not None and self.test.p_value >= ALPHA
+
+
+@dataclass(frozen=True)
+class Table:
+    """All strategies of one stream and scenario: `cells[metric][i]` belongs to `groups[i]`."""
+
+    stream: str
+    scenario: str
+    groups: tuple[Group, ...]
+    metrics: tuple[str, ...]
+    cells: dict[str, tuple[Cell, ...]]
+    notes: tuple[str, ...] = field(default=())
+
+
+def compare(
+    runs: Sequence[Run], metrics: Sequence[str] = (), by: Sequence[str] = ()
+) -> list[Table]:
+    """One table per stream and scenario, in order of first appearance.
+
+    Args:
+        runs: The runs, in any order.
+        metrics: Full names such as `gem.bwt` or `timing.train_seconds`; empty for the headline
+            metrics that the runs have, `["all"]` for every metric.
+        by: Dotted names of settings that tell rows apart besides the strategy.
+
+    Raises:
+        SettingError: No run has a metric of that name, or no run has that setting.
+    """
+    _check_metrics(runs, metrics)
+    _check_settings(runs, by)
+    tables: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        tables.setdefault((run.stream, run.scenario), []).append(run)
+    return [_table(members, metrics, by) for members in tables.values()]
+
+
+def values_of(run: Run) -> dict[str, float | None]:
+    """Everything of a run that can be compared: metrics, and timings under `timing.`."""
+    return {**run.metrics, **{f"timing.{name}": value for name, value in run.timing.items()}}
+
+
+def _check_metrics(runs: Sequence[Run], metrics: Iterable[str]) -> None:
+    known = dict.fromkeys(name for run in runs for name in values_of(run))
+    for metric in metrics:
+        if metric != ALL and metric not in known:
+            raise SettingError(f"no run has a metric {metric!r}; {nearest(metric, known)}")
+
+
+def _check_settings(runs: Sequence[Run], by: Iterable[str]) -> None:
+    for name in by:
+        if all(setting(run, name) == "unset" for run in runs):
+            raise SettingError(f"no run has a setting {name!r} in its config.yaml.")
+
+
+def _table(runs: Sequence[Run], metrics: Sequence[str], by: Sequence[str]) -> Table:
+    notes: list[str] = []
+    labelled: dict[str, list[Run]] = {}
+    for run in runs:
+        labelled.setdefault(_label(run, by), []).append(run)
+    groups = tuple(
+        Group(label, _once(label, members, notes)) for label, members in labelled.items()
+    )
+    if names_differ([run.matrix for group in groups for run in group.runs]):
+        notes.append("The runs do not all have the same experiences, tasks and measure.")
+    shown = _metrics_of([run for group in groups for run in group.runs], metrics)
+    cells = {metric: _cells(groups, metric) for metric in shown}
+    return Table(runs[0].stream, runs[0].scenario, groups, tuple(shown), cells, tuple(notes))
+
+
+def _label(run: Run, by: Sequence[str]) -> str:
+    extra = ", ".join(f"{name}={setting(run, name)}" for name in by)
+    return f"{run.strategy} [{extra}]" if extra else run.strategy
+
+
+def _once(label: str, runs: Sequence[Run], notes: list[str]) -> tuple[Run, ...]:
+    """Drop repeats of a run, which are no independent samples, and note mixed settings."""
+    kept: dict[object, Run] = {}
+    for run in sorted(runs, key=lambda run: (run.seed, str(run.folder))):
+        settings = read_settings(run)
+        identity = None if settings is None else repr(sorted(flatten(settings)))
+        kept[run.seed, identity, run.matrix.columns] = run  # the folder made last wins
+    if len(kept) < len(runs):
+        notes.append(
+            f"{label}: {len(runs) - len(kept)} repeat(s) of the same seed and settings left out."
+        )
+    members = tuple(kept.values())
+    mixed = differing(members)
+    if mixed:
+        names = ", ".join(mixed[:4]) + (", ..." if len(mixed) > 4 else "")
+        notes.append(
+            f"{label}: its runs differ in more than the seed ({names}); "
+            f"tell them apart with --by {mixed[0]}."
+        )
+    return members
+
+
+def _metrics_of(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
+    if wanted and ALL not in wanted:
+        return list(dict.fromkeys(wanted))
+    known = sort_metrics(
+        name for run in runs for name, value in run.metrics.items() if value is not None
+    )
+    if ALL in wanted:
+        return known
+    return [name for name in HEADLINES if name in known] or known
+
+
+def _cells(groups: Sequence[Group], metric: str) -> tuple[Cell, ...]:
+    samples: list[list[float]] = []
+    for group in groups:
+        values = (values_of(run).get(metric) for run in group.runs)
+        samples.append([value for value in values if value is not None])
+    summaries = [summarise(sample) if sample else None for sample in samples]
+    means = [summary.mean for summary in summaries if summary is not None]
+    if len(means) < 2:  # nothing to be better than
+        return tuple(Cell(summary) for summary in summaries)
+    top = max(means) if higher_is_better(metric) else min(means)
+    first = next(i for i, s in enumerate(summaries) if s is not None and s.mean == top)
+    cells = []
+    for sample, summary in zip(samples, summaries, strict=True):
+        best = summary is not None and summary.mean == top
+        test = None if best or summary is None else welch(sample, samples[first])
+        cells.append(Cell(summary, best, test))
+    return tuple(cells)

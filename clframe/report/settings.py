@@ -1,0 +1,155 @@
+"""Read the settings of a run from its `config.yaml`: to repeat it, and to tell runs apart."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from clframe.errors import RunFolderError
+from clframe.report.runs import Run
+
+# Where a run is stored and continued from says nothing about what it computes.
+_PLACES = ("run_dir", "data_dir", "resume", "hydra", "strategy_name")
+# Groups written as a mapping from chosen names to settings: `logger: {csv: {}}`.
+_BY_KEY = ("strategy", "logger")
+_PLAIN = re.compile(r"[\w./+@%-]+( [\w./+@%-]+)*")
+
+
+def read_settings(run: Run) -> dict[str, Any] | None:
+    """The settings as nested dictionaries, None if the run has no `config.yaml`.
+
+    Raises:
+        RunFolderError: The file is not a YAML mapping.
+    """
+    return None if run.config is None else _parse(run.config, run.folder / "config.yaml")
+
+
+@cache  # a sweep asks for the same few settings again and again
+def _parse(text: str, path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        settings = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" (line {mark.line + 1})" if mark is not None else ""
+        raise RunFolderError(f"{path} is not valid YAML{place}; remove or repair it.") from error
+    if settings is None:
+        return {}
+    if not isinstance(settings, dict):
+        raise RunFolderError(f"{path} must be a mapping of settings, not a list or a word.")
+    return settings
+
+
+def flatten(settings: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every setting with its dotted name, without those that only say where things are stored.
+
+    >>> dict(flatten({"model": {"width": 400, "layers": [1, 2]}, "seed": 0, "run_dir": "x"}))
+    {'model.width': 400, 'model.layers': [1, 2], 'seed': 0}
+    """
+    for key, value in settings.items():
+        if not prefix and key in _PLACES:
+            continue
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) and value:
+            yield from flatten(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def differing(runs: Sequence[Run]) -> list[str]:
+    """Names of the settings other than the seed in which the runs differ."""
+    known = [dict(flatten(s)) for s in map(read_settings, runs) if s is not None]
+    names = dict.fromkeys(name for settings in known for name in settings)
+    absent = object()
+    return [
+        name
+        for name in names
+        if name != "seed" and len({repr(settings.get(name, absent)) for settings in known}) > 1
+    ]
+
+
+def setting(run: Run, name: str) -> str:
+    """One setting as text, by its dotted name; "unset" where the run does not have it."""
+    settings = read_settings(run) or {}
+    value = dict(flatten(settings)).get(name)
+    return "unset" if value is None else override_value(value)
+
+
+def override_value(value: Any) -> str:
+    """A value in the grammar of Hydra's overrides.
+
+    >>> [override_value(x) for x in (None, True, 0.5, "mlp", "a, b", [1, "x"], {"k": 2})]
+    ['null', 'true', '0.5', 'mlp', "'a, b'", '[1,x]', '{k:2}']
+    """
+    if value is None or isinstance(value, bool | int | float):
+        return json.dumps(value) if isinstance(value, bool | None) else repr(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{override_value(x)}" for key, x in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(override_value(x) for x in value) + "]"
+    text = str(value)
+    if _PLAIN.fullmatch(text) and not _reads_as_other(text):
+        return text
+    # Hydra takes a backslash as itself, except where a quote follows.
+    text = re.sub(r"(\\+)(?='|\Z)", r"\1\1", text)
+    return "'" + text.replace("'", "\\'") + "'"
+
+
+def _reads_as_other(text: str) -> bool:
+    """Whether an unquoted text would be read as a number, a truth value or nothing."""
+    if text.lower() in ("null", "true", "false", "nan", "inf", "-inf"):
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def fit_command(run: Run) -> str:
+    """The `clframe fit` command that repeats a run, quoted for a shell.
+
+    A group such as `stream: {name: split_mnist, parts: 5}` is chosen by its name and then set; a
+    strategy is chosen by the names in the results, a logger by its own, and then they are set.
+    """
+    settings = read_settings(run)
+    names = run.strategy.split("+")
+    strategy = names if len(names) > 1 else run.strategy
+    if settings is None:
+        chosen = {"stream": run.stream, "scenario": run.scenario, "strategy": strategy}
+        settings = {"seed": run.seed}
+    else:
+        chosen = {
+            str(group): value["name"]
+            for group, value in settings.items()
+            if isinstance(value, dict) and isinstance(value.get("name"), str)
+        }
+        if isinstance(settings.get("strategy"), dict | None):
+            chosen["strategy"] = strategy
+        if isinstance(settings.get("logger"), dict):
+            loggers = list(settings["logger"]) or ["none"]
+            chosen["logger"] = loggers if len(loggers) > 1 else loggers[0]
+    overrides = [*chosen.items(), *_further(settings, chosen)]
+    words = [f"{name}={override_value(value)}" for name, value in overrides]
+    return " ".join(["clframe", "fit", *map(shlex.quote, words)])
+
+
+def _further(settings: Mapping[Any, Any], chosen: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """What is set beyond the choice of the groups."""
+    for name, value in flatten(settings):
+        group, _, rest = name.partition(".")
+        # A plugin without settings is written as `strategy: {cumulative: null}`; a setting of the
+        # root that is null was left to its default.
+        unset = value is None or value == {}
+        if group in chosen:
+            keep = rest not in ("", "name") and not (group in _BY_KEY and unset)
+        else:
+            keep = bool(rest) or not unset
+        if keep:
+            yield name, value

@@ -1,0 +1,195 @@
+"""Comparison tables as text for a terminal, as Markdown and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from clframe.report.compare import ALPHA, Cell, Group, Table
+from clframe.report.names import format_value, higher_is_better
+
+_ERROR_LEGEND = "± standard error over n seeds."
+_BEST_LEGEND = (
+    "* best mean; = not significantly worse than the best "
+    f"(Welch's two-tailed t-test, p >= {ALPHA})."
+)
+_LOWER = " (low)"
+_LOWER_LEGEND = "(low) lower is better; higher is better elsewhere."
+_SINGLE_LEGEND = "n=1: a single seed has no standard error and allows no test."
+
+
+def heading(table: Table) -> str:
+    """What the runs of a table have in common."""
+    return f"{table.stream}, scenario {table.scenario}"
+
+
+def cell_text(cell: Cell, group: Group) -> str:
+    """Mean and standard error; the number of seeds where it is one or not the group's."""
+    if cell.summary is None:
+        return "-"
+    mean, error, n = cell.summary.mean, cell.summary.standard_error, cell.summary.n
+    text = format_value(mean)
+    if error is not None:
+        text += f" ± {_error_text(error)}"
+    return f"{text} (n={n})" if n == 1 or n != len(group.runs) else text
+
+
+def _error_text(error: float) -> str:
+    """A standard error in the decimals of its mean."""
+    return "<0.0001" if 0 < error < 0.5e-4 else format_value(max(error, 0.0001) if error else 0.0)
+
+
+def metric_heading(metric: str) -> str:
+    """The metric's name, marked where lower is better."""
+    return metric if higher_is_better(metric) else metric + _LOWER
+
+
+def legend(tables: Sequence[Table]) -> list[str]:
+    """The sentences that explain the marks used in the tables."""
+    lines = [_ERROR_LEGEND]
+    if any(len(table.groups) > 1 for table in tables):
+        lines.insert(0, _BEST_LEGEND)
+    if any(not higher_is_better(metric) for table in tables for metric in table.metrics):
+        lines.append(_LOWER_LEGEND)
+    if any(len(group.runs) == 1 for table in tables for group in table.groups):
+        lines.append(_SINGLE_LEGEND)
+    return lines
+
+
+def as_text(tables: Sequence[Table], width: int | None = None) -> str:
+    """Tables for a terminal; wider ones than `width` characters go on below."""
+    blocks = []
+    for table in tables:
+        lines = [heading(table), *_text_rows(table, width)]
+        lines += [f"note: {note}" for note in table.notes]
+        blocks.append("\n".join(lines))
+    return "\n\n".join([*blocks, "\n".join(legend(tables))]) + "\n"
+
+
+def _text_rows(table: Table, width: int | None) -> list[str]:
+    first = [["strategy", *(group.label for group in table.groups)]]
+    first.append(["n", *(str(len(group.runs)) for group in table.groups)])
+    columns = []
+    for metric in table.metrics:
+        texts = []
+        for cell, group in zip(table.cells[metric], table.groups, strict=True):
+            mark = "*" if cell.best else "=" if cell.not_worse else " "
+            texts.append(f"{cell_text(cell, group)} {mark}")
+        columns.append([metric_heading(metric), *texts])
+    lines: list[str] = []
+    fixed = sum(max(map(len, column)) + 2 for column in first)
+    while columns:
+        taken, used = 1, fixed + max(map(len, columns[0]))
+        while taken < len(columns):
+            used += 2 + max(map(len, columns[taken]))
+            if width is not None and used > width:
+                break
+            taken += 1
+        lines += _align([*first, *columns[:taken]])
+        columns = columns[taken:]
+        if columns:
+            lines.append("")
+    return lines or _align(first)
+
+
+def _align(columns: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in columns]
+    rows = [
+        "  ".join(text.ljust(wide) for text, wide in zip(row, widths, strict=True)).rstrip()
+        for row in zip(*columns, strict=True)
+    ]
+    return [rows[0], "  ".join("-" * wide for wide in widths), *rows[1:]]
+
+
+def as_markdown(tables: Sequence[Table]) -> str:
+    """Markdown tables; the best and all not significantly worse are bold, as LIBERO prints them."""
+    blocks = []
+    for table in tables:
+        heads = ["strategy", "n", *map(metric_heading, table.metrics)]
+        lines = [f"### {_plain(heading(table))}", ""]
+        lines.append("| " + " | ".join(map(_plain, heads)) + " |")
+        lines.append("| --- | ---: |" + " --- |" * len(table.metrics))
+        for i, group in enumerate(table.groups):
+            cells = [_plain(group.label), str(len(group.runs))]
+            for metric in table.metrics:
+                cell = table.cells[metric][i]
+                text = cell_text(cell, group)
+                if cell.best or cell.not_worse:
+                    text = f"**{text}**" + (" (best)" if cell.best else "")
+                cells.append(text)
+            lines.append("| " + " | ".join(cells) + " |")
+        lines += [f"\nNote: {_plain(note)}" for note in table.notes]
+        blocks.append("\n".join(lines))
+    bold = (
+        f"Bold: the best mean, and what Welch's two-tailed t-test (p >= {ALPHA}) does not tell "
+        "apart from it."
+    )
+    explained = [bold if line == _BEST_LEGEND else line for line in legend(tables)]
+    return "\n\n".join([*blocks, " ".join(explained)]) + "\n"
+
+
+def _plain(text: str) -> str:
+    """Text without meaning to Markdown or HTML."""
+    for character in "\\`*_{}[]<>#|~":
+        text = text.replace(character, "\\" + character)
+    return " ".join(text.split())
+
+
+def as_json(tables: Sequence[Table]) -> str:
+    """Everything in the tables, unrounded; null where there is no test."""
+    content = {"schema": 1, "alpha": ALPHA, "tables": [_table_object(table) for table in tables]}
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _table_object(table: Table) -> dict[str, Any]:
+    groups = [
+        {
+            "strategy": group.label,
+            "n": len(group.runs),
+            "seeds": [run.seed for run in group.runs],
+            "runs": [str(run.folder) for run in group.runs],
+        }
+        for group in table.groups
+    ]
+    metrics = [
+        {
+            "metric": metric,
+            "higher_is_better": higher_is_better(metric),
+            "values": [
+                _cell_object(group.label, cell)
+                for group, cell in zip(table.groups, table.cells[metric], strict=True)
+            ],
+        }
+        for metric in table.metrics
+    ]
+    return {
+        "stream": table.stream,
+        "scenario": table.scenario,
+        "strategies": groups,
+        "metrics": metrics,
+        "notes": list(table.notes),
+    }
+
+
+def _cell_object(name: str, cell: Cell) -> dict[str, Any]:
+    summary, test = cell.summary, cell.test
+    return {
+        "strategy": name,
+        "n": 0 if summary is None else summary.n,
+        "mean": None if summary is None else summary.mean,
+        "standard_error": None if summary is None else summary.standard_error,
+        "best": cell.best,
+        "not_significantly_worse": cell.best or cell.not_worse if summary is not None else None,
+        "t": test.t if test is not None and math.isfinite(test.t) else None,
+        "degrees_of_freedom": None if test is None else test.degrees_of_freedom,
+        "p_value": None if test is None else test.p_value,
+    }
+
+
+FORMATS: dict[str, Callable[[Sequence[Table]], str]] = {
+    "text": as_text,
+    "markdown": as_markdown,
+    "json": as_json,
+}
