@@ -6,6 +6,7 @@ import dataclasses
 import io
 import pickle
 import random
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,9 @@ def save(path: Path, learner: Learner, matrix: AccuracyMatrix, timing: Timing) -
 def read(path: Path, device: torch.device) -> dict[str, Any]:
     """Read a checkpoint; anything but tensors and plain values in it is refused."""
     try:
-        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of old formats before refusing them
+            state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     except FileNotFoundError:
         raise RunFolderError(f"there is no checkpoint '{path}' to continue from") from None
     except pickle.UnpicklingError as error:

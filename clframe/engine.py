@@ -108,6 +108,12 @@ class Engine:
         except (ValueError, RuntimeError, ImportError, TypeError) as error:
             # Fabric's own classes of error; its first sentence names the setting.
             raise SettingError(f"trainer: {str(error).splitlines()[0]}") from error
+        if self.fabric.world_size > 1:
+            raise SettingError(
+                f"trainer.devices={self.settings.devices} with trainer.num_nodes="
+                f"{self.settings.num_nodes} asks for {self.fabric.world_size} processes; this "
+                "version trains in one process: set trainer.devices=1 trainer.num_nodes=1"
+            )
         self.fabric.launch()
         self._plain = self.settings.precision in ("32-true", "32", "64-true", "64")
         self._step: Callable[[Batch], Step] | None = None

@@ -36,7 +36,7 @@ class RunFolder:
         now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
         base = Path("runs") / stream / strategy
         path, number = base / f"{now}-s{seed}", 1
-        while path.exists():
+        while path.exists():  # two runs of one seed in one second
             number += 1
             path = base / f"{now}-s{seed}-{number}"
         return cls(path)

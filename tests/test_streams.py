@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import math
 import struct
 from pathlib import Path
 from typing import Any
@@ -82,10 +81,7 @@ def test_rotation_turns_by_the_angle() -> None:
     image = data.gather(torch.tensor([0]))
     turned = data.transform(image, torch.tensor([1]))
     expected = torch.rot90(image.float() / 255, 1, (2, 3))
-    assert (turned - expected).abs().max() < 1e-4 or (
-        turned - torch.rot90(image.float() / 255, -1, (2, 3))
-    ).abs().max() < 1e-4
-    assert math.isclose(float(turned.sum()), float(expected.sum()), rel_tol=1e-4)
+    assert (turned - expected).abs().max() < 1e-4
 
 
 def write_idx(path: Path, array: np.ndarray[Any, Any]) -> None:
@@ -166,7 +162,7 @@ def test_cifar_is_read_from_its_official_files(tmp_path: Path, monkeypatch: Any)
         }
         (folder / file).write_bytes(pickle.dumps(content))
     (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": list("abcdefghij")}))
-    with pytest.raises(DataError, match="cifar10 in .* cannot be read"):
+    with pytest.raises(DataError, match=r"cifar10 in .* cannot be read"):
         clframe.stream("split_cifar10", data_dir=tmp_path)
     monkeypatch.setattr(torchvision.datasets.CIFAR10, "_check_integrity", lambda self: True)
     monkeypatch.setattr(torchvision.datasets.cifar, "check_integrity", lambda *a: True)

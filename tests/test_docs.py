@@ -1,0 +1,64 @@
+"""Documentation that cannot rot: hooks, README commands and code blocks are checked."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import clframe
+from clframe.hookspecs import HOOKS, HookSpecs
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_every_hook_is_documented_with_its_arguments(hook: str) -> None:
+    text = (ROOT / "docs" / "hooks.md").read_text()
+    arguments = ", ".join(
+        n for n in inspect.signature(getattr(HookSpecs, hook)).parameters if n != "self"
+    )
+    assert f"### `{hook}({arguments})`" in text
+    assert inspect.getdoc(getattr(HookSpecs, hook))
+
+
+def test_no_hook_is_documented_that_does_not_exist() -> None:
+    text = (ROOT / "docs" / "hooks.md").read_text()
+    assert set(re.findall(r"^### `(\w+)\(", text, re.M)) == set(HOOKS)
+
+
+def test_the_plugin_of_the_readme_works(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text()
+    (block,) = (b for b in re.findall(r"```python\n(.*?)```", text, re.S) if "class " in b)
+    assert len([line for line in block.splitlines() if line.strip()]) <= 16
+    file = tmp_path / "shrink.py"
+    file.write_text(block)
+    result = clframe.fit(
+        "split_mnist",
+        "shrink",
+        plugin_path=file,
+        max_epochs=1,
+        run_dir=False,
+        progress=False,
+    )
+    plain = clframe.fit("split_mnist", max_epochs=1, run_dir=False, progress=False)
+    assert (result.matrix.values != plain.matrix.values).any()
+
+
+def test_the_python_example_of_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text()
+    (block,) = (b for b in re.findall(r"```python\n(.*?)```", text, re.S) if "clframe.fit" in b)
+    exec(compile(block, "README.md", "exec"), {})
+
+
+def test_the_makefile_has_the_two_commands() -> None:
+    text = (ROOT / "Makefile").read_text()
+    readme = (ROOT / "README.md").read_text()
+    for target in ("demo", "test"):
+        assert re.search(rf"^{target}:", text, re.M)
+        assert f"make {target}" in readme

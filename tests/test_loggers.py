@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clframe
+from clframe.loggers import wandb as wandb_logger
+from clframe.testing import toy_stream
+
+CODE = """
+import clframe
+from clframe.testing import toy_stream
+clframe.fit(toy_stream(), max_epochs=2, logger="wandb", run_dir="run", progress=False, seed=4)
+"""
+
+
+def run_offline(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
+    environment |= {"HOME": str(home), "OMP_NUM_THREADS": "1", **variables}
+    return subprocess.run(
+        [sys.executable, "-c", CODE],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def records(path: Path) -> Iterator[bytes]:
+    """The records of a W&B file: a 7-byte head, then LevelDB's log format in blocks of 32 KiB."""
+    content = path.read_bytes()
+    place, parts = 7, b""
+    while place < len(content):
+        left = 32768 - place % 32768
+        if left < 7:
+            place += left
+            continue
+        _, length, kind = struct.unpack("<IHB", content[place : place + 7])
+        parts += content[place + 7 : place + 7 + length]
+        place += 7 + length
+        if kind in (1, 4):  # whole, or the last piece
+            yield parts
+            parts = b""
+
+
+def history(folder: Path) -> dict[str, Any]:
+    """What an offline run holds: its config and all values of each logged key."""
+    from wandb.proto import wandb_internal_pb2
+
+    (path,) = (folder / "run").rglob("*.wandb")
+    found: dict[str, Any] = {"config": {}, "history": {}}
+    for data in records(path):
+        record = wandb_internal_pb2.Record()
+        record.ParseFromString(data)
+        for item in record.history.item:
+            key = item.key or "/".join(item.nested_key)
+            found["history"].setdefault(key, []).append(item.value_json)
+        for item in [*record.run.config.update, *record.config.update]:
+            found["config"][item.key or "/".join(item.nested_key)] = item.value_json
+    return found
+
+
+@pytest.mark.slow
+def test_wandb_offline_holds_config_losses_matrix_and_metrics(tmp_path: Path) -> None:
+    done = run_offline(tmp_path, WANDB_MODE="offline")
+    assert done.returncode == 0, done.stderr
+    found = history(tmp_path)
+    assert "seed" in found["config"]
+    assert found["config"]["seed"] == "4"
+    keys = found["history"]
+    assert len(keys["train/loss"]) == 3 * 2
+    assert "eval/accuracy/task0" in keys
+    assert "metrics/gem.acc" in keys
+    assert keys["matrix/_type"] == ['"table-file"']
+    assert keys["matrix/nrows"] == ["4"]
+    assert "matrix_image/filenames" in keys
+    media = [p.suffix for p in (tmp_path / "run").rglob("*") if "media" in p.parts]
+    assert ".png" in media
+
+
+@pytest.mark.slow
+def test_wandb_without_key_falls_back_to_offline_with_one_sentence(tmp_path: Path) -> None:
+    done = run_offline(tmp_path)
+    assert done.returncode == 0, done.stderr
+    sentences = [line for line in done.stderr.splitlines() if line.startswith("clframe:")]
+    assert len(sentences) == 1
+    assert "no API key is configured, so this run is logged offline" in sentences[0]
+    assert list((tmp_path / "run").rglob("offline-run-*"))
+
+
+def test_wandb_with_a_key_but_no_server_falls_back_to_offline(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+    assert wandb_logger.choose_mode() == "offline"
+    assert "does not answer, so this run is logged offline" in capfd.readouterr().err
+
+
+def test_wandb_is_online_when_key_and_server_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{server.getsockname()[1]}")
+        monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+        assert wandb_logger.choose_mode() == "online"
+
+
+def test_csv_and_tensorboard_write_into_the_run_folder(tmp_path: Path) -> None:
+    clframe.fit(
+        toy_stream(),
+        max_epochs=2,
+        logger=["csv", "tensorboard"],
+        run_dir=tmp_path / "run",
+        progress=False,
+    )
+    table = (tmp_path / "run/csv/metrics.csv").read_text().splitlines()
+    assert "train/loss" in table[0]
+    assert len(table) > 6
+    assert list((tmp_path / "run/tensorboard").glob("events.out.tfevents.*"))

@@ -1,0 +1,119 @@
+"""Everything that is registered composes and can be made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from clframe.api import make_model, make_stream
+from clframe.config import compose, experiments
+from clframe.engine import TrainerSettings
+from clframe.errors import DataError, PluginError, SettingError
+from clframe.registry import Registry, discover
+from clframe.settings import check
+from clframe.strategies import INFRASTRUCTURE, known_strategies
+from clframe.strategies import compose as compose_strategy
+from clframe.testing import toy_stream
+
+REGISTRY = discover()
+NEED_DATA = {name for name in REGISTRY.names("stream") if "fashion" in name or "cifar" in name}
+
+
+@pytest.mark.parametrize("name", REGISTRY.names("stream"))
+def test_every_stream_composes_and_is_made_or_says_what_it_needs(name: str) -> None:
+    arguments, _ = compose([f"stream={name}"])
+    if name in NEED_DATA:
+        with pytest.raises(DataError, match="put"):
+            make_stream(REGISTRY, arguments["stream"], None, 0, None, False)
+    else:
+        assert len(make_stream(REGISTRY, arguments["stream"], None, 0, None, False)) >= 1
+
+
+@pytest.mark.parametrize("name", sorted(known_strategies(REGISTRY)))
+def test_every_strategy_composes_and_is_made(name: str) -> None:
+    arguments, chosen = compose([f"strategy={name}"])
+    assert chosen == name
+    _, plugins = compose_strategy(arguments["strategy"], REGISTRY)
+    assert {plugin.name for plugin in plugins} == set(arguments["strategy"])
+
+
+@pytest.mark.parametrize("name", REGISTRY.names("model"))
+def test_every_model_composes_and_is_made(name: str) -> None:
+    arguments, _ = compose([f"model={name}", "stream=split_mnist"])
+    stream = make_stream(REGISTRY, arguments["stream"], None, 0, None, False)
+    model = make_model(REGISTRY, arguments["model"], stream)
+    assert model(torch.zeros(2, *stream.input_shape)).shape == (2, 10)
+
+
+@pytest.mark.parametrize("name", REGISTRY.names("optimizer"))
+def test_every_optimizer_composes_and_is_made(name: str) -> None:
+    arguments, _ = compose([f"optimizer={name}"])
+    factory = REGISTRY.build("optimizer", arguments["optimizer"]["name"], {})
+    assert factory([torch.nn.Parameter(torch.zeros(1))]).param_groups
+
+
+@pytest.mark.parametrize("name", [*REGISTRY.names("logger"), "none"])
+def test_every_logger_composes(name: str, tmp_path: Path) -> None:
+    arguments, _ = compose([f"logger={name}"])
+    assert list(arguments["logger"]) == ([] if name == "none" else [name])
+    if name not in ("none", "wandb"):
+        assert REGISTRY.build("logger", name, {}, run_dir=tmp_path, run_config={})
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_every_experiment_composes_and_is_made(name: str) -> None:
+    arguments, strategy = compose([f"experiment={name}"])
+    compose_strategy(arguments["strategy"], REGISTRY)
+    check(TrainerSettings, arguments["trainer"], "trainer")
+    make_stream(REGISTRY, arguments["stream"], arguments["scenario"], 0, None, False)
+    assert strategy in known_strategies(REGISTRY)
+
+
+def test_core_plugins_are_not_offered_as_strategies() -> None:
+    assert set(REGISTRY.names("plugin")) >= INFRASTRUCTURE - {"lifetime_log"}
+    assert not INFRASTRUCTURE & set(known_strategies(REGISTRY))
+
+
+def test_a_name_cannot_be_registered_twice() -> None:
+    registry = Registry()
+    registry.add("model", "mine", lambda: None)
+    with pytest.raises(PluginError, match="model 'mine' of clframe is already registered"):
+        registry.add("model", "mine", lambda: None)
+
+
+def test_a_plugin_gets_the_settings_of_its_signature() -> None:
+    with pytest.raises(SettingError, match="unknown setting 'weigth' for plugin"):
+        compose_strategy({"cumulative": {"weigth": 1}}, REGISTRY)
+
+
+def test_bare_settings_that_two_groups_have_must_be_named_in_full(tmp_path: Path) -> None:
+    file = tmp_path / "two.py"
+    file.write_text(
+        "from clframe import Plugin\n"
+        "class Two(Plugin):\n"
+        "    '''Has a setting that the model has too.'''\n"
+        "    def __init__(self, dropout: float = 0.0) -> None: self.dropout = dropout\n"
+    )
+    overrides = [f"plugin_path={file}", "strategy=two"]
+    with pytest.raises(SettingError, match=r"model\.dropout or strategy\.two\.dropout"):
+        compose([*overrides, "dropout=0.5"])
+    arguments, _ = compose([*overrides, "strategy.two.dropout=0.5"])
+    assert arguments["strategy"]["two"]["dropout"] == 0.5
+
+
+def test_timm_backbones_are_models_by_their_own_name() -> None:
+    arguments, _ = compose(["model=resnet18"])
+    assert arguments["model"] == {"name": "timm", "backbone": "resnet18"}
+    model = make_model(
+        REGISTRY, arguments["model"], make_stream(REGISTRY, "split_mnist", None, 0, None, False)
+    )
+    assert model(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
+
+
+def test_models_say_what_they_cannot_take() -> None:
+    with pytest.raises(SettingError, match="takes images"):
+        make_model(REGISTRY, "cnn", toy_stream())
+    with pytest.raises(SettingError, match="timm has no model 'resnet19'; did you mean 'resnet1"):
+        make_model(REGISTRY, {"name": "timm", "backbone": "resnet19"}, toy_stream())
