@@ -119,7 +119,7 @@ def experiments() -> list[str]:
     """The named experiments under ``configs/experiment``."""
     root = importlib.resources.files("clframe.configs") / "experiment"
     with importlib.resources.as_file(root) as folder:
-        files = sorted(folder.rglob("*.yaml"))
+        files = sorted(folder.rglob("[!_]*.yaml"))
         return [file.relative_to(folder).with_suffix("").as_posix() for file in files]
 
 

@@ -1,0 +1,171 @@
+"""What clframe costs over a plain PyTorch loop: one process, one thread, cases interleaved.
+
+    python benchmarks/overhead.py [--repeats 15] [--json FILE]
+
+Each case trains the same model on the same batches of the same in-memory images: a hand-written
+loop, the same loop on Lightning Fabric, and clframe's naive strategy with metrics and CSV logging.
+Times are of training only (no evaluation, no set-up), as CPU seconds of this process; ratios are
+medians over repeats of each case's time over the plain loop's in the same repeat.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch.nn import functional
+
+from clframe.api import prepare_run
+from clframe.data import TensorData, keep_inputs, scale_images
+from clframe.experience import Experience, Stream, Task
+from clframe.loop import epoch_order, train
+from clframe.models.mlp import mlp
+from clframe.run import set_up
+
+
+def make_stream(features: int, outputs: int, samples: int, images: bool) -> Stream:
+    """One experience of random inputs: bytes for the image-sized case, floats for the tiny one."""
+    generator = torch.Generator().manual_seed(0)
+    if images:
+        x = torch.randint(0, 256, (samples, features), dtype=torch.uint8, generator=generator)
+    else:
+        x = torch.randn(samples, features, generator=generator)
+    y = torch.randint(0, outputs, (samples,), generator=generator)
+    data = TensorData(x, y, 0, transform=scale_images if images else keep_inputs)
+    task = Task(0, "task0", tuple(range(outputs)), lambda: data)
+    experience = Experience(0, "exp0", (task,), lambda: data)
+    return Stream("random", "domain", [experience], [task], (features,), outputs)
+
+
+def plain_loop(stream: Stream, hidden: list[int], batch: int, epochs: int) -> Callable[[], float]:
+    """A hand-written loop that gathers and scales the same batches."""
+    data = stream.experiences[0].data
+    x, y = data.gather(torch.arange(len(data))), data.labels
+    images = x.dtype == torch.uint8
+
+    def run() -> float:
+        torch.manual_seed(0)
+        model = mlp(stream.input_shape, stream.n_outputs, hidden)
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+        started = time.process_time()
+        for epoch in range(epochs):
+            for chosen in epoch_order(len(y), 0, 0, epoch).split(batch):
+                inputs = x[chosen]
+                if images:
+                    inputs = inputs.float() / 255.0
+                optimizer.zero_grad()
+                functional.cross_entropy(model(inputs), y[chosen]).backward()
+                optimizer.step()
+        return time.process_time() - started
+
+    return run
+
+
+def fabric_loop(stream: Stream, hidden: list[int], batch: int, epochs: int) -> Callable[[], float]:
+    """The same loop with Fabric's wrappers, as its documentation shows it."""
+    from lightning.fabric import Fabric
+
+    data = stream.experiences[0].data
+    x, y = data.gather(torch.arange(len(data))), data.labels
+    images = x.dtype == torch.uint8
+
+    def run() -> float:
+        torch.manual_seed(0)
+        fabric = Fabric(accelerator="cpu", devices=1)
+        bare = mlp(stream.input_shape, stream.n_outputs, hidden)
+        model, optimizer = fabric.setup(bare, torch.optim.Adam(bare.parameters(), lr=1e-3))
+        started = time.process_time()
+        for epoch in range(epochs):
+            for chosen in epoch_order(len(y), 0, 0, epoch).split(batch):
+                inputs = x[chosen]
+                if images:
+                    inputs = inputs.float() / 255.0
+                optimizer.zero_grad()
+                fabric.backward(functional.cross_entropy(model(inputs), y[chosen]))
+                optimizer.step()
+        return time.process_time() - started
+
+    return run
+
+
+def clframe_loop(stream: Stream, hidden: list[int], batch: int, epochs: int) -> Callable[[], float]:
+    """The naive strategy of clframe with metrics, events and CSV logging on."""
+
+    def run() -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            prepared = prepare_run(
+                stream,
+                "naive",
+                {"name": "mlp", "hidden": hidden},
+                scenario=None,
+                optimizer="adam",
+                logger="csv",
+                seed=0,
+                data_dir=None,
+                download=False,
+                active_outputs="seen",
+                plugin_path=None,
+                run_dir=Path(folder) / "run",
+                progress=False,
+                trainer={"max_epochs": epochs, "batch_size": batch, "accelerator": "cpu"},
+            )
+            learner = prepared.learner
+            set_up(learner, stream, prepared.folder)
+            experience = stream.experiences[0]
+            learner.begin(experience)
+            started = time.process_time()
+            train(learner, experience, experience.data, learner.engine.settings.budget)
+            return time.process_time() - started
+
+    return run
+
+
+CASES = {"plain": plain_loop, "fabric": fabric_loop, "clframe": clframe_loop}
+SIZES = {
+    "784-400-400-10, batch 128": (784, [400, 400], 128, 12800, True),
+    "8-8-8-10, batch 2": (8, [8, 8], 2, 2000, False),
+}
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    report = {}
+    print(
+        "| model | loop | us a step | ratio to plain | quartiles |\n| --- | --- | --- | --- | --- |"
+    )
+    for size, (features, hidden, batch, samples, images) in SIZES.items():
+        stream = make_stream(features, 10, samples, images)
+        runs = {n: make(stream, hidden, batch, arguments.epochs) for n, make in CASES.items()}
+        for run in runs.values():
+            run()
+        times: dict[str, list[float]] = {name: [] for name in runs}
+        for repeat in range(arguments.repeats):
+            names = list(runs)
+            for name in names[repeat % 3 :] + names[: repeat % 3]:
+                times[name].append(runs[name]())
+        steps = arguments.epochs * samples / batch
+        report[size] = {}
+        for name, values in times.items():
+            ratios = [a / b for a, b in zip(values, times["plain"], strict=True)]
+            low, middle, high = statistics.quantiles(ratios, n=4)
+            step = statistics.median(values) / steps * 1e6
+            report[size][name] = {"us": step, "ratio": middle, "quartiles": [low, high]}
+            print(f"| {size} | {name} | {step:.0f} | {middle:.3f} | {low:.3f} to {high:.3f} |")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()

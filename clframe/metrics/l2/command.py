@@ -1,0 +1,200 @@
+"""`clframe l2 LOG_DIR`: from an l2logger folder to tables, JSON and plots."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from clframe.errors import ClframeError, DataError, SettingError
+from clframe.metrics.l2.evaluate import evaluate
+from clframe.metrics.l2.lifetimes import LifetimesResult, evaluate_lifetimes
+from clframe.metrics.l2.log_rows import LOGGER_FILE
+from clframe.metrics.l2.result import L2Result, plain, write_json
+from clframe.metrics.l2.settings import PROFILES
+from clframe.metrics.l2.tables import lifetime_table, summary_table, task_table
+
+JSON_FILE = "l2metrics.json"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise SettingError(f"clframe l2: {message} (see clframe l2 --help).")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; errors a user can cause are one sentence on standard error and exit code 2.
+
+    Args:
+        argv: Arguments after ``clframe l2``; default: those of the process.
+    """
+    try:
+        options = _parser().parse_args(argv)
+        _run(options)
+    except ClframeError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="clframe l2",
+        description="Lifelong-learning metrics (New et al., 2022) of l2logger folders.",
+    )
+    add = parser.add_argument
+    add("logs", nargs="+", metavar="LOG_DIR", help="log folder, run folder or TSV file")
+    add(
+        "--ste",
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        help="single-task experts: logs, or folders of logs",
+    )
+    add("--partial-ste", action="store_true", help="accept tasks without an expert")
+    add("--profile", choices=PROFILES, default="paper", help="default: paper")
+    add("--recursive", action="store_true", help="evaluate every lifetime below the folders")
+    add(
+        "--out",
+        metavar="DIR",
+        help=f"where {JSON_FILE} and the plots go (default: LOG_DIR/l2metrics)",
+    )
+    add("--settings", metavar="FILE", help="JSON file with settings by name")
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="one setting, e.g. perf_measure=reward",
+    )
+    add("--data-range", metavar="FILE", help="JSON file: task -> {min, max}, to scale by")
+    add("--no-plots", action="store_true", help="write no pictures")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> None:
+    settings = _settings(options)
+    logs = _logs(options.logs) if options.recursive else list(options.logs)
+    experts = _logs(options.ste)
+    out = Path(options.out) if options.out else _default_folder(logs)
+    if len(logs) == 1:
+        result = evaluate(logs[0], experts, options.profile, **settings)
+        _refuse_missing_experts([result], experts, options.partial_ste)
+        _show(result)
+        content: dict[str, Any] = result.as_dict()
+        results = [result]
+    else:
+        several = evaluate_lifetimes(logs, experts, options.profile, **settings)
+        results = several.lifetimes
+        _refuse_missing_experts(results, experts, options.partial_ste)
+        _show_several(several)
+        content = {
+            "summary": several.summary_dict(),
+            "lifetimes": [result.as_dict() for result in results],
+        }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / JSON_FILE, plain(content))
+        written = [out / JSON_FILE]
+        if not options.no_plots:
+            written += _draw(results, out)
+    except OSError as error:
+        raise DataError(
+            f"{out} cannot be written: {error}; choose another folder with --out."
+        ) from None
+    sys.stdout.write("\nwritten: " + ", ".join(str(path) for path in written) + "\n")
+
+
+def _draw(results: Sequence[L2Result], out: Path) -> list[Path]:
+    from clframe.metrics.l2.plots import draw_all
+
+    if len(results) == 1:
+        return draw_all(results[0], out)
+    written = []
+    for number, result in enumerate(results):
+        folder = out / f"lifetime{number}"
+        folder.mkdir(exist_ok=True)
+        written += draw_all(result, folder)
+    return written
+
+
+def _show(result: L2Result) -> None:
+    write = sys.stdout.write
+    write(f"{result.name}: {result.num_lx} learning and {result.num_ex} evaluation experiences, ")
+    write(f"measure {result.measure}, profile {result.profile}\n\n")
+    write(task_table(result) + "\n\n" + lifetime_table(result) + "\n")
+    if result.notes:
+        write("\n" + "\n".join(f"note: {text}" for text in result.notes) + "\n")
+
+
+def _show_several(several: LifetimesResult) -> None:
+    for result in several.lifetimes:
+        _show(result)
+        sys.stdout.write("\n")
+    sys.stdout.write(f"{len(several.lifetimes)} lifetimes\n\n{summary_table(several)}\n")
+
+
+def _default_folder(logs: Sequence[str]) -> Path:
+    first = Path(logs[0])
+    if len(logs) > 1:
+        return Path("l2metrics")
+    return (first if first.is_dir() else first.parent) / "l2metrics"
+
+
+def _logs(paths: Sequence[str]) -> list[str]:
+    """Replace folders that hold several logs by these logs."""
+    found: list[str] = []
+    for text in paths:
+        path = Path(text)
+        inner = sorted(path.rglob(LOGGER_FILE)) if path.is_dir() else []
+        if path.is_dir() and not inner:
+            raise DataError(f"{path} holds no l2logger folder (none has a {LOGGER_FILE}).")
+        found += [str(info.parent) for info in inner] or [text]
+    return found
+
+
+def _refuse_missing_experts(
+    results: Sequence[L2Result], experts: Sequence[str], partial: bool
+) -> None:
+    if not experts or partial:
+        return
+    for result in results:
+        for row in result.regimes:
+            task = row["task_name"]
+            if row["block_type"] == "train" and task not in result.expert_curves:
+                raise DataError(
+                    f"{result.name}: the task {task}, learned in block {row['block_num']}, has no "
+                    "single-task expert among the logs given by --ste; add one, or pass "
+                    "--partial-ste to leave it out of RP and SE."
+                )
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    if options.settings:
+        settings = _json_file(options.settings)
+        settings.pop("log_dir", None)  # the reference program's settings files name their log
+    for text in options.set:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise SettingError(f"--set {text!r} must have the form NAME=VALUE.")
+        try:
+            settings[name] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[name] = value
+    if options.data_range:
+        settings["data_range"] = _json_file(options.data_range)
+    return settings
+
+
+def _json_file(path: str) -> dict[str, Any]:
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise SettingError(f"{path} is not a readable JSON file: {error}.") from None
+    if not isinstance(content, dict):
+        raise SettingError(f"{path} must hold a JSON object.")
+    return content

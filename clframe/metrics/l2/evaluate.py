@@ -1,0 +1,189 @@
+"""Evaluate one lifetime: read, preprocess, measure regimes, then tasks, then the lifetime.
+
+New, Baker, Nguyen, Vallabha, "Lifelong Learning Metrics", 2022.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from clframe.errors import DataError
+from clframe.metrics.l2.aggregate import lifetime_metrics
+from clframe.metrics.l2.experts import Curve
+from clframe.metrics.l2.log_checks import Log, checked_log, choose_measure
+from clframe.metrics.l2.log_rows import read_rows
+from clframe.metrics.l2.preprocess import preprocess
+from clframe.metrics.l2.regime_metrics import Measured, measure
+from clframe.metrics.l2.regimes import Regime, find_regimes
+from clframe.metrics.l2.result import L2Result, Series
+from clframe.metrics.l2.settings import REFERENCE_DEFECTS, Settings, make_settings
+from clframe.metrics.l2.task_metrics import TaskParts, task_metrics
+from clframe.metrics.l2.transfer import transfer
+
+
+def evaluate(
+    lifetime: object, ste: Sequence[object] = (), profile: str = "paper", **settings: Any
+) -> L2Result:
+    """Compute all L2 metrics of one lifetime.
+
+    Args:
+        lifetime: An l2logger folder, a TSV file, or a table in memory.
+        ste: Logs of single-task experts in the same forms, each with exactly one trained task.
+        profile: ``paper``, or ``reference`` to equal l2metrics 3.1.0.
+        **settings: Settings by the names of the reference program, see `make_settings`.
+    """
+    options = make_settings(profile, **settings)
+    rows = read_rows(lifetime)
+    measure_name = choose_measure(rows, options.perf_measure)
+    log = checked_log(rows, measure_name, options.agnostic)
+    if not len(log):
+        raise DataError(f"{rows.name} has no complete experience with a value of {measure_name!r}.")
+    experts = [read_expert(source, measure_name, options) for source in ste]
+    return evaluate_logs(log, experts, options)
+
+
+def read_expert(source: object, measure_name: str, settings: Settings) -> Log:
+    """Read the log of a single-task expert, or refuse one that does not train exactly one task."""
+    rows = read_rows(source)
+    log = checked_log(rows, choose_measure(rows, measure_name), settings.agnostic)
+    trained = [log.task_names[i] for i in np.unique(log.task[log.train])]
+    if len(trained) != 1:
+        raise DataError(
+            f"{rows.name} is not the log of a single-task expert: it trains "
+            + (f"{len(trained)} tasks ({', '.join(trained)})." if trained else "no task.")
+        )
+    return log
+
+
+def evaluate_logs(log: Log, experts: Sequence[Log], settings: Settings) -> L2Result:
+    """Compute all metrics from checked logs."""
+    by_params = not settings.reference
+    regimes = find_regimes(log, by_params)
+    raw = [regime.value for regime in regimes]
+    notes: list[str] = []
+    if settings.reference:
+        notes += [f"Profile 'reference' reproduces a defect: {text}." for text in REFERENCE_DEFECTS]
+    expert_regimes = _expert_regimes(experts, {r.task for r in regimes}, by_params, notes)
+    ranges = preprocess(regimes, [r for _, own in expert_regimes for r in own], settings)
+    # The program lists the expert stored last first; so do we.
+    curves: dict[str, list[Curve]] = {}
+    for task, own in reversed(expert_regimes):
+        curves.setdefault(task, []).append(Curve.of(own))
+
+    measured = [measure(regime, settings) for regime in regimes]
+    counted = _hide_wake_evaluations(measured, settings)
+    appearance = list(dict.fromkeys(regime.task for regime in regimes))
+    moved, transfer_notes = transfer(
+        counted, appearance, settings.transfer_kinds, settings.reference
+    )
+    notes += transfer_notes
+    tasks = _by_task(measured, counted)
+    block_index = _learning_block_index(regimes)
+    result = {
+        name: task_metrics(name, parts, block_index, moved, curves.get(name, []), settings, notes)
+        for name, parts in tasks.items()
+    }
+    if settings.reference and sum(len(t["recovery_times"]) for t in result.values()) < 2:
+        for values in result.values():
+            values["recovery_times"] = []
+    return L2Result(
+        lifetime=lifetime_metrics(result, settings),
+        tasks=result,
+        regimes=[_regime_row(item, settings) for item in measured],
+        settings=settings.as_dict(),
+        profile=settings.profile,
+        name=log.name,
+        measure=log.measure,
+        unique_tasks=list(tasks),
+        normalization_data_range=None
+        if ranges is None
+        else {task: {"min": low, "max": high} for task, (low, high) in ranges.items()},
+        min=min(values["min"] for values in result.values()),
+        max=max(values["max"] for values in result.values()),
+        num_lx=int(log.train.sum()),
+        num_ex=int((~log.train).sum()),
+        notes=list(dict.fromkeys(notes)),
+        scenario=log.scenario,
+        series=[
+            Series(r.task, r.train, r.block_num, r.exp_num, before, r.value)
+            for r, before in zip(regimes, raw, strict=True)
+        ],
+        expert_curves={task: [c.value for c in own] for task, own in curves.items()},
+    )
+
+
+def _expert_regimes(
+    experts: Sequence[Log], tasks: set[str], by_params: bool, notes: list[str]
+) -> list[tuple[str, list[Regime]]]:
+    """Training regimes of each expert whose task occurs in the lifetime."""
+    found = []
+    for expert in experts:
+        own = [r for r in find_regimes(expert, by_params) if r.train]
+        if own[0].task in tasks:
+            found.append((own[0].task, own))
+        else:
+            notes.append(
+                f"{expert.name} is an expert of {own[0].task}, which the lifetime does not contain."
+            )
+    return found
+
+
+def _hide_wake_evaluations(measured: Sequence[Measured], settings: Settings) -> list[Measured]:
+    """Leave out wake evaluations if the lifetime evaluates after sleep.
+
+    The profile `reference` does so even if only learning blocks sleep.
+    """
+    asleep = any(m.regime.sleep and (settings.reference or not m.regime.train) for m in measured)
+    counted = []
+    for item in measured:
+        if asleep and not item.regime.train and not item.regime.sleep:
+            item.avg_perf = None
+        else:
+            counted.append(item)
+    return counted
+
+
+def _by_task(measured: Sequence[Measured], counted: Sequence[Measured]) -> dict[str, TaskParts]:
+    """Group regimes by task: trained tasks in order of first training, then the others."""
+    trained = [m.regime.task for m in measured if m.regime.train]
+    names = dict.fromkeys([*trained, *(m.regime.task for m in measured)])
+    parts = {name: TaskParts([], []) for name in names}
+    for item in measured:
+        parts[item.regime.task].all.append(item)
+    for item in counted:
+        parts[item.regime.task].counted.append(item)
+    return parts
+
+
+def _learning_block_index(regimes: Sequence[Regime]) -> dict[int, int]:
+    """Count the learning blocks 0, 1, 2, ... over the lifetime."""
+    blocks = dict.fromkeys(r.block_num for r in regimes if r.train)
+    return {block: index for index, block in enumerate(blocks)}
+
+
+def _regime_row(item: Measured, settings: Settings) -> dict[str, Any]:
+    regime = item.regime
+    row: dict[str, Any] = {
+        "regime_num": regime.number,
+        "block_num": regime.block_num,
+        "block_type": "train" if regime.train else "test",
+        "block_subtype": "sleep" if regime.sleep else "wake",
+        "task_name": regime.task,
+        "length": regime.length,
+        "avg_perf": item.avg_perf,
+        "saturation": item.saturation,
+        "exp_to_sat": item.exp_to_sat,
+        "term_perf": item.term_perf,
+        "exp_to_term_perf": item.exp_to_term_perf,
+    }
+    if item.recovery_time is not None:
+        row["recovery_time"] = item.recovery_time
+        if not settings.reference:
+            row["droop"] = item.droop
+            row["recovery_rate"] = item.recovery_rate
+    for kind, value in item.maintenance.items():
+        row[f"maintenance_val_{kind}"] = value
+    return row

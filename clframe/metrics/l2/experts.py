@@ -1,0 +1,97 @@
+"""Comparison with single-task experts (STE): relative performance and sample efficiency."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clframe.metrics.l2.log_checks import Floats, Ints
+from clframe.metrics.l2.regime_metrics import saturation, slope
+from clframe.metrics.l2.regimes import Regime, mean_per_experience
+from clframe.metrics.l2.settings import Settings
+
+
+@dataclass
+class Curve:
+    """The learning regimes of one task in a row."""
+
+    exp_num: Ints
+    value: Floats
+
+    @classmethod
+    def of(cls, regimes: Sequence[Regime]) -> Curve:
+        """Concatenate regimes in order."""
+        return cls(
+            np.concatenate([r.exp_num for r in regimes]), np.concatenate([r.value for r in regimes])
+        )
+
+
+def averaged(experts: Sequence[Curve]) -> list[Curve]:
+    """Cut the curves to the shortest and average them, for the STE averaging method `time`."""
+    shortest = min(len(curve.value) for curve in experts)
+    mean = np.mean([curve.value[:shortest] for curve in experts], axis=0)
+    return [Curve(np.arange(shortest), mean)]
+
+
+def relative_performance(own: Curve, experts: Sequence[Curve]) -> list[float | None]:
+    """RP against each expert: sum of the first m values over the sum of the expert's first m.
+
+    m is the shorter of the two lengths. Above 1: better than the expert. None where the expert's
+    sum is 0.
+    """
+    ratios: list[float | None] = []
+    for expert in experts:
+        m = min(len(own.value), len(expert.value))
+        below = float(expert.value[:m].sum())
+        ratios.append(float(own.value[:m].sum()) / below if below != 0 else None)
+    return ratios
+
+
+def sample_efficiency(
+    own: Curve, experts: Sequence[Curve], settings: Settings
+) -> tuple[dict[str, Any], list[str]]:
+    """SE against each expert: (sat / sat_STE) * (ets_STE / ets). Above 1: better than the expert.
+
+    ``sat`` is the saturation value of the concatenated learning curve and ``ets`` the experiences
+    it takes to reach it. The profile `reference` adds rules of that program: no value if ets is 0,
+    and 0 if the saturation is below a fifth of the expert's or if the curve falls.
+
+    Returns:
+        The value ``sample_efficiency`` and the lists it came from, and remarks.
+    """
+    top, when = saturation(mean_per_experience(own.exp_num, own.value), settings)
+    result: dict[str, Any] = {
+        "sample_efficiency": None,
+        "ste_saturation_vals": [],
+        "ste_exp_to_sat_vals": [],
+        "se_saturation_vals": [],
+        "se_exp_to_sat_vals": [],
+        "sample_efficiency_vals": [],
+        "se_task_saturation": top,
+        "se_task_exp_to_sat": float(when),
+    }
+    notes = []
+    if when == 0:
+        return result, ["its curve is highest at the start, so it has no sample efficiency."]
+    falling = settings.reference and (slope(own.exp_num, own.value) or 0.0) < 0
+    for expert in experts:
+        expert_top, expert_when = saturation(
+            mean_per_experience(expert.exp_num, expert.value), settings
+        )
+        if expert_when == 0 or expert_top == 0:
+            notes.append("one of its experts saturates at once or at 0 and is skipped.")
+            continue
+        value = (top / expert_top) * (expert_when / when)
+        if settings.reference and (falling or top < 0.2 * expert_top):
+            value = 0.0
+        result["ste_saturation_vals"].append(expert_top)
+        result["ste_exp_to_sat_vals"].append(expert_when)
+        result["se_saturation_vals"].append(top / expert_top)
+        result["se_exp_to_sat_vals"].append(expert_when / when)
+        result["sample_efficiency_vals"].append(value)
+    if result["sample_efficiency_vals"]:
+        result["sample_efficiency"] = float(np.mean(result["sample_efficiency_vals"]))
+    return result, notes

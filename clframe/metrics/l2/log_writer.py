@@ -1,0 +1,236 @@
+"""Write a lifetime in l2logger's on-disk format (version 1.1), so that any L2 tool can read it.
+
+folder/logger_info.json                       the measures
+folder/scenario_info.json                     what the scenario is
+folder/<worker>/<block>-<train|test>/data-log.tsv   one row per experience
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from clframe.errors import DataError, SettingError
+from clframe.metrics.l2.log_rows import DATA_FILE, LOGGER_FILE, SCENARIO_FILE, STANDARD_COLUMNS
+from clframe.metrics.l2.result import plain, write_json
+
+FORMAT_VERSION = "1.1"
+_BLOCK_FOLDER = re.compile(r"(\d+)-(train|test)")
+_SAFE = re.compile(r"[0-9a-zA-Z_.\-]+")
+
+
+class L2LogWriter:
+    """Writes the blocks of one lifetime, one file per block, each replaced in one step.
+
+    A block reaches the disk when it ends, when the state is taken and on `flush`; so what a
+    checkpoint knows is on disk, and what a killed run wrote later is cut off when it continues.
+
+    Args:
+        folder: Where the log goes; created if it does not exist.
+        measures: Names of the measures; the first is the one metrics are computed from by default.
+        scenario: What to store about the scenario (complexity, difficulty, scenario_type, ...).
+        worker_id: Name of the worker, a folder name.
+        resume: Continue a log that exists already; follow with `load_state_dict` or `truncate`.
+        clock: Where time stamps come from.
+
+    Example::
+
+        writer = L2LogWriter("run/log", ["accuracy"])
+        writer.begin_block("train")
+        writer.record("digits_01", {"accuracy": 0.71})
+        writer.end_block()
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        measures: Sequence[str],
+        scenario: Mapping[str, Any] | None = None,
+        worker_id: str = "worker-default",
+        resume: bool = False,
+        clock: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        if not measures or any(not _SAFE.fullmatch(m) or m in STANDARD_COLUMNS for m in measures):
+            raise SettingError(
+                f"measures is {list(measures)!r}, but it must name at least one column by letters, "
+                "digits, '_', '.' and '-', and none of l2logger's own columns."
+            )
+        if not _SAFE.fullmatch(worker_id):
+            raise SettingError(
+                f"worker_id is {worker_id!r}, but it must be letters, digits, '_', '.' and '-'."
+            )
+        self.folder = Path(folder)
+        self.measures = list(measures)
+        self._worker = worker_id
+        self._clock = clock
+        self._block = 0  # number of the open block, or of the next one
+        self._exp_num = 0
+        self._kind: str | None = None
+        self._subtype = "wake"
+        self._lines: list[str] = []
+        self._columns = [*STANDARD_COLUMNS, *sorted(self.measures)]
+        if not resume and self._block_folders():
+            raise DataError(f"{self.folder} already holds a log; choose another folder.")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(
+            self.folder / LOGGER_FILE,
+            {"metrics_columns": self.measures, "log_format_version": FORMAT_VERSION},
+        )
+        write_json(self.folder / SCENARIO_FILE, plain(dict(scenario or {})))
+        if resume:
+            self.truncate(len(self._block_folders()))
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks that have rows, the open one included."""
+        return self._block + (1 if self._lines else 0)
+
+    def begin_block(self, kind: str, subtype: str = "wake") -> int:
+        """Start a block, ending an open one, and return its number.
+
+        Args:
+            kind: ``train`` or ``test``.
+            subtype: ``wake`` or ``sleep``.
+        """
+        if kind not in ("train", "test") or subtype not in ("wake", "sleep"):
+            raise SettingError(
+                f"A block is 'train' or 'test' and 'wake' or 'sleep', not {kind!r} and {subtype!r}."
+            )
+        self.end_block()
+        self._kind, self._subtype = kind, subtype
+        return self._block
+
+    def record(
+        self,
+        task: str,
+        values: Mapping[str, float | None],
+        params: Mapping[str, Any] | None = None,
+        complete: bool = True,
+    ) -> int:
+        """Add one experience to the open block and return its number.
+
+        Args:
+            task: Name of the task, ``<label>_<variant>`` where variants matter.
+            values: One value per measure; None and values that are not finite become "no value".
+            params: Parameters of the task; a change of them starts a new regime.
+            complete: Whether the experience ran to its end; others are ignored by metrics.
+        """
+        if self._kind is None:
+            raise SettingError("Begin a block before recording an experience.")
+        if not task.strip() or any(sign in task for sign in '\t\n\r"'):
+            raise SettingError(
+                f"The task name {task!r} must not be empty or hold tabs, line ends or quotes."
+            )
+        if set(values) != set(self.measures):
+            raise SettingError(
+                f"values has {sorted(values)}, but this log measures {sorted(self.measures)}."
+            )
+        cells = [
+            str(self._block),
+            str(self._exp_num),
+            self._worker,
+            self._kind,
+            self._subtype,
+            task,
+            _quoted(json.dumps(plain(dict(params or {})), sort_keys=True)),
+            "complete" if complete else "incomplete",
+            self._clock().strftime("%Y%m%dT%H%M%S.%f"),
+            *(_number(values[name]) for name in sorted(self.measures)),
+        ]
+        self._lines.append("\t".join(cells) + "\n")
+        self._exp_num += 1
+        return self._exp_num - 1
+
+    def flush(self) -> None:
+        """Write the open block as it is now; a block without rows leaves no trace."""
+        if not self._lines:
+            return
+        path = self.folder / self._worker / f"{self._block}-{self._kind}" / DATA_FILE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{DATA_FILE}.{os.getpid()}.tmp")
+        text = "\t".join(self._columns) + "\n" + "".join(self._lines)
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(temporary, path)
+
+    def end_block(self) -> None:
+        """Write the open block, if any, and close it."""
+        self.flush()
+        self._block = self.blocks
+        self._kind, self._lines = None, []
+
+    def close(self) -> None:
+        """End the log; another block may still be begun."""
+        self.end_block()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Write what is open and return the position, for `load_state_dict`."""
+        self.flush()
+        return {
+            "block": self._block,
+            "rows": len(self._lines),
+            "exp_num": self._exp_num,
+            "kind": self._kind,
+            "subtype": self._subtype,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Cut the log on disk back to a position and continue from there."""
+        block, rows, kind = int(state["block"]), int(state["rows"]), state["kind"]
+        lines: list[str] = []
+        if rows:
+            path = self.folder / self._worker / f"{block}-{kind}" / DATA_FILE
+            lines = _lines_of(path)[1 : rows + 1]
+            if len(lines) < rows:
+                raise DataError(f"{path} has {len(lines)} rows, but the run had written {rows}.")
+        self.truncate(block)
+        self._kind, self._subtype, self._lines = kind, state["subtype"], lines
+        self._exp_num = int(state["exp_num"])
+        self.flush()
+
+    def truncate(self, blocks: int) -> None:
+        """Keep the first blocks of the log on disk, delete all others, and continue after them.
+
+        Args:
+            blocks: How many blocks to keep.
+        """
+        found = self._block_folders()
+        if blocks < 0 or any(number not in found for number in range(blocks)):
+            raise DataError(
+                f"{self.folder} cannot be cut to {blocks} blocks: it has {len(found)} of them."
+            )
+        for number, folder in found.items():
+            if number >= blocks:
+                shutil.rmtree(folder)
+        self._block, self._kind, self._lines, self._exp_num = blocks, None, [], 0
+        if blocks:
+            last = _lines_of(found[blocks - 1] / DATA_FILE)[-1]
+            self._exp_num = int(last.split("\t")[self._columns.index("exp_num")]) + 1
+
+    def _block_folders(self) -> dict[int, Path]:
+        worker = self.folder / self._worker
+        names = sorted(worker.iterdir()) if worker.is_dir() else []
+        matches = [(_BLOCK_FOLDER.fullmatch(path.name), path) for path in names]
+        return {int(match[1]): path for match, path in matches if match}
+
+
+def _lines_of(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines(keepends=True)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read to continue the log: {error}.") from None
+
+
+def _quoted(text: str) -> str:
+    """Quote a cell that holds quotes by doubling them, as l2logger does."""
+    return '"' + text.replace('"', '""') + '"' if '"' in text else text
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or not math.isfinite(value) else repr(float(value))

@@ -1,0 +1,94 @@
+"""What an L2 evaluation returns: plain values, named as in the reference program's output."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clframe.metrics.l2.log_checks import Floats, Ints
+
+
+@dataclass
+class Series:
+    """One regime as drawn in the plots: experience numbers, raw and preprocessed values."""
+
+    task: str
+    train: bool
+    block_num: int
+    exp_num: Ints
+    raw: Floats
+    value: Floats
+
+
+@dataclass
+class L2Result:
+    """Metrics of one lifetime; a value that cannot be computed is None and `notes` says why."""
+
+    lifetime: dict[str, float | None]
+    tasks: dict[str, dict[str, Any]]
+    regimes: list[dict[str, Any]]
+    settings: dict[str, Any]
+    profile: str
+    name: str
+    measure: str
+    unique_tasks: list[str]
+    normalization_data_range: dict[str, dict[str, float]] | None
+    min: float
+    max: float
+    num_lx: int
+    num_ex: int
+    notes: list[str] = field(default_factory=list)
+    scenario: dict[str, Any] = field(default_factory=dict)
+    series: list[Series] = field(default_factory=list, repr=False)
+    expert_curves: dict[str, list[Floats]] = field(default_factory=dict, repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything but the curves as plain values that are valid JSON."""
+        content: dict[str, Any] = plain(
+            {
+                "profile": self.profile,
+                "log": self.name,
+                "measure": self.measure,
+                "settings": self.settings,
+                "scenario": self.scenario,
+                "lifetime": self.lifetime,
+                "tasks": self.tasks,
+                "regimes": self.regimes,
+                "unique_tasks": self.unique_tasks,
+                "normalization_data_range": self.normalization_data_range,
+                "min": self.min,
+                "max": self.max,
+                "num_lx": self.num_lx,
+                "num_ex": self.num_ex,
+                "notes": self.notes,
+            }
+        )
+        return content
+
+    def save(self, path: str | Path) -> None:
+        """Write `as_dict` as JSON, replacing the file in one step."""
+        write_json(path, self.as_dict())
+
+
+def plain(value: Any) -> Any:
+    """Replace NaN and infinity by None throughout, because JSON has neither."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def write_json(path: str | Path, content: Any) -> None:
+    """Write JSON under a temporary name, then rename it, so that no reader sees half a file."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    os.replace(temporary, path)

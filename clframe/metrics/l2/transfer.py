@@ -1,0 +1,112 @@
+"""Forward and backward transfer between tasks.
+
+A target task is evaluated before (p) and after (q) a source task is learned: contrast
+(q - p) / (q + p), in -1..1 for positive performance, or ratio q / p; above 0, or above 1, learning
+the source helped. It is forward while the target has not been learned itself, backward afterwards.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+
+from clframe.metrics.l2.regime_metrics import Measured
+
+# kind of transfer -> source -> target -> values in time
+Transfer = dict[str, dict[str, dict[str, list[float]]]]
+
+DIRECTIONS = ("forward", "backward")
+
+
+def transfer(
+    regimes: Sequence[Measured], tasks: Sequence[str], kinds: Sequence[str], reference: bool
+) -> tuple[Transfer, list[str]]:
+    """Transfer values of all pairs of tasks.
+
+    A pair of evaluations between which the target itself was learned measures learning, not
+    transfer, and is left out; if several sources were learned between them, the value counts for
+    each. The profile `reference` keeps the former and attributes the latter to the source that
+    appears last in the lifetime's order of tasks.
+
+    Args:
+        regimes: Learning regimes and those evaluation regimes that count, in order.
+        tasks: All tasks in order of first appearance.
+        kinds: ``ratio``, ``contrast`` or both.
+        reference: Reproduce the reference program.
+
+    Returns:
+        The values, under names such as ``forward_transfer_ratio``, and remarks.
+    """
+    found: Transfer = {
+        f"{direction}_transfer_{kind}": {source: {} for source in tasks}
+        for kind in kinds
+        for direction in DIRECTIONS
+    }
+    notes: list[str] = []
+    learning = [item for item in regimes if item.regime.train]
+    numbers = [item.regime.number for item in learning]
+    rank = {task: i for i, task in enumerate(tasks)}
+    evaluated: dict[str, list[Measured]] = {task: [] for task in tasks}
+    first_learned: dict[str, int] = {}
+    for item in regimes:
+        if item.regime.train:
+            first_learned.setdefault(item.regime.task, item.regime.number)
+        else:
+            evaluated[item.regime.task].append(item)
+    for target, evaluations in evaluated.items():
+        first = first_learned.get(target)
+        for x, y in pairwise(evaluations):
+            between = learning[
+                bisect_right(numbers, x.regime.number) : bisect_left(numbers, y.regime.number)
+            ]
+            own = any(r.regime.task == target for r in between)
+            sources = {
+                direction: _sources(between, target, first, direction, rank)
+                for direction in DIRECTIONS
+            }
+            if own and not reference:
+                if sources["forward"] or sources["backward"]:
+                    notes.append(
+                        f"{target} was itself learned between its evaluations in blocks "
+                        f"{x.regime.block_num} and {y.regime.block_num}, so these give no transfer."
+                    )
+                continue
+            for direction in DIRECTIONS:
+                names = sources[direction]
+                if len(names) > 1:
+                    notes.append(
+                        f"{', '.join(names)} were all learned between the evaluations of {target} "
+                        f"in blocks {x.regime.block_num} and {y.regime.block_num}: the transfer "
+                        + (f"is given to {names[-1]} only." if reference else "is joint.")
+                    )
+                for source in names[-1:] if reference else names:
+                    for kind in kinds:
+                        value = _value(kind, x.term_perf, y.term_perf)
+                        if value is not None:
+                            pairs = found[f"{direction}_transfer_{kind}"][source]
+                            pairs.setdefault(target, []).append(value)
+    return found, notes
+
+
+def _sources(
+    between: Sequence[Measured],
+    target: str,
+    first: int | None,
+    direction: str,
+    rank: dict[str, int],
+) -> list[str]:
+    """Name the other tasks learned, in order of first appearance in the lifetime."""
+    names = {
+        r.regime.task
+        for r in between
+        if r.regime.task != target
+        and (first is None or r.regime.number < first) == (direction == "forward")
+    }
+    return sorted(names, key=rank.__getitem__)
+
+
+def _value(kind: str, p: float, q: float) -> float | None:
+    if kind == "ratio":
+        return q / p if p != 0 else None
+    return (q - p) / (q + p) if q + p != 0 else None

@@ -1,0 +1,148 @@
+"""FWT, NBT and AUC of LIBERO (Liu et al., NeurIPS 2023, Section 5.1, Eq. 3).
+
+``c[i, j, e]`` is the success rate on task ``j`` after ``e`` evaluation points (epochs 0, 5, ..., 50
+in the paper) of learning task ``i``. The learner is treated as if it stopped at its best point: the
+EARLIEST one that reaches the maximum (footnote 5), so its curve is held there.
+
+>>> c = [[[0.0, 0.6, 0.4], [0.9, 0.9, 0.9]], [[0.5, 0.4, 0.3], [0.0, 0.0, 1.0]]]
+>>> result = libero(c)
+>>> round(result["fwt"], 4), round(result["nbt"], 4), round(result["auc"], 4)
+(0.3667, 0.15, 0.3417)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from clframe.errors import SettingError
+from clframe.metrics.matrix import learned_columns
+
+Floats = NDArray[np.float64]
+
+VARIANTS = ("paper", "notebook")
+
+
+def libero(
+    c: ArrayLike,
+    variant: str = "paper",
+    confusion: ArrayLike | None = None,
+    task_of_row: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """Forward transfer, negative backward transfer and area under the success curve.
+
+    With c_kk the maximum of task k's own curve, e*_k its earliest place, c_tk = c[t, k, e*_t]::
+
+        FWT_k = mean over e of the curve of task k, held at c_kk from e*_k on
+        NBT_k = mean over later tasks t of (c_kk - c_tk)
+        AUC_k = (FWT_k + sum over later tasks t of c_tk) / (1 + number of later tasks)
+
+    ``fwt``, ``nbt``, ``auc`` are means over all K tasks; the last task, which has nothing after it,
+    counts as 0 in ``nbt`` (as Eq. 3 divides by K) and is None in ``nbt_k``. FWT and AUC: higher is
+    better, range 0..1. NBT: lower is better, range -1..1, negative if later learning helped.
+
+    Variant ``notebook`` takes c_tk, c_kk included, from ``confusion``: success rates measured
+    afresh after each task with the best checkpoint, as the analysis notebook published with LIBERO
+    does.
+
+    Values for tasks not yet learned are never read. A recurring task counts from the row that
+    learned it first, and rows that learn it again are not "later tasks".
+
+    Args:
+        c: Success rates, rows and columns as in a train-test matrix, evaluation points last.
+        variant: ``paper`` (Eq. 3) or ``notebook``.
+        confusion: Fresh success rates [row, task] for the variant ``notebook``.
+        task_of_row: Column learned at each row; default: row i learns column i.
+
+    Returns:
+        ``fwt, nbt, auc``; the same per learned task, in order of learning, as ``fwt_k, nbt_k,
+        auc_k``; ``e_star`` per row and the ``matrix`` of c_tk (None above the diagonal and wherever
+        a value was not measured).
+    """
+    curves = _curves(c)
+    rows, columns, _ = curves.shape
+    now = learned_columns(curves.shape, task_of_row)
+    if not (now.sum(axis=1) == 1).all():
+        raise SettingError("LIBERO's metrics need exactly one task per row in task_of_row.")
+    own = now.argmax(axis=1)
+    fresh = _fresh(variant, confusion, (rows, columns))
+
+    e_star: list[int | None] = []
+    matrix = np.full((rows, columns), np.nan)
+    held_mean = np.full(rows, np.nan)
+    for row in range(rows):
+        curve = curves[row, own[row]]
+        if np.isnan(curve).any():
+            e_star.append(None)
+            continue
+        best = int(curve.argmax())  # argmax is the earliest maximum
+        e_star.append(best)
+        held_mean[row] = (curve[:best].sum() + (curve.size - best) * curve[best]) / curve.size
+        seen = own[: row + 1]
+        matrix[row, seen] = curves[row, seen, best]
+    if fresh is not None:
+        matrix = np.where(np.logical_or.accumulate(now, axis=0), fresh, np.nan)
+
+    fwt_k, nbt_k, auc_k = [], [], []
+    for task in dict.fromkeys(own.tolist()):
+        start = int(now[:, task].argmax())
+        later = matrix[start + 1 :, task][own[start + 1 :] != task]
+        fwt_k.append(held_mean[start])
+        nbt_k.append((matrix[start, task] - later).mean() if later.size else np.nan)
+        auc_k.append((held_mean[start] + later.sum()) / (1 + later.size))
+    # The last task may lack NBT by definition; any other gap leaves the mean unknown.
+    nbt_terms = [0.0 if k == len(nbt_k) - 1 else value for k, value in enumerate(nbt_k)]
+    return {
+        "fwt": _known(np.mean(fwt_k)),
+        "nbt": _known(np.mean(nbt_terms)) if len(nbt_k) > 1 else None,
+        "auc": _known(np.mean(auc_k)),
+        "fwt_k": [_known(value) for value in fwt_k],
+        "nbt_k": [_known(value) for value in nbt_k],
+        "auc_k": [_known(value) for value in auc_k],
+        "e_star": e_star,
+        "matrix": [[_known(value) for value in line] for line in matrix],
+    }
+
+
+def _curves(c: ArrayLike) -> Floats:
+    try:
+        curves = np.asarray(c, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SettingError(
+            "c must be numbers c[i, j, e]: learned task, evaluated task, evaluation point."
+        ) from None
+    if curves.ndim != 3 or 0 in curves.shape:
+        raise SettingError(
+            "c must have three dimensions (learned task, evaluated task, evaluation point), "
+            f"but its shape is {curves.shape}."
+        )
+    if np.isinf(curves).any():
+        raise SettingError("c must be finite, or NaN where not measured, but it holds infinity.")
+    return curves
+
+
+def _fresh(variant: str, confusion: ArrayLike | None, shape: tuple[int, int]) -> Floats | None:
+    if variant not in VARIANTS:
+        raise SettingError(f"variant is {variant!r}, but it must be one of {', '.join(VARIANTS)}.")
+    if variant == "paper":
+        if confusion is not None:
+            raise SettingError("confusion is only used by the variant 'notebook'.")
+        return None
+    if confusion is None:
+        raise SettingError(
+            "The variant 'notebook' needs confusion: the success rates [row, task] measured afresh "
+            "after each task."
+        )
+    fresh = np.asarray(confusion, dtype=np.float64)
+    if fresh.shape != shape:
+        raise SettingError(
+            f"confusion has the shape {fresh.shape}, but it must be {shape} as c is."
+        )
+    return fresh
+
+
+def _known(value: float | np.floating[Any]) -> float | None:
+    return None if np.isnan(value) else float(value)

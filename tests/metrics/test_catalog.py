@@ -1,0 +1,76 @@
+"""Names, directions and ranges: the catalogue, the functions and the documentation agree."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clframe.metrics as metrics
+from clframe.metrics.catalog import CATALOG
+
+ROOT = Path(__file__).parents[2]
+
+
+def scalars(family: str, values: dict[str, Any]) -> set[str]:
+    return {f"{family}.{name}" for name, value in values.items() if not isinstance(value, list)}
+
+
+def test_the_catalogue_lists_exactly_what_the_functions_return() -> None:
+    found: set[str] = set()
+    for family, values in metrics.matrix_metrics(np.eye(3), np.zeros(3), np.ones(3)).items():
+        found |= scalars(family, values)
+    found |= scalars("libero", metrics.libero(np.zeros((2, 2, 3))))
+    log = ROOT / "tests" / "data" / "l2metrics" / "g01_hand_2task" / "lifetime.tsv"
+    found |= scalars("l2", metrics.l2.evaluate(log, maintenance_method="both").lifetime)
+    assert found == set(CATALOG)
+
+
+@pytest.mark.parametrize("name", sorted(CATALOG))
+def test_the_documentation_gives_direction_and_range(name: str) -> None:
+    rows = [
+        line.split("|")
+        for line in (ROOT / "docs" / "metrics.md").read_text().splitlines()
+        if line.startswith("|") and f"`{name}`" in line.split("|")[1]
+    ]
+    assert len(rows) == 1
+    info = CATALOG[name]
+    assert rows[0][3].strip() == info.direction
+    low = "" if info.low is None else f"{info.low:g}"
+    high = "" if info.high is None else f"{info.high:g}"
+    assert rows[0][4].strip() == ("any" if not low and not high else f"{low}..{high}")
+
+
+def test_values_stay_in_their_range() -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        matrix = generator.random((5, 5))
+        found = metrics.matrix_metrics(matrix, generator.random(5), generator.random(5))
+        found["libero"] = metrics.libero(generator.random((4, 4, 6)))
+        for name, info in CATALOG.items():
+            family, _, key = name.partition(".")
+            if family != "l2":
+                assert info.low is not None
+                assert info.high is not None
+                assert info.low <= found[family][key] <= info.high
+
+
+def test_importing_the_metrics_is_light() -> None:
+    code = (
+        "import sys, clframe; before = set(sys.modules); import clframe.metrics;"
+        "new = {name.split('.')[0] for name in set(sys.modules) - before};"
+        "assert not new & {'torch', 'matplotlib', 'pandas', 'scipy'}, new;"
+        "assert 'clframe.metrics.l2' not in sys.modules;"
+        "clframe.metrics.l2.evaluate; assert 'matplotlib' not in set(sys.modules) - before"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'bwt'"):
+        _ = metrics.bwt
+    assert "l2" in dir(metrics)
