@@ -34,9 +34,11 @@ class Batch:
         task: The index of each sample's task.
         weight: Of this part in the step's loss, relative to the current batch's 1.
         loss: ``loss(outputs, batch)`` to be used instead of the learner's own.
+        data: What the samples were taken from; None where they were made.
+        positions: Where in ``data`` each sample is.
     """
 
-    __slots__ = ("loss", "task", "weight", "x", "y")
+    __slots__ = ("data", "loss", "positions", "task", "weight", "x", "y")
 
     def __init__(
         self,
@@ -45,12 +47,16 @@ class Batch:
         task: Tensor,
         weight: float = 1.0,
         loss: BatchLoss | None = None,
+        data: Data | None = None,
+        positions: Tensor | None = None,
     ) -> None:
         self.x = x
         self.y = y
         self.task = task
         self.weight = weight
         self.loss = loss
+        self.data = data
+        self.positions = positions
 
     def __len__(self) -> int:
         return len(self.task)
@@ -96,6 +102,14 @@ class Data(abc.ABC):
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether a sample is in memory and the same each time, so that results can be kept.
+
+        A transform that draws random numbers says so with an attribute ``random = True``.
+        """
+        return False
+
     @abc.abstractmethod
     def gather(self, positions: Tensor) -> Any:
         """The stored (untransformed) inputs at these positions."""
@@ -112,7 +126,8 @@ class Data(abc.ABC):
         """Batches of the samples in this order; the last one may be smaller."""
         for positions in order.split(batch_size):
             task = self.tasks[positions]
-            yield Batch(self.transform(self.gather(positions), task), self.labels[positions], task)
+            x = self.transform(self.gather(positions), task)
+            yield Batch(x, self.labels[positions], task, data=self, positions=positions)
 
 
 class TensorSource:
@@ -167,6 +182,11 @@ class TensorData(Data):
             )
         self._x = self.source.on(device)
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether the transform gives the same inputs each time."""
+        return not getattr(self.transform, "random", False)
+
     def gather(self, positions: Tensor) -> Any:
         """The stored inputs at these positions."""
         indices = self.indices[positions]
@@ -201,13 +221,14 @@ class TensorData(Data):
         indices = self.indices[order].split(batch_size)
         labels = self.labels[order].split(batch_size)
         tasks = self.tasks[order].split(batch_size)
+        places = order.split(batch_size)
         x = self._x
-        for index, label, task in zip(indices, labels, tasks, strict=True):
+        for place, index, label, task in zip(places, indices, labels, tasks, strict=True):
             if isinstance(x, dict):
                 raw: Any = {key: value.index_select(0, index) for key, value in x.items()}
             else:
                 raw = x.index_select(0, index)
-            yield Batch(self.transform(raw, task), label, task)
+            yield Batch(self.transform(raw, task), label, task, data=self, positions=place)
 
 
 class MapData(Data):
@@ -284,7 +305,7 @@ class MapData(Data):
             task = self.tasks[positions].to(self.device)
             raw = map_inputs(lambda t: t.to(self.device), x)
             label = self.labels[positions].to(self.device)
-            yield Batch(self.transform(raw, task), label, task)
+            yield Batch(self.transform(raw, task), label, task, data=self, positions=positions)
 
 
 class JoinedData(Data):
@@ -298,6 +319,11 @@ class JoinedData(Data):
         self._ends = sizes.cumsum(0)
         self._starts = self._ends - sizes
         self.transform = keep_inputs
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether all parts are."""
+        return all(part.repeatable for part in self.parts)
 
     def gather(self, positions: Tensor) -> Any:
         """The inputs at these positions, transformed already, since each part has its own way."""

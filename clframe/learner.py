@@ -95,9 +95,11 @@ class Learner(LightningModule):
         self.generator = torch.Generator()
         self.generator.manual_seed(seed)
         self._split_model = hasattr(model, "features") and hasattr(model, "head")
-        units = torch.zeros(len(stream.tasks), stream.n_outputs, dtype=torch.bool)
+        units = torch.zeros(len(stream.tasks) + 1, stream.n_outputs, dtype=torch.bool)
         for task in stream.tasks:
             units[task.index, list(task.outputs)] = True
+        # Task -1 finds the last row: samples of no task in particular, with all outputs open.
+        units[-1] = True
         self.register_buffer("inactive_of_task", ~units, persistent=False)
         self.register_buffer("inactive", torch.zeros(stream.n_outputs, dtype=torch.bool))
         self.inactive_of_task: Tensor

@@ -28,6 +28,7 @@ model:
   hidden: [400, 400]
 optimizer:
   lr: 0.001
+  fused: true # the same Adam in one pass over the parameters
 trainer:
   max_epochs: null
   max_steps: 2000

@@ -1,0 +1,108 @@
+"""Fisher information of a learner on a data set, by five estimates that papers mix up.
+
+The diagonal of the Fisher information is ``E_x E_{y ~ p(y|x)} [(d log p(y|x) / d theta)^2]``. The
+estimates differ in how they treat the inner expectation, and a penalty's weight found with one
+does not carry over to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from clframe.errors import PluginError
+from clframe.plugins._per_sample import Variant, evaluation_mode, mean_over_samples
+
+if TYPE_CHECKING:
+    from clframe.data import Batch, Data
+    from clframe.learner import Learner
+
+Estimate: TypeAlias = Literal["exact", "sample", "predicted", "true", "batch"]
+
+
+def fisher(
+    learner: Learner,
+    data: Data,
+    estimate: Estimate = "exact",
+    samples: int | None = None,
+    batch_size: int = 128,
+    memory: int = 128,
+) -> dict[str, Tensor]:
+    """The Fisher information's diagonal at the current parameters, by the parameter's name.
+
+    Only the outputs that compete for a sample take part. The model is in evaluation mode.
+
+    Args:
+        learner: Gives model, active outputs and loss.
+        data: To take the mean over.
+        estimate: ``exact``: ``sum_c p_c (d log p_c)^2`` over the active classes. ``sample``: one
+            label drawn from ``p``. ``predicted``: the most probable label. ``true``: the data's own
+            label (the empirical Fisher). ``batch``: the squared gradient of a mini-batch's mean
+            loss, mean over mini-batches; smaller than ``true`` by up to the batch size.
+        samples: How many samples, drawn at random; None for all.
+        batch_size: Of a mini-batch for ``batch``; for the others it changes only the speed.
+        memory: Megabytes that gradients of single samples may take at a time (more is not faster).
+    """
+    order = torch.arange(len(data))
+    if estimate == "batch" or (samples is not None and samples < len(data)):
+        device = learner.generator.device
+        order = torch.randperm(len(data), generator=learner.generator, device=device)[:samples]
+    with evaluation_mode(learner):
+        if estimate == "batch":
+            return _of_batches(learner, data, order, batch_size)
+
+        def log_likelihood(outputs: Any, batch: Batch) -> Tensor:
+            return -functional.cross_entropy(outputs, batch.y, reduction="sum")
+
+        def task_loss(outputs: Any, batch: Batch) -> Tensor:
+            return learner.task_loss(outputs, batch) * len(batch)
+
+        def variants(outputs: Any, batch: Batch) -> Iterator[Variant]:
+            return _labels(learner, estimate, outputs, batch)
+
+        score = task_loss if estimate == "true" else log_likelihood
+        return mean_over_samples(
+            learner, data, order, score, variants, torch.square, batch_size, memory
+        )
+
+
+def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) -> Iterator[Variant]:
+    """The labels whose log-probability is differentiated, and the weight of each."""
+    if estimate == "true":
+        yield batch.y, None
+        return
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2:
+        raise PluginError(
+            f"fisher={estimate} needs a model that gives one logit per class: "
+            "choose fisher=true or fisher=batch"
+        )
+    if estimate == "predicted":
+        yield outputs.argmax(1), None
+        return
+    p = outputs.softmax(1)
+    if estimate == "sample":
+        yield torch.multinomial(p, 1, generator=learner.generator).squeeze(1), None
+        return
+    active = (outputs > torch.finfo(outputs.dtype).min).any(0).nonzero().flatten()
+    for label in active.tolist():
+        yield torch.full_like(batch.task, label), p[:, label]
+
+
+def _of_batches(learner: Learner, data: Data, order: Tensor, batch_size: int) -> dict[str, Tensor]:
+    """Mean over mini-batches of the squared gradient of the mean loss."""
+    parameters = learner.named_trainable()
+    total = {name: torch.zeros_like(p) for name, p in parameters.items()}
+    count = 0
+    for batch in data.batches(order, batch_size):
+        outputs, _ = learner.run_model(batch.x, batch.task)
+        loss = learner.task_loss(outputs, batch)
+        gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        for name, gradient in zip(parameters, gradients, strict=True):
+            if gradient is not None:
+                total[name].addcmul_(gradient, gradient)
+        count += 1
+    return {name: value / max(count, 1) for name, value in total.items()}

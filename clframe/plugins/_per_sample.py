@@ -1,0 +1,230 @@
+"""Gradients of single samples, measured and averaged over a data set.
+
+The result is the mean over samples of ``sum_k weight_k * measure(d score_k / d theta)``, where the
+measure (square, absolute value) of a product is the product of the measures. Three ways lead to
+the same numbers:
+
+* Where all parameters are in plain linear layers, a sample's gradient is an outer product of what
+  went in and what came back. So its measure is an outer product too, the sum over samples is one
+  matrix product, and nothing of the size of the model is held per sample.
+* Other models go through ``torch.func.vmap``, in portions of bounded size.
+* What ``vmap`` cannot do (recurrent layers) is done sample by sample.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from clframe.data import Batch, map_inputs
+
+if TYPE_CHECKING:
+    from clframe.data import Data
+    from clframe.learner import Learner
+
+Score: TypeAlias = "Callable[[Any, Batch], Tensor]"
+"""Makes, from outputs and batch, the scores' sum over the batch's samples."""
+
+Variant: TypeAlias = "tuple[Tensor, Tensor | None]"
+"""Labels to compute the score with, and a weight for each sample (None for 1)."""
+
+Variants: TypeAlias = "Callable[[Any, Batch], Iterator[Variant]]"
+"""Makes the variants ``k`` from outputs (without gradient) and batch."""
+
+Measure: TypeAlias = "Callable[[Tensor], Tensor]"
+
+
+class _NotPlainError(Exception):
+    """A linear layer is used in a way that the short cut does not cover."""
+
+
+@contextlib.contextmanager
+def evaluation_mode(learner: Learner) -> Iterator[None]:
+    """Run the model in evaluation mode, so that samples do not act on each other."""
+    training = learner.training
+    learner.eval()
+    try:
+        yield
+    finally:
+        learner.train(training)
+        learner.current_task = None
+
+
+def mean_over_samples(
+    learner: Learner,
+    data: Data,
+    order: Tensor,
+    score: Score,
+    variants: Variants,
+    measure: Measure,
+    batch_size: int,
+    memory: int,
+) -> dict[str, Tensor]:
+    """The mean described above, by the parameter's name.
+
+    Args:
+        learner: Whose model's trainable parameters are meant.
+        data: Where samples come from.
+        order: The positions to use.
+        score: What is differentiated.
+        variants: Labels and weights to compute it with.
+        measure: ``torch.square`` or ``torch.abs``.
+        batch_size: Samples at a time.
+        memory: Megabytes that gradients of single samples may take at a time.
+    """
+    parameters = learner.named_trainable()
+    layers = _linear_layers(learner.model, parameters)
+    total: dict[str, Tensor] | None = None
+    if layers is not None:
+        with contextlib.suppress(_NotPlainError):
+            batches = data.batches(order, batch_size)
+            total = _sum_in_linear_layers(learner, layers, batches, score, variants, measure)
+    if total is None:
+        # A gradient, its measure and one intermediate of the same size.
+        size = 3 * sum(p.numel() * p.element_size() for p in parameters.values())
+        portion = min(batch_size, max(1, memory * 2**20 // max(size, 1)))
+        batches = data.batches(order, portion)
+        total = _sum_by_vmap(learner, parameters, batches, score, variants, measure)
+    return {name: total[name] / max(len(order), 1) for name in parameters}
+
+
+# ------------------------------------------------------------ linear layers
+
+
+def _linear_layers(
+    model: nn.Module, parameters: dict[str, nn.Parameter]
+) -> dict[str, nn.Linear] | None:
+    """The linear layers by name if all trainable parameters are theirs, else None."""
+    layers: dict[str, nn.Linear] = {}
+    covered: list[str] = []
+    for name, module in model.named_modules(remove_duplicate=False):
+        own = [
+            _name(name, key)
+            for key, parameter in module.named_parameters(recurse=False, remove_duplicate=False)
+            if parameter.requires_grad
+        ]
+        # A subclass may compute something else, so only the class itself counts.
+        if own and type(module) is not nn.Linear:
+            return None
+        if own:
+            layers[name] = module
+            covered += own
+    # A parameter that two layers share has one name in `parameters` but two here.
+    return layers if sorted(covered) == sorted(parameters) else None
+
+
+def _name(module: str, key: str) -> str:
+    """A parameter's name in the model; the model itself has an empty name."""
+    return f"{module}.{key}" if module else key
+
+
+def _sum_in_linear_layers(
+    learner: Learner,
+    layers: dict[str, nn.Linear],
+    batches: Iterator[Batch],
+    score: Score,
+    variants: Variants,
+    measure: Measure,
+) -> dict[str, Tensor]:
+    seen: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def keep(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+        def hook(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            if name in seen or output.ndim != 2:
+                raise _NotPlainError
+            seen[name] = (inputs[0].detach(), output)
+
+        return hook
+
+    total = {
+        _name(layer, key): torch.zeros_like(p)
+        for layer, module in layers.items()
+        for key, p in module.named_parameters()
+    }
+    with contextlib.ExitStack() as stack:
+        for name, layer in layers.items():
+            # First in line, so that it sees the layer's own output whatever other hooks make of it.
+            stack.enter_context(layer.register_forward_hook(keep(name), prepend=True))
+        for batch in batches:
+            seen.clear()
+            outputs, _ = learner.run_model(batch.x, batch.task)
+            if len(seen) != len(layers):
+                raise _NotPlainError
+            back: dict[str, Tensor] = {}
+            for labels, weights in variants(_detached(outputs), batch):
+                value = score(outputs, Batch(batch.x, labels, batch.task))
+                deltas = torch.autograd.grad(
+                    value, [output for _, output in seen.values()], retain_graph=True
+                )
+                for name, delta in zip(seen, deltas, strict=True):
+                    part = measure(delta)
+                    part = part if weights is None else part * weights[:, None]
+                    back[name] = back[name] + part if name in back else part
+            for name, part in back.items():
+                total[_name(name, "weight")].addmm_(part.T, measure(seen[name][0]))
+                if layers[name].bias is not None:
+                    total[_name(name, "bias")].add_(part.sum(0))
+    return total
+
+
+def _detached(outputs: Any) -> Any:
+    return outputs.detach() if isinstance(outputs, Tensor) else outputs
+
+
+# ------------------------------------------------------------ any model
+
+
+def _sum_by_vmap(
+    learner: Learner,
+    parameters: dict[str, nn.Parameter],
+    batches: Iterator[Batch],
+    score: Score,
+    variants: Variants,
+    measure: Measure,
+) -> dict[str, Tensor]:
+    plain = {f"model.{name}": p.detach() for name, p in parameters.items()}
+    total = {name: torch.zeros_like(p) for name, p in parameters.items()}
+
+    def of_one(theta: dict[str, Tensor], x: Any, label: Tensor, task: Tensor) -> Tensor:
+        one = Batch(map_inputs(lambda t: t[None], x), label[None], task[None])
+        return score(functional_call(learner, theta, (one.x, one.task)), one)
+
+    of_all = vmap(grad(of_one), in_dims=(None, 0, 0, 0))
+    for batch in batches:
+        with torch.no_grad():
+            outputs, _ = learner.run_model(batch.x, batch.task)
+        for labels, weights in variants(outputs, batch):
+            try:
+                with warnings.catch_warnings():
+                    # Layers without a rule for vmap are done in a loop inside it, which is right.
+                    warnings.filterwarnings("ignore", "There is a performance drop")
+                    gradients = of_all(plain, batch.x, labels, batch.task)
+            except RuntimeError:
+                gradients = _one_by_one(of_one, plain, batch, labels)
+            for name, value in total.items():
+                measured = measure(gradients[f"model.{name}"])
+                if weights is None:
+                    value.add_(measured.sum(0))
+                else:
+                    value.add_(torch.tensordot(weights, measured, 1))
+    return total
+
+
+def _one_by_one(
+    of_one: Callable[..., Tensor], plain: dict[str, Tensor], batch: Batch, labels: Tensor
+) -> dict[str, Tensor]:
+    """The same gradients without ``vmap``."""
+    theta = {name: value.clone().requires_grad_() for name, value in plain.items()}
+    rows = []
+    for i in range(len(batch)):
+        x = map_inputs(lambda t, i=i: t[i], batch.x)  # type: ignore[misc]
+        value = of_one(theta, x, labels[i], batch.task[i])
+        rows.append(torch.autograd.grad(value, list(theta.values()), materialize_grads=True))
+    stacked = [torch.stack(column) for column in zip(*rows, strict=True)]
+    return dict(zip(theta, stacked, strict=True))

@@ -1,0 +1,138 @@
+"""Elastic weight consolidation, with an anchor per experience or online."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from clframe.errors import SettingError
+from clframe.hookspecs import hookimpl
+from clframe.plugin import Plugin
+from clframe.plugins._fisher import Estimate, fisher
+from clframe.plugins._quadratic import Quadratic
+from clframe.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.data import Data
+    from clframe.experience import Experience
+    from clframe.learner import Learner
+
+
+class EWC(Plugin):
+    """Holds parameters near their old values, each as firmly as old data depends on it.
+
+    Kirkpatrick et al., eq. 3, with a term for each experience ``k`` learned so far::
+
+        loss + weight/2 * sum_k sum_i F_i^k (theta_i - theta_i^k)^2
+
+    The sum is kept as one quadratic, so the cost of a step does not depend on the number of
+    experiences. With ``online=True`` there is one anchor, the parameters after the last
+    experience, and a running Fisher ``R``; the forms in use are not the same::
+
+        van_de_ven    R <- F + gamma R                  penalty  weight/2 * gamma * sum R (..)^2
+        libero_paper  R <- gamma R + (1 - gamma) F      penalty  weight/2 * sum R (..)^2
+        libero_code   R <- gamma R + F                  penalty  weight * sum R (..)^2
+
+    The right weight depends on estimate, form and data by orders of magnitude. Split MNIST, van de
+    Ven & Tolias 2019 (task / domain / class): EWC 1e7 / 1e6 / 1e8; online EWC 1e8 / 1e8 / 1e9 with
+    gamma 0.8 / 0.7 / 0.8 (both with ``fisher=predicted``). Permuted MNIST: 500 / 500 / 1; online
+    500 / 1000 / 5 with gamma 0.8 / 0.9 / 1. OpenLORIS: 5240, predicted labels. LIBERO: 5e4, gamma
+    0.9, ``fisher=batch``.
+
+    Args:
+        weight: Strength of the penalty (lambda).
+        fisher: How the Fisher information is estimated: ``exact`` (expectation over the active
+            classes), ``sample`` (one label drawn from the model), ``predicted`` (its most probable
+            label), ``true`` (the data's label) or ``batch`` (squared gradient of mini-batches).
+        samples: How many of the experience's samples to estimate from; None for all.
+        batch_size: Samples at a time; None for that of training. Matters for ``batch`` only.
+        memory: Megabytes that gradients of single samples may take at a time.
+        online: Keep one anchor and a running Fisher instead of one for each experience.
+        gamma: Online: how much of the running Fisher is kept.
+        form: Online: which of the three formulas.
+    """
+
+    name = "ewc"
+    paper = (
+        "Kirkpatrick et al., Overcoming catastrophic forgetting in neural networks, 2017; online: "
+        "Schwarz et al., Progress & Compress, 2018"
+    )
+    state: ClassVar[tuple[str, ...]] = ("quadratic",)
+
+    def __init__(
+        self,
+        weight: float = 1e6,
+        fisher: Estimate = "exact",
+        samples: int | None = None,
+        batch_size: int | None = None,
+        memory: int = 128,
+        online: bool = False,
+        gamma: float = 1.0,
+        form: Literal["van_de_ven", "libero_paper", "libero_code"] = "van_de_ven",
+    ) -> None:
+        at_least(weight, 0, "ewc.weight")
+        at_least(samples, 1, "ewc.samples")
+        at_least(batch_size, 1, "ewc.batch_size")
+        at_least(memory, 1, "ewc.memory")
+        if not 0 <= gamma <= 1:
+            raise SettingError(f"ewc.gamma must be between 0 and 1, got {gamma!r}")
+        if not online and (gamma != 1.0 or form != "van_de_ven"):
+            raise SettingError("ewc.gamma and ewc.form have a meaning only with ewc.online=true")
+        if form == "libero_paper" and gamma == 1:
+            raise SettingError(
+                "ewc.gamma must be below 1 with ewc.form=libero_paper, which gives new data a "
+                "share of 1 - gamma"
+            )
+        self.weight = weight
+        self.fisher: Estimate = fisher
+        self.samples = samples
+        self.batch_size = batch_size
+        self.memory = memory
+        self.online = online
+        self.gamma = gamma
+        self.form = form
+        self.quadratic = Quadratic()
+
+    @property
+    def factor(self) -> float:
+        """What the quadratic form is multiplied by in the loss."""
+        if not self.online:
+            return self.weight / 2
+        factors = {"van_de_ven": self.gamma / 2, "libero_paper": 1 / 2, "libero_code": 1.0}
+        return self.weight * factors[self.form]
+
+    @hookimpl
+    def configure(self) -> None:
+        """Start with no anchor."""
+        self.quadratic = Quadratic()
+
+    @hookimpl
+    def penalty(self, learner: Learner) -> Tensor | None:
+        """The quadratic penalty; none before something has been learned."""
+        return self.quadratic.value(learner.model, self.factor) if self.quadratic else None
+
+    @hookimpl
+    def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:
+        """Estimate the Fisher information on the experience's data and take it in."""
+        new = fisher(
+            learner,
+            data,
+            self.fisher,
+            self.samples,
+            self.batch_size or learner.engine.settings.batch_size,
+            self.memory,
+        )
+        anchor = learner.named_trainable()
+        if not self.online:
+            self.quadratic.add(new, anchor)
+            return
+        share = 1 - self.gamma if self.form == "libero_paper" else 1.0
+        old = self.quadratic.strength
+        with torch.no_grad():
+            running = {
+                name: share * f + self.gamma * old[name] if name in old else share * f
+                for name, f in new.items()
+            }
+        self.quadratic.replace(running, anchor)

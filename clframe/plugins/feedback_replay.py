@@ -1,0 +1,166 @@
+"""Replay through feedback: the classifier is its own generator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from clframe.errors import PluginError
+from clframe.hookspecs import hookimpl
+from clframe.models import vae
+from clframe.plugin import Plugin
+from clframe.plugins._past_targets import PastTargets, copy_values, frozen_copy
+from clframe.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.data import Batch
+    from clframe.experience import Stream
+    from clframe.learner import Learner, Step
+
+
+class _Feedback(nn.Module):
+    """The way back from the model's features to its inputs, over latent values.
+
+    Args:
+        n_features: Length of the features.
+        shape: Of one input.
+        kind: Of the decoder.
+        hidden: Its units.
+        size: Latent dimensions.
+    """
+
+    def __init__(
+        self, n_features: int, shape: tuple[int, ...], kind: str, hidden: tuple[int, ...], size: int
+    ) -> None:
+        super().__init__()
+        self.latent = vae.Latent(n_features, size)
+        self.decoder = vae.decoder(kind, size, shape, hidden)
+
+
+class FeedbackReplay(Plugin):
+    """Replays inputs that the classifier's own feedback connections generate (RtF).
+
+    One network is classifier and variational autoencoder: the model's features are the encoder, and
+    linear heads for mean and log-variance and a decoder are attached to them and trained by the
+    learner's own optimiser. At experience t, with ``L_V`` the autoencoder's loss (mean over pixels
+    of the reconstruction error plus ``KL / pixels``)::
+
+        L = 1 / t(L_V + L_class)[current] + (1 - 1 / t)(L_V + L_distil)[replayed]
+
+    Replayed inputs and their softened targets come from a copy of the whole network as it was after
+    the experience before.
+
+    Args:
+        distill: Softened probabilities as targets; False for the most likely label.
+        temperature: Of the softening.
+        replay_size: Replayed inputs per step; None for as many as the current batch has.
+        decoder: Fully connected (``mlp``) or convolutional (``conv``).
+        hidden: Units of its fully connected layers, in the order of the encoder that they mirror.
+        latent: Latent dimensions.
+        likelihood: ``bernoulli`` for inputs in 0..1 (cross-entropy), ``gaussian`` for any (squared
+            error); ``auto`` looks at the first batch.
+    """
+
+    name = "feedback_replay"
+    paper = (
+        "van de Ven & Tolias, Generative replay with feedback connections as a general strategy "
+        "for continual learning, 2018"
+    )
+    conflicts = ("generative_replay",)
+    state = ("previous_feedback", "previous_model", "chosen")
+
+    def __init__(
+        self,
+        distill: bool = True,
+        temperature: float = 2.0,
+        replay_size: int | None = None,
+        decoder: Literal["mlp", "conv"] = "mlp",
+        hidden: tuple[int, ...] = (400, 400),
+        latent: int = 100,
+        likelihood: Literal["auto", "bernoulli", "gaussian"] = "auto",
+    ) -> None:
+        at_least(temperature, 1e-6, "feedback_replay.temperature")
+        at_least(replay_size, 1, "feedback_replay.replay_size")
+        at_least(latent, 1, "feedback_replay.latent")
+        self.distill = distill
+        self.temperature = temperature
+        self.replay_size = replay_size
+        self.decoder = decoder
+        self.hidden = tuple(hidden)
+        self.latent = latent
+        self.likelihood = likelihood
+        self.chosen = "" if likelihood == "auto" else likelihood
+        self.past_experiences = 0
+        self._part: Batch | None = None
+        self._looked = False
+
+    @hookimpl
+    def configure(self, learner: Learner, stream: Stream) -> None:
+        """Attach the feedback connections, so that the learner's optimiser trains them."""
+        head = getattr(learner.model, "head", None)
+        if not isinstance(head, nn.Linear) or not hasattr(learner.model, "features"):
+            raise PluginError(
+                "plugin 'feedback_replay' needs a model with 'features' and a linear 'head', which "
+                f"{type(learner.model).__name__} lacks: use plugin 'generative_replay'"
+            )
+        shape = stream.input_shape
+        self.feedback = _Feedback(head.in_features, shape, self.decoder, self.hidden, self.latent)
+        learner.add_module("feedback", self.feedback)
+        device = learner.engine.device
+        self.previous_feedback = frozen_copy(self.feedback, device)
+        self.previous_model = frozen_copy(learner.model, device)
+        self.targets = PastTargets(learner, self.distill, self.temperature)
+
+    @hookimpl
+    def before_experience(self, learner: Learner) -> None:
+        """Note how much is past."""
+        self.past_experiences = len(learner.seen)
+        self._looked = False
+        if learner.seen:
+            self.targets.begin()
+
+    def _look_at(self, x: Any) -> None:
+        """Choose the likelihood by the first batch; refuse inputs that cannot be generated."""
+        self._looked = True
+        self.chosen = vae.choose_likelihood(self.chosen, x, f"plugin '{self.name}'")
+
+    @hookimpl
+    def extra_batches(self, learner: Learner, batch: Batch) -> Batch | None:
+        """Inputs drawn from the previous copy, with its targets and weight t - 1."""
+        if not self._looked:
+            self._look_at(batch.x)
+        self._part = None
+        if not self.past_experiences:
+            return None
+        n, device = self.replay_size or len(batch), learner.engine.device
+        with torch.no_grad():
+            z = torch.randn(n, self.latent, device=device, generator=learner.generator)
+            previous = cast(_Feedback, self.previous_feedback)
+            x = vae.to_values(previous.decoder(z), cast(vae.Likelihood, self.chosen))
+        self._part = self.targets.batch(x, self.previous_model, float(self.past_experiences))
+        return self._part
+
+    @hookimpl
+    def penalty(self, learner: Learner, step: Step) -> Tensor:
+        """The autoencoder's loss on current and replayed inputs: ``1/t`` and ``1 - 1/t``."""
+        x, features = step.batch.x, step.features[0]
+        n = len(x)
+        if self._part is not None:
+            where = next(i for i, part in enumerate(step.parts) if part is self._part)
+            x = torch.cat([x, self._part.x])
+            features = torch.cat([features, step.features[where]])
+        z, mean, log_variance = self.feedback.latent(features, learner.generator)
+        decoded = self.feedback.decoder(z)
+        losses = vae.vae_loss(decoded, x, mean, log_variance, cast(vae.Likelihood, self.chosen))
+        if self._part is None:
+            return losses.mean()
+        share = 1.0 / (self.past_experiences + 1)
+        return share * losses[:n].mean() + (1 - share) * losses[n:].mean()
+
+    @hookimpl
+    def after_experience(self, learner: Learner) -> None:
+        """Remember the whole network as it is now."""
+        copy_values(learner.model, self.previous_model)
+        copy_values(self.feedback, self.previous_feedback)

@@ -1,0 +1,80 @@
+"""Freezes a model's features: linear probing, and the base of internal replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from clframe.errors import PluginError
+from clframe.hookspecs import hookimpl
+from clframe.plugin import Plugin
+from clframe.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.learner import Learner
+
+
+class Freeze(Plugin):
+    """Stops learning the model's features after the first experiences; the head goes on.
+
+    Frozen features are in evaluation mode (dropout off, running statistics fixed) and cost no
+    backward pass.
+
+    Args:
+        after: Experiences to learn the features on; 0 trains only the head from the start, a linear
+            probe of a pre-trained (or random) model.
+    """
+
+    name = "freeze"
+
+    def __init__(self, after: int = 1) -> None:
+        at_least(after, 0, "freeze.after")
+        self.after = after
+        self.frozen = False
+        self._stopping = False
+
+    @hookimpl
+    def configure(self, learner: Learner) -> None:
+        """Find the features and make their outputs the end of the backward pass when frozen."""
+        features = getattr(learner.model, "features", None)
+        if not isinstance(features, nn.Module) or not hasattr(learner.model, "head"):
+            raise PluginError(
+                "plugin 'freeze' needs a model with 'features' and 'head', which "
+                f"{type(learner.model).__name__} lacks"
+            )
+        self.features = features
+        if self.after == 0:
+            features.requires_grad_(False)
+
+        # Not requires_grad: a parameter must not leave the optimiser in the middle of a run, or
+        # the optimiser's saved state would no longer fit the one of a continued run.
+        # Only while training, so that other plugins can still take gradients in between.
+        def stop(module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
+            return output.detach() if self._stopping else None
+
+        features.register_forward_hook(stop)
+
+    @hookimpl(tryfirst=True)
+    def before_experience(self, learner: Learner) -> None:
+        """Freeze once enough experiences are learned."""
+        self.frozen = len(learner.seen) >= self.after
+
+    @hookimpl
+    def before_epoch(self) -> None:
+        """Keep frozen features in evaluation mode."""
+        self._stopping = self.frozen
+        if self.frozen:
+            self.features.eval()
+
+    @hookimpl(tryfirst=True)
+    def after_epoch(self) -> None:
+        """Let gradients through again."""
+        self._stopping = False
+
+    @hookimpl(trylast=True)
+    def after_backward(self) -> None:
+        """Drop gradients that a penalty gave to frozen features; optimisers pass over them."""
+        if self.frozen:
+            for parameter in self.features.parameters():
+                parameter.grad = None

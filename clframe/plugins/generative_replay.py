@@ -1,0 +1,206 @@
+"""Deep generative replay: a generator recalls past inputs, the previous model their labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from clframe.data import Batch
+from clframe.errors import PluginError
+from clframe.hookspecs import hookimpl
+from clframe.learner import Term
+from clframe.models.vae import VAE, choose_likelihood
+from clframe.plugin import Plugin
+from clframe.plugins._past_targets import PastTargets, copy_values, frozen_copy
+from clframe.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.experience import Stream
+    from clframe.learner import Learner, Step
+
+
+class GenerativeReplay(Plugin):
+    """Replays inputs of a variational autoencoder with the previous model's labels (DGR).
+
+    At experience t the loss is ``1/t L_current + (1 - 1/t) L_replay``. Replayed inputs are drawn
+    from a copy of the generator as it was after the experience before; the copy of the classifier
+    from the same time labels them: with its most likely label (Shin et al., 2017), or with
+    ``distill`` by its softened probabilities (van de Ven & Tolias, 2018), for which
+    ``L_replay = -T^2 sum_c p_c log q_c``. The generator learns at the same steps from the same mix
+    with the same weights, by an Adam of its own.
+
+    Args:
+        distill: Softened probabilities as targets instead of labels.
+        temperature: Of the softening.
+        replay_size: Replayed inputs per step; None for as many as the current batch has.
+        generator: Fully connected (``mlp``) or convolutional (``conv``) autoencoder.
+        hidden: Units of its fully connected layers (OpenLORIS: 7500-400-400, the same default).
+        latent: Its latent dimensions.
+        lr: Learning rate of its Adam.
+        likelihood: ``bernoulli`` for inputs in 0..1 (cross-entropy), ``gaussian`` for any (squared
+            error); ``auto`` looks at the first batch.
+        replay: Generate the model's ``inputs``, or ``features``: the inputs of its head (internal
+            replay), which needs features that do not change.
+    """
+
+    name = "generative_replay"
+    paper = "Shin et al., Continual Learning with Deep Generative Replay, 2017"
+    conflicts = ("feedback_replay",)
+    state = ("generator_model", "optimizer", "previous_generator", "previous_model", "chosen")
+
+    def __init__(
+        self,
+        distill: bool = False,
+        temperature: float = 2.0,
+        replay_size: int | None = None,
+        generator: Literal["mlp", "conv"] = "mlp",
+        hidden: tuple[int, ...] = (400, 400),
+        latent: int = 100,
+        lr: float = 1e-3,
+        likelihood: Literal["auto", "bernoulli", "gaussian"] = "auto",
+        replay: Literal["inputs", "features"] = "inputs",
+    ) -> None:
+        at_least(temperature, 1e-6, "generative_replay.temperature")
+        at_least(replay_size, 1, "generative_replay.replay_size")
+        at_least(latent, 1, "generative_replay.latent")
+        at_least(lr, 0, "generative_replay.lr")
+        self.distill = distill
+        self.temperature = temperature
+        self.replay_size = replay_size
+        self.generator = generator
+        self.hidden = tuple(hidden)
+        self.latent = latent
+        self.lr = lr
+        self.likelihood = likelihood
+        self.replay = replay
+        self.chosen = "" if likelihood == "auto" else likelihood
+        self.past_experiences = 0
+        self._replayed: Tensor | None = None
+        self._total: Tensor | None = None
+        self._looked = False
+
+    # ------------------------------------------------------------ set-up
+
+    @hookimpl
+    def configure(self, learner: Learner, stream: Stream) -> None:
+        """Make the generator, its optimiser, and the copies that remember."""
+        device = learner.engine.device
+        shape = stream.input_shape
+        whole: nn.Module = learner.model
+        if self.replay == "features":
+            whole = self._head(learner)
+            shape = (whole.in_features,)
+        kind = "mlp" if self.replay == "features" else self.generator
+        self.generator_model = VAE(shape, kind, self.hidden, self.latent).to(device)
+        self.optimizer = torch.optim.Adam(self.generator_model.parameters(), lr=self.lr, fused=True)
+        self.previous_generator = frozen_copy(self.generator_model, device)
+        self.previous_model = frozen_copy(whole, device)
+        self.targets = PastTargets(learner, self.distill, self.temperature)
+
+    def _head(self, learner: Learner) -> nn.Linear:
+        """The head whose inputs are generated; refuses a model without one."""
+        head = getattr(learner.model, "head", None)
+        if not isinstance(head, nn.Linear) or not hasattr(learner.model, "features"):
+            raise PluginError(
+                "plugin 'generative_replay' with replay=features needs a model with 'features' and "
+                f"a linear 'head', which {type(learner.model).__name__} lacks: set replay=inputs"
+            )
+        return head
+
+    @hookimpl
+    def before_experience(self, learner: Learner) -> None:
+        """Note how much is past; renew the generator's optimiser where the learner's is."""
+        self.past_experiences = len(learner.seen)
+        self._looked = False
+        if not learner.seen:
+            return
+        self.targets.begin()
+        if learner.engine.settings.reset_optimizer:
+            self.optimizer.state.clear()
+        if self.replay == "features" and not _features_are_fixed(learner):
+            raise PluginError(
+                "plugin 'generative_replay' with replay=features needs features that do not "
+                "change: add plugin 'freeze', or set replay=inputs"
+            )
+
+    def _look_at(self, x: Any) -> None:
+        """Choose the likelihood by the first batch; refuse inputs that cannot be generated."""
+        self._looked = True
+        self.chosen = choose_likelihood(self.chosen, x, f"plugin '{self.name}'")
+        for model in (self.generator_model, self.previous_generator):
+            cast(VAE, model).likelihood = self.chosen
+
+    # ------------------------------------------------------------ every step
+
+    def recall(self, learner: Learner, batch: Batch) -> Batch:
+        """Draw from the previous generator and label by the previous model."""
+        n = self.replay_size or len(batch)
+        with torch.no_grad():
+            x = cast(VAE, self.previous_generator).sample(n, learner.generator)
+        self._replayed = x
+        return self.targets.batch(x, self.previous_model, float(self.past_experiences))
+
+    @hookimpl
+    def extra_batches(self, learner: Learner, batch: Batch) -> Batch | None:
+        """Replayed inputs with weight t - 1."""
+        if self.replay == "features":
+            return None
+        if not self._looked:
+            self._look_at(batch.x)
+        return self.recall(learner, batch) if self.past_experiences else None
+
+    @hookimpl
+    def penalty(self, learner: Learner, step: Step) -> Term | None:
+        """Internal replay: the loss of the head on replayed features, with weight t - 1."""
+        if self.replay == "inputs":
+            return None
+        if not self._looked:
+            self._look_at(step.features[0])
+        if not self.past_experiences:
+            return None
+        part = self.recall(learner, step.batch)
+        outputs = learner.mask_outputs(self._head(learner)(part.x), part.task)
+        return Term(learner.part_loss(outputs, part), part.weight)
+
+    @hookimpl
+    def after_step(self, learner: Learner, step: Step) -> None:
+        """Train the generator on the same mix, weighted in the same way."""
+        own = step.batch.x if self.replay == "inputs" else step.features[0].detach().float()
+        share = 1.0 / (self.past_experiences + 1)
+        model = self.generator_model
+        if self._replayed is None:
+            loss = model.losses(own, learner.generator).mean()
+        else:
+            losses = model.losses(torch.cat([own, self._replayed]), learner.generator)
+            loss = share * losses[: len(own)].mean() + (1 - share) * losses[len(own) :].mean()
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        self._replayed = None
+        self._total = loss.detach() if self._total is None else self._total + loss.detach()
+
+    # ------------------------------------------------------------ between
+
+    @hookimpl(tryfirst=True)
+    def after_epoch(self, logs: dict[str, Any]) -> None:
+        """Show the generator's mean loss."""
+        if self._total is not None:
+            logs["generator_loss"] = float(self._total) / max(logs["steps"], 1)
+            self._total = None
+
+    @hookimpl
+    def after_experience(self, learner: Learner) -> None:
+        """Remember generator and classifier as they are now."""
+        source = learner.model if self.replay == "inputs" else self._head(learner)
+        copy_values(source, self.previous_model)
+        copy_values(self.generator_model, self.previous_generator)
+
+
+def _features_are_fixed(learner: Learner) -> bool:
+    """Whether the model's features no longer change."""
+    if any(plugin.name == "freeze" for plugin in learner.plugins.ordered):
+        return True
+    features = cast(nn.Module, learner.model.features)
+    return not any(parameter.requires_grad for parameter in features.parameters())

@@ -1,0 +1,163 @@
+"""Learning without forgetting: the old model's answers on new inputs are kept."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clframe.errors import SettingError
+from clframe.hookspecs import hookimpl
+from clframe.learner import Term
+from clframe.plugin import Plugin
+from clframe.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.data import Batch, Data
+    from clframe.experience import Experience
+    from clframe.learner import Learner, Step
+
+
+class LwF(Plugin):
+    """Distils the old model's answers to the current inputs into the new model.
+
+    With ``q`` the old and ``p`` the new model's softmax at temperature ``T``, the distillation is
+    ``D = -sum_c q_c log p_c`` on the current inputs, mean over samples. In the task scenario it is
+    made for the outputs of each earlier task by itself. Two forms::
+
+        van_de_ven  1/N * loss + (1 - 1/N) * T^2 * D    N experiences with this one; D is the mean
+                                                        over earlier tasks; p ranges over all
+                                                        active classes, q is 0 for new ones
+        paper       loss + weight * D                   Li & Hoiem, eqs. 1 to 3: D is the sum over
+                                                        earlier tasks; p and q range over old
+                                                        classes (their warm-up is left out)
+
+    The old model answers in evaluation mode. Where an input is the same each time it comes, its
+    answer is computed once in an experience.
+
+    Args:
+        temperature: Softens the answers (T).
+        weighting: Which of the two forms.
+        weight: Multiplies the distillation: in ``van_de_ven`` relative to the shares above, in
+            ``paper`` it is lambda_o.
+        cache: Keep the old model's answers where that is possible.
+        memory: Megabytes that kept answers may take; with more they are computed at each step.
+    """
+
+    name = "lwf"
+    paper = "Li & Hoiem, Learning without forgetting, 2016"
+
+    def __init__(
+        self,
+        temperature: float = 2.0,
+        weighting: Literal["van_de_ven", "paper"] = "van_de_ven",
+        weight: float = 1.0,
+        cache: bool = True,
+        memory: int = 1024,
+    ) -> None:
+        if not temperature > 0:
+            raise SettingError(f"lwf.temperature must be above 0, got {temperature!r}")
+        at_least(weight, 0, "lwf.weight")
+        at_least(memory, 0, "lwf.memory")
+        self.temperature = temperature
+        self.weighting = weighting
+        self.weight = weight
+        self.cache = cache
+        self.memory = memory
+        # Everything below is made anew from the model when an experience begins.
+        self.teacher: nn.Module | None = None
+        self.units = torch.empty(0, 0, dtype=torch.long)
+        self.closed_to_teacher = torch.empty(0, 0, dtype=torch.bool)
+        self.closed_to_student = torch.empty(0, 0, dtype=torch.bool)
+        self.kept: tuple[Data, Tensor] | None = None
+
+    @hookimpl
+    def configure(self) -> None:
+        """Start without a teacher."""
+        self.teacher = self.kept = None
+
+    @hookimpl
+    def before_experience(self, learner: Learner, experience: Experience) -> None:
+        """Copy the model as it is and find the outputs to be distilled."""
+        self.teacher = self.kept = None
+        if learner.seen:
+            self.teacher = copy.deepcopy(learner.model).eval().requires_grad_(False)
+            self._choose_outputs(learner, experience)
+
+    @hookimpl
+    def after_experience(self) -> None:
+        """Let go of the teacher and its answers."""
+        self.teacher = self.kept = None
+
+    @hookimpl
+    def penalty(self, learner: Learner, step: Step) -> Tensor | Term | None:
+        """The distillation on the current batch; none in the first experience."""
+        if self.teacher is None:
+            return None
+        batch = step.batch
+        if learner.stream.scenario != "task":
+            logits = step.outputs[0]
+        elif step.features[0] is not None:
+            # The outputs of other tasks were shut in the step's own outputs.
+            logits = learner.model.head(step.features[0])  # type: ignore[operator]
+        else:
+            logits = learner.model(batch.x)
+        scores = self._heads(logits, self.closed_to_student)
+        value = functional.cross_entropy(
+            scores.flatten(0, 1), self.targets(learner, batch).flatten(0, 1)
+        )
+        if self.weighting == "paper":
+            return self.weight * len(self.units) * value
+        return Term(self.temperature**2 * value, self.weight * len(learner.seen))
+
+    def targets(self, learner: Learner, batch: Batch) -> Tensor:
+        """The teacher's probabilities for a batch, ``[samples, heads, outputs of a head]``."""
+        data = batch.data
+        if self.kept is not None and data is self.kept[0]:
+            return self.kept[1][batch.positions]
+        if self.cache and data is not None and data.repeatable:
+            megabytes = len(data) * self.units.numel() * 4 / 2**20
+            if megabytes <= self.memory:
+                order = torch.arange(len(data), device=self.units.device)
+                parts = data.batches(order, 1024)
+                answers = [self._answer(learner, part.x, part.task) for part in parts]
+                self.kept = (data, torch.cat(answers))
+                return self.kept[1][batch.positions]
+        return self._answer(learner, batch.x, batch.task)
+
+    @torch.no_grad()
+    def _answer(self, learner: Learner, x: object, task: Tensor) -> Tensor:
+        assert self.teacher is not None
+        # Units that are gated by task are so in the teacher, too.
+        learner.current_task = task
+        return self._heads(self.teacher(x), self.closed_to_teacher).softmax(-1)
+
+    def _heads(self, logits: Tensor, closed: Tensor) -> Tensor:
+        """Logits over the temperature, one row of outputs for each head."""
+        chosen = logits.index_select(1, self.units.flatten()) / self.temperature
+        heads = chosen.view(len(logits), *self.units.shape)
+        return heads.masked_fill(closed, torch.finfo(heads.dtype).min)
+
+    def _choose_outputs(self, learner: Learner, experience: Experience) -> None:
+        """One row of output units for each head; shorter heads are filled up with closed ones."""
+        device = learner.engine.device
+        if learner.stream.scenario == "task":
+            tasks = {task.index: task for past in learner.seen for task in past.tasks}
+            old = [list(task.outputs) for task in tasks.values()]
+            new: list[int] = []
+        elif learner.stream.scenario == "class" and learner.active_outputs == "seen":
+            old = [sorted({unit for past in learner.seen for unit in past.outputs})]
+            new = [unit for unit in experience.outputs if unit not in old[0]]
+        else:
+            old, new = [list(range(learner.stream.n_outputs))], []
+        if self.weighting == "paper":
+            new = []
+        width = max(len(row) for row in old) + len(new)
+        self.units = torch.tensor([(row + new + [0] * width)[:width] for row in old], device=device)
+        place = torch.arange(width, device=device)
+        known = torch.tensor([len(row) for row in old], device=device)[:, None]
+        self.closed_to_teacher = place >= known
+        self.closed_to_student = place >= known + len(new)

@@ -1,0 +1,108 @@
+"""Memory aware synapses: importance from how the outputs depend on a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from clframe.hookspecs import hookimpl
+from clframe.plugin import Plugin
+from clframe.plugins._per_sample import Variant, evaluation_mode, mean_over_samples
+from clframe.plugins._quadratic import Quadratic
+from clframe.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.data import Batch, Data
+    from clframe.learner import Learner
+
+
+class MAS(Plugin):
+    """Holds parameters near their old values, each as firmly as the outputs depend on it.
+
+    Aljundi et al., eqs. 3 to 5: the importance is the mean over samples of
+    ``|d ||f(x)||^2 / d theta_i|``, where ``f`` are the outputs that compete for the sample; no
+    labels are used. The penalty is ``weight * sum_i Omega_i (theta_i - theta_i after the last
+    experience)^2``.
+
+    Args:
+        weight: Strength of the penalty (lambda).
+        accumulate: ``sum`` adds the importance of each experience, as in the paper; ``mean`` takes
+            the mean over experiences.
+        samples: How many of the experience's samples to use; None for all.
+        batch_size: Samples at a time; None for that of training.
+        memory: Megabytes that gradients of single samples may take at a time.
+    """
+
+    name = "mas"
+    paper = "Aljundi et al., Memory aware synapses: learning what (not) to forget, 2018"
+    state: ClassVar[tuple[str, ...]] = ("quadratic",)
+
+    def __init__(
+        self,
+        weight: float = 1.0,
+        accumulate: Literal["sum", "mean"] = "sum",
+        samples: int | None = None,
+        batch_size: int | None = None,
+        memory: int = 128,
+    ) -> None:
+        at_least(weight, 0, "mas.weight")
+        at_least(samples, 1, "mas.samples")
+        at_least(batch_size, 1, "mas.batch_size")
+        at_least(memory, 1, "mas.memory")
+        self.weight = weight
+        self.accumulate = accumulate
+        self.samples = samples
+        self.batch_size = batch_size
+        self.memory = memory
+        self.quadratic = Quadratic()
+
+    @hookimpl
+    def configure(self) -> None:
+        """Start with no anchor."""
+        self.quadratic = Quadratic()
+
+    @hookimpl
+    def penalty(self, learner: Learner) -> Tensor | None:
+        """The quadratic penalty; none before something has been learned."""
+        return self.quadratic.value(learner.model, self.weight) if self.quadratic else None
+
+    @hookimpl
+    def after_experience(self, learner: Learner, data: Data) -> None:
+        """Estimate the importance on the experience's data and move the anchor."""
+        new = self.importance(learner, data)
+        # The running mean over n experiences moves by 1/n of the difference.
+        share = 1.0 / len(learner.seen) if self.accumulate == "mean" else 1.0
+        keep = 1.0 - share if self.accumulate == "mean" else 1.0
+        old = self.quadratic.strength
+        strength = {
+            name: share * value + keep * old[name] if name in old else value
+            for name, value in new.items()
+        }
+        self.quadratic.replace(strength, learner.named_trainable())
+
+    def importance(self, learner: Learner, data: Data) -> dict[str, Tensor]:
+        """The mean over samples of the absolute gradient of the squared output norm."""
+        order = torch.arange(len(data))
+        if self.samples is not None and self.samples < len(data):
+            device = learner.generator.device
+            order = torch.randperm(len(data), generator=learner.generator, device=device)
+            order = order[: self.samples]
+        size = self.batch_size or learner.engine.settings.batch_size
+        with evaluation_mode(learner):
+            return mean_over_samples(
+                learner, data, order, _squared_norm, _as_they_are, torch.abs, size, self.memory
+            )
+
+
+def _squared_norm(outputs: Tensor, batch: Batch) -> Tensor:
+    """The squared length of the active outputs; shut ones hold the least number there is."""
+    shut = outputs == torch.finfo(outputs.dtype).min
+    return outputs.masked_fill(shut, 0.0).square().sum()
+
+
+def _as_they_are(outputs: Any, batch: Batch) -> Iterator[Variant]:
+    """One variant; labels play no part in the score."""
+    yield batch.y, None

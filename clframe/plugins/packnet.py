@@ -1,0 +1,290 @@
+"""PackNet: each task gets weights of its own inside one network."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+
+from clframe.errors import PluginError, SettingError
+from clframe.hookspecs import hookimpl
+from clframe.plugin import Plugin
+from clframe.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.data import Data
+    from clframe.experience import Experience, Stream, Task
+    from clframe.learner import Learner
+    from clframe.loop import Budget
+
+_CONVOLUTIONS = (
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.Conv3d,
+    nn.ConvTranspose1d,
+    nn.ConvTranspose2d,
+    nn.ConvTranspose3d,
+)
+_NORMS = (_NormBase, nn.LayerNorm, nn.GroupNorm)
+
+
+class PackNet(Plugin):
+    """Prunes each task's weights by magnitude, retrains and freezes them (PackNet).
+
+    A task is trained on the weights that no earlier task owns, using those it finds. Then, in each
+    convolution and linear layer, the share ``prune`` of these weights with the smallest magnitude
+    is set to zero and left to later tasks; the others are retrained and belong to the task from
+    then on. On a task only weights of this task and of earlier ones are used. The rows of the head
+    belong to the tasks whose outputs they are. What is frozen stays so bit for bit under any
+    optimiser and weight decay.
+
+    Nothing is learned when a task comes back: its weights are fixed, since later ones rest on them.
+
+    Args:
+        prune: Share of a task's weights to release in each layer; None for 0.5 (``paper``) or 0.75
+            (``libero``).
+        post_epochs: Epochs of retraining; with ``post_steps`` also None: half of what the task was
+            trained for (``paper``), or as much (``libero``).
+        post_steps: Steps of retraining.
+        form: ``paper``: all other parameters (biases, norms, embeddings, ...) are learned with the
+            first task and then frozen. ``libero``, as that benchmark's code has it: biases of the
+            pruned layers and norms are never trained, norms stay in evaluation mode, and any other
+            parameter (recurrent layers, embeddings) goes on learning, so tasks may be forgotten.
+    """
+
+    name = "packnet"
+    paper = (
+        "Mallya & Lazebnik, PackNet: Adding Multiple Tasks to a Single Network by Iterative "
+        "Pruning, 2018"
+    )
+    scenarios = ("task",)
+    conflicts = ("multitask",)
+    state = ("owners", "packs", "pack_of_task")
+
+    def __init__(
+        self,
+        prune: float | None = None,
+        post_epochs: int | None = None,
+        post_steps: int | None = None,
+        form: Literal["paper", "libero"] = "paper",
+    ) -> None:
+        if prune is not None and not 0 <= prune < 1:
+            raise SettingError(f"packnet.prune must be at least 0 and below 1, got {prune!r}")
+        at_least(post_epochs, 0, "packnet.post_epochs")
+        at_least(post_steps, 0, "packnet.post_steps")
+        self.prune = prune
+        self.post_epochs = post_epochs
+        self.post_steps = post_steps
+        self.form = form
+        self.owners: dict[str, Tensor] = {}
+        """For each weight the number of the pack it belongs to, 0 if free; for the head, rows."""
+        self.packs = 0
+        self.pack_of_task: dict[int, int] = {}
+        self._shown: int | None = None
+        self._masks: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._fixed: list[tuple[Tensor, Tensor]] = []
+        self._hold_norms = False
+
+    @property
+    def share(self) -> float:
+        """The share of a task's weights that is released."""
+        if self.prune is not None:
+            return self.prune
+        return 0.5 if self.form == "paper" else 0.75
+
+    # ------------------------------------------------------------ set-up
+
+    @hookimpl
+    def configure(self, learner: Learner, stream: Stream) -> None:
+        """Find the layers to prune, the head and the rest."""
+        model, device = learner.model, learner.engine.device
+        self._head: nn.Linear | None = None
+        units = [unit for task in stream.tasks for unit in task.outputs]
+        if len(units) == len(set(units)):
+            head = getattr(model, "head", None)
+            if not isinstance(head, nn.Linear):
+                raise PluginError(
+                    "plugin 'packnet' needs a model whose last layer is a linear 'head' with one "
+                    f"row per output, which {type(model).__name__} lacks"
+                )
+            self._head = head
+        # Where tasks share their outputs the head is a layer like any other.
+        self._pruned: dict[str, Tensor] = {}
+        self._never: set[Tensor] = set()
+        self._norms = [m for m in model.modules() if isinstance(m, _NORMS)]
+        for name, module in model.named_modules():
+            if isinstance(module, (nn.Linear, *_CONVOLUTIONS)) and module is not self._head:
+                if all(module.weight is not weight for weight in self._pruned.values()):
+                    self._pruned[name] = module.weight
+                if self.form == "libero" and module.bias is not None:
+                    self._never.add(module.bias)
+        if self.form == "libero":
+            self._never.update(p for norm in self._norms for p in norm.parameters())
+        if not self._pruned:
+            raise PluginError(
+                f"plugin 'packnet' finds no convolution or linear layer to prune in "
+                f"{type(model).__name__} besides its head"
+            )
+        self.owners = {
+            name: torch.zeros(weight.shape, dtype=torch.int16, device=device)
+            for name, weight in self._pruned.items()
+        }
+        if self._head is not None:
+            rows = self._head.out_features
+            self.owners["(head)"] = torch.zeros(rows, dtype=torch.int16, device=device)
+
+    # ------------------------------------------------------------ learning
+
+    def _is_known(self, experience: Experience) -> bool:
+        return all(task.index in self.pack_of_task for task in experience.tasks)
+
+    @hookimpl
+    def before_experience(self, learner: Learner, experience: Experience) -> None:
+        """Give the experience all free weights, with a fresh optimiser as in a run of its own."""
+        if self._is_known(experience):
+            return
+        for name, weight in self._pruned.items():
+            if not bool((self.owners[name] == 0).any()):
+                raise PluginError(
+                    f"plugin 'packnet' has no free weight left in layer '{name}' "
+                    f"({weight.numel()} weights) for experience '{experience.name}' after "
+                    f"{self.packs} tasks: raise prune (now {self.share:g}) or take a wider model"
+                )
+        if learner.seen:
+            learner.engine.renew_optimizer(learner)
+        self._open(learner, experience, 0)
+
+    @hookimpl(tryfirst=True)
+    def fit_experience(
+        self, learner: Learner, experience: Experience, data: Data, budget: Budget
+    ) -> bool | None:
+        """Pass over an experience whose tasks all have their weights."""
+        return True if self._is_known(experience) else None
+
+    def _open(self, learner: Learner, experience: Experience, pack: int) -> None:
+        """Let the weights of one pack (0: the free ones) be trained and hold all others.
+
+        The free ones include those of the head that are the experience's own.
+        """
+        first = self.packs == 0 or (self.packs == 1 and pack == 1)
+        open_parts: dict[Tensor, Tensor] = {}
+        for name, weight in self._pruned.items():
+            open_parts[weight] = self.owners[name] == pack
+        if self._head is not None:
+            rows = self.owners["(head)"]
+            mine = torch.zeros_like(rows, dtype=torch.bool)
+            mine[list(experience.outputs)] = True
+            mine &= (rows == 0) | (rows == pack)
+            open_parts[self._head.weight] = mine[:, None].expand_as(self._head.weight)
+            if self._head.bias is not None:
+                open_parts[self._head.bias] = mine
+        self._masks = [(p, mask, p.detach().clone()) for p, mask in open_parts.items()]
+        fixed = list(self._never)
+        if self.form == "paper" and not first:
+            fixed = [p for p in learner.model.parameters() if p not in open_parts]
+        self._fixed = [(p, p.detach().clone()) for p in fixed]
+        self._hold_norms = self.form == "libero" or not first
+
+    @hookimpl
+    def before_epoch(self) -> None:
+        """Keep the norms' running statistics as the first task left them."""
+        if self._hold_norms:
+            for norm in self._norms:
+                norm.eval()
+
+    @hookimpl(trylast=True)
+    def after_backward(self) -> None:
+        """Drop the gradients of what is held, whichever loss they come from."""
+        for parameter, mask, _ in self._masks:
+            if parameter.grad is not None:
+                parameter.grad.mul_(mask)
+        for parameter, _ in self._fixed:
+            # Optimisers pass over a parameter without gradient: no decay, no momentum.
+            parameter.grad = None
+
+    @hookimpl(tryfirst=True)
+    def after_step(self) -> None:
+        """Put back what weight decay or momentum moved."""
+        with torch.no_grad():
+            for parameter, mask, held in self._masks:
+                torch.where(mask, parameter, held, out=parameter)
+            for parameter, held in self._fixed:
+                if parameter.grad is not None:  # another plugin gave it one after us
+                    parameter.copy_(held)
+
+    @hookimpl(tryfirst=True)
+    def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:
+        """Prune, retrain what is kept and freeze it, before other plugins look at the model."""
+        if self._is_known(experience):
+            return
+        self.packs += 1
+        with torch.no_grad():
+            for name, weight in self._pruned.items():
+                self._prune_layer(weight, self.owners[name])
+        self._open(learner, experience, self.packs)
+        if self._head is not None:
+            rows = self.owners["(head)"]
+            own = torch.tensor(experience.outputs, device=rows.device)
+            rows[own] = torch.where(rows[own] == 0, self.packs, rows[own]).to(rows.dtype)
+        for task in experience.tasks:
+            self.pack_of_task.setdefault(task.index, self.packs)
+        learner.engine.renew_optimizer(learner)
+        learner.train_on(data, self._retraining(learner.engine.settings.budget))
+        self._masks, self._fixed = [], []
+
+    def _prune_layer(self, weight: Tensor, owner: Tensor) -> None:
+        """Release the smallest of a layer's free weights; the new pack keeps the others."""
+        free = (owner.flatten() == 0).nonzero().squeeze(1)
+        release = round(self.share * len(free))
+        order = weight.flatten()[free].abs().argsort(stable=True)
+        owner.view(-1)[free[order[release:]]] = self.packs
+        weight.masked_fill_(owner == 0, 0.0)
+
+    def _retraining(self, budget: Budget) -> Budget:
+        if self.post_epochs is not None or self.post_steps is not None:
+            return dataclasses.replace(budget, epochs=self.post_epochs, steps=self.post_steps)
+        if self.form == "libero":
+            return budget
+        epochs = None if budget.epochs is None else max(1, budget.epochs // 2)
+        steps = None if budget.steps is None else max(1, budget.steps // 2)
+        return dataclasses.replace(budget, epochs=epochs, steps=steps)
+
+    # ------------------------------------------------------------ evaluation
+
+    @contextlib.contextmanager
+    def weights_of(self, task: Task) -> Iterator[None]:
+        """Show only the weights of a task and of those before it; all, if it is not learned yet."""
+        pack = self.pack_of_task.get(task.index)
+        if pack is None or self._shown is not None:
+            yield
+            return
+        saved = [(weight, weight.detach().clone()) for weight in self._pruned.values()]
+        try:
+            self._shown = task.index
+            with torch.no_grad():
+                for name, weight in self._pruned.items():
+                    owner = self.owners[name]
+                    weight.masked_fill_((owner == 0) | (owner > pack), 0.0)
+            yield
+        finally:
+            self._shown = None
+            with torch.no_grad():
+                for weight, values in saved:
+                    weight.copy_(values)
+
+    @hookimpl(wrapper=True)
+    def evaluate_task(self, task: Task) -> Generator[None, Any, Any]:
+        """Measure a task with its weights."""
+        with self.weights_of(task):
+            return (yield)
+
+    @hookimpl(wrapper=True)
+    def predict(self, task: Task) -> Generator[None, Any, Any]:
+        """Predict with the task's weights, unless they are shown already."""
+        with self.weights_of(task):
+            return (yield)

@@ -1,0 +1,73 @@
+"""A-GEM: no step may raise the loss on a batch of remembered samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from clframe import Plugin, hookimpl
+from clframe.buffer import Buffer, make_buffer, remember
+from clframe.settings import at_least
+
+from ._gradients import gradients, learned_now
+
+if TYPE_CHECKING:
+    from clframe import Data, Learner, Step, Stream
+
+
+class AGEM(Plugin):
+    """Projects the gradient so that it does not oppose that of remembered samples.
+
+    With g the gradient of the step and r that of a random batch of the memory, eq. 11 of the
+    paper: if g.r < 0, g becomes g - (g.r / r.r) r.
+
+    Args:
+        per_class: Samples kept of each class, drawn uniformly (the paper keeps 25 of each digit).
+        size: Samples kept in all, shared evenly by the classes; used when ``per_class`` is null.
+        sample_size: Samples of the memory per step; None for as many as the current batch has.
+    """
+
+    paper = "Chaudhry et al., Efficient Lifelong Learning with A-GEM, 2019"
+    state = ("buffer",)
+
+    def __init__(
+        self, per_class: int | None = 25, size: int = 250, sample_size: int | None = 256
+    ) -> None:
+        at_least(per_class, 1, "agem: per_class")
+        at_least(size, 1, "agem: size")
+        at_least(sample_size, 1, "agem: sample_size")
+        self.per_class = per_class
+        self.size = size
+        self.sample_size = sample_size
+        self.buffer: Buffer
+
+    @hookimpl
+    def configure(self, stream: Stream) -> None:
+        """Make the memory."""
+        self.buffer = make_buffer(stream, self.size, self.per_class, "class_balanced")
+
+    @hookimpl
+    def after_backward(self, learner: Learner, step: Step) -> None:
+        """Project the gradient, once there is a memory."""
+        if not len(self.buffer):
+            return
+        n = self.sample_size or len(step.batch)
+        parameters = learned_now(learner)
+        reference = gradients(learner, self.buffer.sample(learner, n), parameters)
+        project([p.grad for p in parameters if p.grad is not None], reference)
+
+    @hookimpl
+    def after_experience(self, learner: Learner, data: Data) -> None:
+        """Remember samples of the experience."""
+        remember(self.buffer, learner, data)
+
+
+def project(gradient: list[Tensor], reference: list[Tensor]) -> None:
+    """Take from the gradient, in place, what opposes the reference; the device decides alone."""
+    across = torch.stack([(g * r).sum() for g, r in zip(gradient, reference, strict=True)]).sum()
+    square = torch.stack([r.square().sum() for r in reference]).sum()
+    tiny = torch.finfo(square.dtype).tiny
+    torch._foreach_mul_(reference, (-across).clamp(min=0) / square.clamp(min=tiny))
+    torch._foreach_add_(gradient, reference)

@@ -1,0 +1,142 @@
+"""Dark Experience Replay: the network keeps giving the outputs it once gave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+from torch.nn import functional
+
+from clframe import Plugin, PluginError, hookimpl
+from clframe.buffer import Buffer
+from clframe.settings import at_least
+
+from ._recall import outputs_of, recall
+
+if TYPE_CHECKING:
+    from clframe import Batch, Learner, Step
+
+
+class DER(Plugin):
+    """Replays samples with the logits they had when they were seen.
+
+    Eq. 6 of the paper: the loss of the current batch plus alpha times the squared distance of the
+    logits from those stored, mean over samples and outputs. Samples enter a reservoir at every
+    step, with the logits of that step, so the memory follows the whole trajectory and does not
+    ask for task borders. All outputs count, as in the paper, also those that do not compete for
+    the sample (yet): that is what keeps a class to come from claiming old samples.
+
+    Stored are the inputs as the model took them, since a step's samples may come from anywhere;
+    without random transforms that is what the paper stores.
+
+    Args:
+        size: Samples kept.
+        alpha: Weight of the stored logits.
+        batch_size: Samples drawn per step and term; None for as many as the current batch has.
+    """
+
+    name = "der"
+    paper = "Buzzega et al., Dark Experience for General Continual Learning, 2020"
+    conflicts = ("derpp",)
+    state = ("buffer",)
+
+    def __init__(self, size: int = 500, alpha: float = 0.5, batch_size: int | None = None) -> None:
+        at_least(size, 1, f"{self.name}: size")
+        at_least(alpha, 0, f"{self.name}: alpha")
+        at_least(batch_size, 1, f"{self.name}: batch_size")
+        self.size = size
+        self.alpha = alpha
+        self.batch_size = batch_size
+        self.buffer: Buffer
+        self._part: Batch | None = None
+        self._positions: Tensor
+        self._logits: Tensor
+
+    @hookimpl
+    def configure(self, learner: Learner) -> None:
+        """Make the memory; refuse a model whose logits cannot be had."""
+        if not (hasattr(learner.model, "features") and hasattr(learner.model, "head")):
+            raise PluginError(
+                f"plugin '{self.name}' needs a model that has `features` and `head`, to see all "
+                f"logits and not only those that compete; {type(learner.model).__name__} has not"
+            )
+        self.buffer = Buffer(self.size, "reservoir", transformed=True)
+
+    @hookimpl
+    def extra_batches(self, learner: Learner, batch: Batch) -> list[Batch]:
+        """Samples whose logits are to stay."""
+        self._part = None
+        if not len(self.buffer):
+            return []
+        self._positions = self.buffer.draw(self.batch_size or len(batch), learner.generator)
+        self._part = recall(self.buffer, learner, self._positions)
+        return [self._part]
+
+    @hookimpl
+    def penalty(self, learner: Learner, step: Step) -> Tensor | None:
+        """The distance from the stored logits."""
+        self._logits = all_logits(learner, step, 0).detach()
+        if self._part is None:
+            return None
+        stored = self.buffer.columns["logits"][self._positions]
+        now = all_logits(learner, step, step.parts.index(self._part))
+        return self.alpha * functional.mse_loss(now, stored)
+
+    @hookimpl
+    def after_step(self, learner: Learner, step: Step) -> None:
+        """Offer the step's own samples, with the logits they just had, to the reservoir."""
+        batch = step.batch
+        self.buffer.add_batch(batch.x, batch.y, batch.task, learner.generator, logits=self._logits)
+
+
+def all_logits(learner: Learner, step: Step, part: int) -> Tensor:
+    """The logits of a part of the step as the model made them, no output shut."""
+    logits: Tensor = learner.model.head(step.features[part])  # type: ignore[operator]
+    return logits.float()
+
+
+class DERpp(DER):
+    """DER++: replays samples with their stored logits and, from a second draw, their labels.
+
+    Eq. 7 of the paper: DER's loss plus beta times the cross-entropy of another random batch.
+
+    Args:
+        size: Samples kept.
+        alpha: Weight of the stored logits.
+        beta: Weight of the labels.
+        batch_size: Samples drawn per step and term; None for as many as the current batch has.
+    """
+
+    name = "derpp"
+    conflicts = ("der",)
+
+    def __init__(
+        self,
+        size: int = 500,
+        alpha: float = 0.5,
+        beta: float = 0.5,
+        batch_size: int | None = None,
+    ) -> None:
+        super().__init__(size, alpha, batch_size)
+        at_least(beta, 0, "derpp: beta")
+        self.beta = beta
+        self._labelled: Batch | None = None
+
+    @hookimpl
+    def extra_batches(self, learner: Learner, batch: Batch) -> list[Batch]:
+        """Samples whose logits are to stay, and others whose labels are learned again."""
+        parts = super().extra_batches(learner, batch)
+        if parts:
+            positions = self.buffer.draw(self.batch_size or len(batch), learner.generator)
+            self._labelled = recall(self.buffer, learner, positions)
+            parts.append(self._labelled)
+        return parts
+
+    @hookimpl
+    def penalty(self, learner: Learner, step: Step) -> Tensor | None:
+        """Both terms."""
+        distance = super().penalty(learner, step)
+        if distance is None or self._labelled is None:
+            return None
+        labelled = learner.task_loss(outputs_of(step, self._labelled), self._labelled)
+        return distance + self.beta * labelled

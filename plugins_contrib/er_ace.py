@@ -1,0 +1,81 @@
+"""ER-ACE: new classes do not push old ones away, because they only compete among themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from clframe import Plugin, hookimpl
+from clframe.buffer import Buffer
+from clframe.settings import at_least
+
+from ._recall import outputs_of, recall
+
+if TYPE_CHECKING:
+    from clframe import Batch, Learner, Step
+
+
+class ERACE(Plugin):
+    """Replay with an asymmetric cross-entropy: current samples compete in their classes only.
+
+    Eq. 4 of the paper: the cross-entropy of the current batch over the classes that occur in it,
+    plus the cross-entropy of a batch of the memory over all classes so far. Samples enter a
+    reservoir at every step; stored are the inputs as the model took them.
+
+    Args:
+        size: Samples kept.
+        batch_size: Samples replayed per step; None for as many as the current batch has.
+    """
+
+    name = "er_ace"
+    paper = "Caccia et al., New Insights on Reducing Abrupt Representation Change, 2022"
+    scenarios = ("class", "task")
+    conflicts = ("icarl",)
+    state = ("buffer",)
+
+    def __init__(self, size: int = 1000, batch_size: int | None = None) -> None:
+        at_least(size, 1, "er_ace: size")
+        at_least(batch_size, 1, "er_ace: batch_size")
+        self.size = size
+        self.batch_size = batch_size
+        self.buffer: Buffer
+        self._part: Batch | None = None
+
+    @hookimpl
+    def configure(self) -> None:
+        """Make the memory."""
+        self.buffer = Buffer(self.size, "reservoir", transformed=True)
+
+    @hookimpl
+    def extra_batches(self, learner: Learner, batch: Batch) -> Batch | None:
+        """Remembered samples; the current batch gets its loss here."""
+        batch.loss = loss_among_present
+        self._part = None
+        if len(self.buffer):
+            positions = self.buffer.draw(self.batch_size or len(batch), learner.generator)
+            self._part = recall(self.buffer, learner, positions)
+        return self._part
+
+    @hookimpl
+    def penalty(self, learner: Learner, step: Step) -> Tensor | None:
+        """The cross-entropy of the remembered samples."""
+        if self._part is None:
+            return None
+        return learner.task_loss(outputs_of(step, self._part), self._part)
+
+    @hookimpl
+    def after_step(self, learner: Learner, step: Step) -> None:
+        """Offer the step's own samples to the reservoir."""
+        batch = step.batch
+        self.buffer.add_batch(batch.x, batch.y, batch.task, learner.generator)
+
+
+def loss_among_present(outputs: Tensor, batch: Batch) -> Tensor:
+    """Cross-entropy over the classes that occur in the batch."""
+    absent = torch.ones(outputs.shape[1], dtype=torch.bool, device=outputs.device)
+    absent = absent.scatter(0, batch.y, False)
+    shut = torch.finfo(outputs.dtype).min
+    return functional.cross_entropy(outputs.masked_fill(absent, shut), batch.y)

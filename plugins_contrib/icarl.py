@@ -1,0 +1,142 @@
+"""iCaRL: exemplars chosen by herding, binary losses, nearest mean of exemplars."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clframe import Plugin, PluginError, SettingError, hookimpl
+from clframe.buffer import Buffer, features_of, make_buffer, remember
+from clframe.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe import Batch, Data, Experience, Learner, Stream, Task
+
+
+class ICaRL(Plugin):
+    """Learns new classes beside herded exemplars of old ones; predicts the nearest mean.
+
+    Trains on the new data joined with all exemplars. The loss (Algorithm 3 of the paper) is a
+    binary cross-entropy per output: against the true label for new classes, against the sigmoid
+    output of the network before this experience for old ones; summed over outputs, mean over
+    samples. A sample is given the class whose exemplars' mean feature is nearest (Algorithm 1),
+    features scaled to length 1. While an experience is being learned it has no exemplars yet, so
+    evaluations during that time use the network's own outputs.
+
+    Args:
+        size: Exemplars in all, shared evenly by the classes; not used with ``per_class``.
+        per_class: Exemplars of each class.
+        temperature: Divides the former outputs before their sigmoid becomes the target (the paper
+            has 1; van de Ven et al., 2022, use 2).
+    """
+
+    name = "icarl"
+    paper = "Rebuffi et al., iCaRL: Incremental Classifier and Representation Learning, 2017"
+    scenarios = ("class", "task")
+    conflicts = ("cumulative", "multitask")
+    state = ("buffer",)
+
+    def __init__(
+        self, size: int = 2000, per_class: int | None = None, temperature: float = 1.0
+    ) -> None:
+        at_least(size, 1, "icarl: size")
+        at_least(per_class, 1, "icarl: per_class")
+        if not temperature > 0:
+            raise SettingError(f"icarl: temperature must be above 0, got {temperature!r}")
+        self.size = size
+        self.per_class = per_class
+        self.temperature = temperature
+        self.buffer: Buffer
+        # Made anew before each experience, so not part of the state.
+        self._teacher: nn.Module | None = None
+        self._old: Tensor
+        self._means: tuple[tuple[int, int], Tensor, Tensor] | None = None
+
+    @hookimpl
+    def configure(self, learner: Learner, stream: Stream) -> None:
+        """Make the memory; refuse a model without features."""
+        if not (hasattr(learner.model, "features") and hasattr(learner.model, "head")):
+            raise PluginError(
+                "plugin 'icarl' needs a model that has `features` and `head`: it classifies by the "
+                f"features' nearest mean, and {type(learner.model).__name__} does not show them"
+            )
+        self.buffer = make_buffer(stream, self.size, self.per_class, "herding")
+
+    # ------------------------------------------------------------ learning
+
+    @hookimpl
+    def before_experience(self, learner: Learner, experience: Experience) -> None:
+        """Keep the network as it is, for the targets of the old classes."""
+        self._teacher = None
+        if learner.seen:
+            self._teacher = copy.deepcopy(learner.model).eval().requires_grad_(False)
+            old = {unit for past in learner.seen for unit in past.outputs}
+            units = sorted(old - set(experience.outputs))
+            self._old = torch.zeros(
+                learner.stream.n_outputs, dtype=torch.bool, device=learner.engine.device
+            )
+            self._old[units] = True
+
+    @hookimpl
+    def extra_data(self, learner: Learner, experience: Experience) -> Data | None:
+        """All exemplars."""
+        if not len(self.buffer):
+            return None
+        return self.buffer.data(learner).to(experience.data.labels.device)
+
+    @hookimpl
+    def extra_batches(self, batch: Batch) -> None:
+        """Give the current batch iCaRL's loss; no samples are added here."""
+        batch.loss = self.loss
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Binary cross-entropy with true labels (new) and former outputs (old classes)."""
+        targets = functional.one_hot(batch.y, outputs.shape[1]).to(outputs.dtype)
+        if self._teacher is not None:
+            with torch.no_grad():
+                former = self._teacher(batch.x).div(self.temperature).sigmoid().to(outputs.dtype)
+            targets = torch.where(self._old, former, targets)
+        # A shut output has the lowest number there is; with target 0 its loss is exactly 0.
+        shut = outputs.detach() <= torch.finfo(outputs.dtype).min
+        targets = targets.masked_fill(shut, 0.0)
+        each = functional.binary_cross_entropy_with_logits(outputs, targets, reduction="none")
+        return each.sum(1).mean()
+
+    @hookimpl
+    def after_experience(self, learner: Learner, data: Data) -> None:
+        """Choose exemplars; the new classes take room from the old ones."""
+        self._teacher = None
+        remember(self.buffer, learner, data)
+
+    # ------------------------------------------------------------ prediction
+
+    @hookimpl
+    def predict(self, learner: Learner, x: Any, task: Task) -> Tensor | None:
+        """Closeness to the mean of each class, or None while there are no means."""
+        learning = learner.experience is not None and learner.experience not in learner.seen
+        if learning or not len(self.buffer):
+            return None
+        means, known = self.class_means(learner)
+        first = next(iter(x.values())) if isinstance(x, dict) else x
+        of_task = torch.full((len(first),), task.index, dtype=torch.long, device=first.device)
+        _, features = learner.run_model(x, of_task)
+        assert features is not None  # checked when configured
+        # For vectors of length 1 the nearest is the one with the largest inner product.
+        scores = functional.normalize(features.flatten(1).float(), dim=1) @ means.T
+        scores = scores.masked_fill(~known, -2.0)
+        return learner.mask_outputs(scores, of_task)
+
+    def class_means(self, learner: Learner) -> tuple[Tensor, Tensor]:
+        """The mean feature of each output's exemplars (rows), and which outputs have any."""
+        now = (learner.global_steps, len(learner.seen))
+        if self._means is None or self._means[0] != now:
+            features = features_of(learner, self.buffer.data(learner))
+            labels = self.buffer.column("labels")
+            member = functional.one_hot(labels, learner.stream.n_outputs).to(features.dtype).T
+            means = functional.normalize(member @ features, dim=1)
+            self._means = (now, means, member.any(1))
+        return self._means[1], self._means[2]

@@ -1,0 +1,83 @@
+"""Any two compatible plugins compose, train, are saved, loaded and go on with equal results."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clframe.errors import PluginError
+from clframe.plugin import Plugin, check_composition
+from clframe.registry import discover
+from clframe.strategies import INFRASTRUCTURE
+from clframe.testing import interrupted_run, toy_run, toy_stream
+
+REGISTRY = discover()
+METHODS = [name for name in REGISTRY.names("plugin") if name not in INFRASTRUCTURE]
+# Small enough for the toy stream; a plugin that is not named here takes its defaults.
+SMALL = {
+    "replay": {"size": 20},
+    "ewc": {"weight": 10.0},
+    "generative_replay": {"hidden": [8], "latent": 4},
+    "feedback_replay": {"hidden": [8], "latent": 4},
+    "packnet": {"post_epochs": 1},
+}
+
+
+def make(name: str) -> Plugin:
+    plugin: Plugin = REGISTRY.build("plugin", name, dict(SMALL.get(name, {})))
+    return plugin
+
+
+def compatible(names: tuple[str, ...], scenario: str) -> bool:
+    try:
+        check_composition([make(name) for name in names], toy_stream(scenario))  # type: ignore[arg-type]
+    except PluginError:
+        return False
+    return True
+
+
+PAIRS = [
+    (pair, scenario)
+    for pair in itertools.combinations(METHODS, 2)
+    for scenario in ("task", "domain", "class")
+    if compatible(pair, scenario)
+]
+
+
+@given(st.sampled_from(PAIRS), st.booleans())
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+def test_any_two_compatible_plugins_compose(
+    chosen: tuple[tuple[str, str], str], swapped: bool
+) -> None:
+    pair, scenario = chosen
+    names = pair[::-1] if swapped else pair
+    stream = toy_stream(scenario, samples=20)  # type: ignore[arg-type]
+    plugins = [make(name) for name in names]
+    whole, learner = toy_run(copy.deepcopy(plugins), stream, max_epochs=1)
+    assert whole.matrix.values.shape == (4, 3)
+    for key, value in learner.state_dict().items():
+        assert torch.isfinite(value.float()).all(), f"{names} leave {key} not finite"
+    parts = interrupted_run(plugins, stream, max_epochs=1)
+    assert (whole.matrix.values == parts.matrix.values).all(), f"{names} in {scenario}"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_says_what_it_is(name: str) -> None:
+    factory = REGISTRY.get("plugin", name).factory
+    assert issubclass(factory, Plugin)  # type: ignore[arg-type]
+    assert factory.summary().endswith(".")
+    if name not in ("cumulative", "multitask", "freeze"):
+        assert factory.paper, f"{name} names no paper"
+    assert factory.scenarios
+
+
+def test_most_pairs_are_compatible() -> None:
+    """Conflicts are the exception; a new one must be meant."""
+    possible = len(list(itertools.combinations(METHODS, 2)))
+    composing = {pair for pair, _ in PAIRS}
+    assert len(composing) / possible > 0.75

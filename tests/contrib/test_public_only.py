@@ -1,0 +1,60 @@
+"""The contributed methods stand for what an outsider can write: public names only."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import clframe_contrib  # type: ignore[import-not-found]
+import pytest
+
+import clframe
+from clframe.registry import discover
+from clframe.testing import interrupted_run, toy_run, toy_stream
+
+FILES = sorted(Path(clframe_contrib.__file__).parent.glob("*.py"))
+PUBLIC_MODULES = {"clframe.buffer", "clframe.settings", "clframe.testing"}
+METHODS = [entry for entry in discover().entries("plugin") if entry.origin == "clframe_contrib"]
+SMALL = {"gdumb": {"size": 20, "epochs": 2}}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_only_public_names_are_imported(file: Path) -> None:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            assert not any(name.name.startswith("clframe.") for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            if node.module == "clframe":
+                assert {name.name for name in node.names} <= set(clframe.__all__)
+            elif (node.module or "").startswith("clframe."):
+                assert node.module in PUBLIC_MODULES
+
+
+def test_all_methods_are_found() -> None:
+    assert [entry.name for entry in METHODS] == [
+        "agem", "cwr_star", "der", "derpp", "er_ace", "gdumb", "gem", "icarl",
+    ]  # fmt: skip
+    assert all(entry.factory.paper for entry in METHODS)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in METHODS])
+def test_half_precision_and_curves(name: str) -> None:
+    plugin = discover().build("plugin", name, dict(SMALL.get(name, {})))
+    result, _ = toy_run(
+        [plugin], toy_stream("class"), precision="bf16-mixed", check_val_every_n_epoch=1
+    )
+    assert len(result.curves["exp2"]["task2"]) == 3
+
+
+@pytest.mark.parametrize("name", [e.name for e in METHODS if e.name != "gdumb"])
+def test_composition_with_replay_survives_interruption(name: str) -> None:
+    def plugins() -> list[clframe.Plugin]:
+        registry = discover()
+        return [
+            registry.build("plugin", "replay", {"size": 20}),
+            registry.build("plugin", name, {}),
+        ]
+
+    whole, _ = toy_run(plugins(), toy_stream("class"))
+    parts = interrupted_run(plugins(), toy_stream("class"))
+    assert (whole.matrix.values == parts.matrix.values).all()

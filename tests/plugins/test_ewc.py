@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import clframe
+from clframe import SettingError
+from clframe.plugins._fisher import fisher
+from clframe.plugins._quadratic import Quadratic
+from clframe.plugins.ewc import EWC
+from clframe.testing import check_plugin, toy_run, toy_stream
+
+
+def five_terms(
+    model: nn.Module, scale: float
+) -> tuple[list[dict[str, torch.Tensor]], list[dict[str, torch.Tensor]]]:
+    """Strengths (many of them zero, some tiny) and anchors near the model's parameters."""
+    generator = torch.Generator().manual_seed(0)
+    strengths, anchors = [], []
+    for _ in range(5):
+        noise = {n: torch.randn(p.shape, generator=generator) for n, p in model.named_parameters()}
+        strengths.append(
+            {n: scale * (v.clamp(min=0) ** 4).to(p_dtype(model)) for n, v in noise.items()}
+        )
+        anchors.append(
+            {
+                n: (p + 0.01 * torch.randn(p.shape, generator=generator)).detach()
+                for n, p in model.named_parameters()
+            }
+        )
+    return strengths, anchors
+
+
+def p_dtype(model: nn.Module) -> torch.dtype:
+    return next(model.parameters()).dtype
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
+@pytest.mark.parametrize("weight", [1.0, 1e8])
+def test_folded_penalty_equals_the_sum_over_five_tasks(
+    dtype: torch.dtype, tolerance: float, weight: float
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(20, 30), nn.ReLU(), nn.Linear(30, 4)).to(dtype)
+    strengths, anchors = five_terms(model, 1e-6)
+    folded = Quadratic()
+    for strength, anchor in zip(strengths, anchors, strict=True):
+        folded.add(strength, anchor)
+    value = folded.value(model, weight / 2)
+    value.backward()
+
+    explicit = torch.zeros((), dtype=torch.float64)
+    for name, p in model.named_parameters():
+        gradient = torch.zeros_like(p, dtype=torch.float64)
+        size = torch.zeros_like(p, dtype=torch.float64)
+        for strength, anchor in zip(strengths, anchors, strict=True):
+            f, d = strength[name].double(), p.detach().double() - anchor[name].double()
+            explicit += weight / 2 * (f * d * d).sum()
+            gradient += weight * f * d
+            size += weight * f * d.abs()
+        assert p.grad is not None
+        # Terms of both signs meet in a sum, so its error is measured by the terms' size.
+        assert float((p.grad - gradient).abs().max()) <= tolerance * float(size.max())
+    assert value.item() == pytest.approx(explicit.item(), rel=tolerance)
+
+
+def test_no_penalty_before_the_first_experience_is_learned() -> None:
+    naive, _ = toy_run([], toy_stream("task", n_experiences=1))
+    ewc, _ = toy_run([EWC(weight=1e12)], toy_stream("task", n_experiences=1))
+    assert (naive.matrix.values == ewc.matrix.values).all()
+
+
+@pytest.mark.parametrize(
+    ("form", "decay", "share", "factor"),
+    [
+        ("van_de_ven", 0.5, 1.0, 0.25),
+        ("libero_paper", 0.5, 0.5, 0.5),
+        ("libero_code", 0.5, 1.0, 1.0),
+    ],
+)
+def test_online_forms(
+    form: Any, decay: float, share: float, factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fishers: list[dict[str, torch.Tensor]] = []
+    real = fisher
+
+    def recorded(*arguments: Any) -> dict[str, torch.Tensor]:
+        fishers.append(real(*arguments))
+        return fishers[-1]
+
+    monkeypatch.setattr("clframe.plugins.ewc.fisher", recorded)
+    plugin = EWC(weight=10.0, online=True, gamma=0.5, form=form)
+    _, learner = toy_run([plugin], toy_stream("domain"))
+    assert len(fishers) == 3
+    anchor = {n: p.detach().clone() for n, p in learner.named_trainable().items()}
+    with torch.no_grad():
+        for p in learner.parameters():
+            p.add_(0.1)
+    expected = 0.0
+    for name, p in learner.named_trainable().items():
+        running = torch.zeros_like(p)
+        for one in fishers:
+            running = decay * running + share * one[name]
+        expected += 10.0 * factor * float((running * (p.detach() - anchor[name]) ** 2).sum())
+    value = plugin.quadratic.value(learner.model, plugin.factor)
+    assert value.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_cost_does_not_grow_with_experiences() -> None:
+    plugin = EWC()
+    _, learner = toy_run([plugin], toy_stream("domain", n_experiences=6, samples=8))
+    kept = sum(v.numel() for v in plugin.quadratic.strength.values())
+    assert kept == sum(p.numel() for p in learner.parameters())
+
+
+@pytest.mark.parametrize("scenario", ["task", "domain", "class"])
+@pytest.mark.parametrize("online", [False, True])
+def test_contract(scenario: Any, online: bool) -> None:
+    check_plugin(EWC(online=online), toy_stream(scenario))
+
+
+@pytest.mark.parametrize("estimate", ["sample", "predicted", "true", "batch"])
+def test_contract_of_estimates(estimate: Any) -> None:
+    check_plugin(EWC(fisher=estimate, samples=30), toy_stream("class"))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"weight": -1.0},
+        {"samples": 0},
+        {"online": True, "gamma": 1.5},
+        {"gamma": 0.5},
+        {"online": True, "form": "libero_paper"},
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: Any) -> None:
+    with pytest.raises(SettingError, match=r"ewc\."):
+        EWC(**settings)
+
+
+@pytest.mark.parametrize("strategy", ["ewc", "online_ewc"])
+def test_keeps_more_than_naive_with_known_tasks(strategy: str) -> None:
+    stream = clframe.stream("split_mnist", scenario="task")
+    settings: Any = {
+        "model": {"name": "mlp", "hidden": [100, 100]},
+        "optimizer": {"name": "adam", "lr": 0.01},
+        "max_steps": 60,
+        "run_dir": False,
+        "progress": False,
+    }
+    naive = clframe.fit(stream, "naive", **settings).matrix.values[-1]
+    kept = clframe.fit(stream, strategy, **settings).matrix.values[-1]
+    assert kept[:-1].mean() > naive[:-1].mean() + 0.05
