@@ -21,6 +21,7 @@ from clframe.learner import Learner
 from clframe.plugin import Plugin, check_composition
 from clframe.plugins.accuracy import Accuracy
 from clframe.plugins.curves import Curves
+from clframe.plugins.lifetime_log import LifetimeLog
 from clframe.plugins.logging import Logging
 from clframe.plugins.loop import Loop
 from clframe.plugins.metrics import Metrics
@@ -197,6 +198,7 @@ def prepare_run(
     recorders.append(Metrics(families))
     if folder is not None:
         recorders.append(Recorder(str(folder.events)))
+        recorders.append(LifetimeLog(str(folder.log), resume=resume is not None))
         given = {"run_dir": folder.path, "run_config": config}
         recorders.append(
             Logging([make(registry, "logger", _pick(logger, n), **given) for n in names])

@@ -23,6 +23,7 @@ clframe: continual learning as a composition of plugins
   clframe list [KIND]             streams, strategies, plugins, models, metrics, loggers, optimizers
   clframe new plugin NAME         write a plugin file with its test
   clframe l2 LOG_DIR              lifelong-learning metrics of a log
+  clframe ste [key=value ...]     train a single-task expert for each task, for l2's --ste
   clframe tasks ...               generate, check or show BDDL task files
   clframe doctor                  what this machine has and what is missing
 
@@ -121,6 +122,12 @@ def _l2(words: Sequence[str]) -> int:
     return command(words)
 
 
+def _ste(words: Sequence[str]) -> int:
+    from clframe.commands.ste import main as command
+
+    return command(words)
+
+
 def _tasks(words: Sequence[str]) -> int:
     from clframe.bddl.commands import main as command
 
@@ -135,6 +142,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "list": _list,
     "new": _new,
     "l2": _l2,
+    "ste": _ste,
     "tasks": _tasks,
     "doctor": _doctor,
 }

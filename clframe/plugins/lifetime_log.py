@@ -1,0 +1,256 @@
+"""Writes the run as a lifetime in l2logger's format, for `clframe l2` and any other L2 tool.
+
+Blocks: an evaluation of all tasks before the first learning block and after each; one learning
+block per experience. An evaluation block has one row per task, the value of the matrix. In a
+learning block one learning experience is one optimiser step, its value the accuracy of the
+current batch before the step, on samples of the experience's own tasks. Where training outputs do
+not tell the measure of the matrix (a policy's success), a learning block has the values measured on
+the way (``trainer.check_val_every_n_epoch``) or, without those, the one measured after it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from clframe.errors import DataError
+from clframe.hookspecs import hookimpl
+from clframe.metrics.l2.log_rows import DATA_FILE
+from clframe.metrics.l2.log_writer import L2LogWriter
+from clframe.plugin import Plugin
+
+if TYPE_CHECKING:
+    from clframe.experience import Experience, Stream, Task
+    from clframe.learner import Learner, Step
+
+PLAIN = "plain"
+"""The variant of a task that has only one."""
+
+_FOLD = 256
+"""Steps whose predictions are kept before they become counts, still on the device."""
+
+
+class LifetimeLog(Plugin):
+    """Writes learning and evaluation blocks to ``log/`` in l2logger's format.
+
+    Args:
+        path: The log's folder.
+        resume: Whether a log that is there may be continued, or begun anew.
+        clock: Where time stamps come from.
+    """
+
+    name = "lifetime_log"
+    state = ("measure", "position")
+
+    def __init__(
+        self, path: str, resume: bool = False, clock: Callable[[], datetime] = datetime.now
+    ) -> None:
+        self.path = Path(path)
+        self.resume = resume
+        self.clock = clock
+        self.measure = ""
+        self.position: dict[str, Any] | None = None
+        self._writer: L2LogWriter | None = None
+        self._column = ""
+        self._names: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._scenario: dict[str, Any] = {}
+        self._experience: Experience | None = None
+        self._rows = 0
+        self._steps: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._counts: list[Tensor] = []
+
+    def state_dict(self) -> dict[str, Any]:
+        """What has been written, which is on disk then."""
+        if self._writer is not None:
+            self.position = self._writer.state_dict()
+        return super().state_dict()
+
+    def open(self) -> L2LogWriter:
+        """The writer; what is on disk beyond the state taken up is cut off when it is first used.
+
+        Not before: looking at a run (``clframe eval``) leaves its log as it is.
+        """
+        if self._writer is None:
+            _drop_empty_blocks(self.path)
+            self._column = re.sub(r"[^0-9A-Za-z_.-]+", "-", self.measure)
+            self._writer = L2LogWriter(
+                self.path, [self._column], self._scenario, resume=True, clock=self.clock
+            )
+            if self.position is None:
+                self._writer.truncate(0)
+            else:
+                self._writer.load_state_dict(self.position)
+        return self._writer
+
+    @hookimpl
+    def configure(self, learner: Learner, stream: Stream) -> None:
+        """Name the tasks as L2 tools do."""
+        if not self.resume and self.path.is_dir() and any(self.path.iterdir()):
+            raise DataError(f"'{self.path}' holds a log already; give another run_dir")
+        self._names = {task.name: (log_name(task), parameters(task)) for task in stream.tasks}
+        self._scenario = describe(stream, learner.seed)
+
+    @hookimpl
+    def before_experience(self, experience: Experience) -> None:
+        """Begin a learning block."""
+        self.open().begin_block("train")
+        self._experience, self._rows, self._steps, self._counts = experience, 0, [], []
+
+    @hookimpl
+    def after_step(self, step: Step) -> None:
+        """Keep what was predicted; nothing is read from the device."""
+        outputs, batch = step.outputs[0], step.batch
+        if self.measure == "accuracy" and _classifies(outputs, batch.y):
+            self._steps.append((outputs.detach().argmax(1), batch.y, batch.task))
+            if len(self._steps) >= _FOLD:
+                self._fold()
+
+    def _fold(self) -> None:
+        """Turn predictions into counts: right ones and all, per own task and step."""
+        if not self._steps or self._experience is None:
+            return
+        predicted, labels, tasks = (
+            torch.cat(list(part)) for part in zip(*self._steps, strict=True)
+        )
+        sizes = torch.tensor([len(labels) for _, labels, _ in self._steps])
+        step = torch.arange(len(sizes)).repeat_interleave(sizes).to(tasks.device)
+        right = predicted == labels
+        counts = torch.zeros(
+            2, len(self._experience.tasks), len(sizes), dtype=torch.long, device=tasks.device
+        )
+        for number, task in enumerate(self._experience.tasks):
+            mine = tasks == task.index
+            counts[0, number].index_add_(0, step, (mine & right).long())
+            counts[1, number].index_add_(0, step, mine.long())
+        self._counts.append(counts)
+        self._steps = []
+
+    @hookimpl
+    def after_epoch(self) -> None:
+        """Write the epoch's learning experiences; one read from the device."""
+        self._fold()
+        if not self._counts or self._experience is None:
+            return
+        right, seen = torch.cat(self._counts, dim=2).tolist()
+        self._counts = []
+        for step in range(len(seen[0])):
+            for number, task in enumerate(self._experience.tasks):
+                if seen[number][step]:
+                    self._record(task.name, right[number][step] / seen[number][step])
+
+    @hookimpl
+    def after_evaluation(self, learner: Learner, results: dict[str, dict[str, float]]) -> None:
+        """End the learning block and write the evaluation block."""
+        self.measure = self.measure or next(iter(next(iter(results.values()))))
+        writer = self.open()
+        if self._experience is not None and not self._rows:
+            curves = learner.curves.get(self._experience.name, {})
+            for task in self._experience.tasks:
+                # A curve begins with the value before learning, which is no learning experience.
+                measured: list[float | None] = [*curves.get(task.name, [])[1:]]
+                for value in measured or [results[task.name].get(self.measure)]:
+                    self._record(task.name, value)
+        self._experience = None
+        writer.begin_block("test")
+        for name, measures in results.items():
+            self._record(name, measures.get(self.measure))
+        writer.end_block()
+
+    @hookimpl
+    def after_run(self) -> None:
+        """Leave the log as the run's state knows it."""
+        self.open().close()
+
+    def _record(self, task: str, value: float | None) -> None:
+        name, params = self._names[task]
+        self.open().record(name, {self._column: value}, params)
+        self._rows += 1
+
+
+def log_name(task: Task) -> str:
+    """A task's name as L2 tools read it, ``<task>_<variant>``.
+
+    >>> from clframe.experience import Task
+    >>> log_name(Task(0, "open_drawer", (0, 1)))
+    'open-drawer_plain'
+    >>> log_name(Task(0, "task0_dark", (0, 1), info={"variant": "dark"}))
+    'task0_dark'
+    """
+    if "variant" in task.info:
+        return task.name
+    return f"{re.sub(r'[^0-9A-Za-z]+', '-', task.name)}_{PLAIN}"
+
+
+def parameters(task: Task) -> dict[str, Any]:
+    """A task's parameters: those of its regime, or what is known about it, as far as JSON has it.
+
+    >>> from clframe.experience import Task
+    >>> parameters(Task(0, "a", (0,), info={"level": 2, "scene": object()}))
+    {'level': 2}
+    """
+    given: Mapping[str, Any] = task.info.get("params", task.info)
+    return {str(key): value for key, value in given.items() if _is_json(value)}
+
+
+def describe(stream: Stream, seed: int) -> dict[str, Any]:
+    """The content of scenario_info.json, with the learning blocks as l2logger's examples do."""
+    first = stream.experiences[0].info
+    taught = [task.name for experience in stream for task in experience.tasks]
+    once = len(set(taught)) == len(taught)
+    blocks = [
+        {
+            "type": "train",
+            "regimes": [
+                {
+                    "task": log_name(task),
+                    **({"count": e.info["count"]} if "count" in e.info else {}),
+                    **({"params": parameters(task)} if "params" in task.info else {}),
+                }
+                for task in e.tasks
+            ],
+        }
+        for e in stream
+    ]
+    return {
+        "scenario_type": first.get("scenario_type", "condensed" if once else "custom"),
+        **{key: first[key] for key in ("complexity", "difficulty") if key in first},
+        "stream": stream.name,
+        "scenario": stream.scenario,
+        "seed": seed,
+        "evaluation": "all tasks, before the first learning block and after each",
+        "input_file": {"scenario": blocks},
+    }
+
+
+def _classifies(outputs: Any, labels: Any) -> bool:
+    """Whether outputs are a score for each class and labels are classes."""
+    return (
+        isinstance(outputs, Tensor)
+        and isinstance(labels, Tensor)
+        and outputs.dim() == 2
+        and labels.dim() == 1
+        and not labels.is_floating_point()
+    )
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _drop_empty_blocks(path: Path) -> None:
+    """Remove a block's folder in which a killed run had not yet put the block."""
+    for folder in path.glob("*/*-t*"):
+        if folder.is_dir() and not (folder / DATA_FILE).exists():
+            shutil.rmtree(folder)
