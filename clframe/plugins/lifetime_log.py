@@ -165,6 +165,14 @@ class LifetimeLog(Plugin):
         writer.end_block()
 
     @hookimpl
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """The lifetime's L2 metrics (profile ``paper``, without experts), from the log itself."""
+        from clframe.metrics import l2
+
+        self.open().flush()
+        return {"l2": dict(l2.evaluate(self.path).lifetime)}
+
+    @hookimpl
     def after_run(self) -> None:
         """Leave the log as the run's state knows it."""
         self.open().close()
