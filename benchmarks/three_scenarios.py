@@ -5,7 +5,8 @@
 DIR holds the full MNIST (``MNIST/raw``). Each cell is ``clframe fit
 experiment=three_scenarios/<method>_<scenario> seed=N``, several at once, one thread each. Runs that
 are there already are kept, broken ones are continued. The table is printed and written to
-``table.md`` in the output folder.
+``table.md`` in the output folder, the final accuracy of every seed to ``table.json``. Seeds that an
+earlier ``table.json`` named by ``--known`` holds are taken from it and not run again.
 
 Published: 2019 table (arXiv 1904.07734); RtF from 2018 (arXiv 1809.10635); ER, A-GEM and iCaRL with
 100 samples a class from 2022 (Nature Machine Intelligence 4). Values are final average accuracy in
@@ -80,18 +81,26 @@ def final_accuracy(path: Path) -> float:
     return 100.0 * float(statistics.mean(row))
 
 
-def table(out: Path) -> str:
-    """All cells that have runs, beside the published values."""
+def cells(out: Path, known: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Final accuracy by cell and seed: what was known and what has been run."""
+    found = {cell: dict(seeds) for cell, seeds in known.items()}
+    for path in sorted(out.glob("*_*/s*/results.json")):
+        seed = path.parent.name.removeprefix("s")
+        found.setdefault(path.parent.parent.name, {})[seed] = round(final_accuracy(path), 4)
+    return found
+
+
+def table(found: dict[str, dict[str, float]]) -> str:
+    """All cells that have values, beside the published ones."""
     lines = [
         "| method | scenario | clframe | seeds | published | difference | |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for method, cells in PUBLISHED.items():
-        for scenario, published in zip(SCENARIOS, cells, strict=True):
-            files = sorted((out / f"{method}_{scenario}").glob("s*/results.json"))
-            if not files:
+    for method, row in PUBLISHED.items():
+        for scenario, published in zip(SCENARIOS, row, strict=True):
+            values = list(found.get(f"{method}_{scenario}", {}).values())
+            if not values:
                 continue
-            values = [final_accuracy(file) for file in files]
             mean = statistics.mean(values)
             error = (
                 statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
@@ -119,24 +128,29 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(PUBLISHED), choices=list(PUBLISHED))
     parser.add_argument("--scenarios", nargs="+", default=list(SCENARIOS), choices=SCENARIOS)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--known", type=Path, help="a table.json with seeds run earlier")
     parser.add_argument("--set", nargs="*", default=[], help="further settings of every run")
     arguments = parser.parse_args()
     if not (arguments.data_dir / "MNIST" / "raw").is_dir():
         sys.exit(f"{arguments.data_dir} holds no MNIST/raw: the published numbers need full MNIST")
-    cells = [
+    known = json.loads(arguments.known.read_text()) if arguments.known else {}
+    wanted = [
         (m, s, seed)
         for seed, m, s in itertools.product(arguments.seeds, arguments.methods, arguments.scenarios)
-        if not (m == "icarl" and s != "class")
+        if not (m == "icarl" and s != "class") and str(seed) not in known.get(f"{m}_{s}", {})
     ]
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         started = {
             pool.submit(run_cell, *cell, arguments.data_dir, arguments.out, arguments.set): cell
-            for cell in cells
+            for cell in wanted
         }
         for future in concurrent.futures.as_completed(started):
             method, scenario, seed = started[future]
             print(f"{method}_{scenario} seed {seed}: {future.result()}", flush=True)
-    text = table(arguments.out)
+    found = cells(arguments.out, known)
+    text = table(found)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (arguments.out / "table.json").write_text(json.dumps(found, indent=1) + "\n")
     command = shlex.join(["python", "benchmarks/three_scenarios.py", *sys.argv[1:]])
     (arguments.out / "table.md").write_text(
         f"`{command}`, {datetime.date.today().isoformat()}\n\n{text}\n"

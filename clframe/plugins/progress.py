@@ -52,12 +52,11 @@ class Progress(Plugin):
         mean = sum(values) / max(len(values), 1)
         measure = next(iter(next(iter(results.values()))), "measure") if results else "measure"
         line = f"{row:<8} mean {measure} {mean:.3f}"
+        if learner.seen:
+            line = f"[{len(learner.seen)}/{self.total}] {line}"
         if self.last:
             speed = self.samples / max(self.seconds, 1e-9)
-            line = (
-                f"[{len(learner.seen)}/{self.total}] {line}  loss {self.last['loss']:.4f}"
-                f"  {speed:,.0f} samples/s"
-            )
+            line += f"  loss {self.last['loss']:.4f}  {speed:,.0f} samples/s"
         self.show(line)
 
     def show(self, line: str) -> None:
