@@ -50,11 +50,11 @@ def test_distinct_options(case: dict[str, Any]) -> None:
 
 def test_scoring_everything_takes_under_two_seconds() -> None:
     goals = [(goal_of(case), case["assignments"]) for case in CASES]
-    start = time.perf_counter()
+    start = time.process_time()
     for goal, assignments in goals:
         for given in assignments:
             goal.score(given["true"])
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_solved_gift_baskets_score_one() -> None:

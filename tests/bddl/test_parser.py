@@ -139,9 +139,9 @@ def test_whole_corpora() -> None:
     behavior = sorted((data / "behavior_bddl").glob("b1*/*/problem0.bddl"))
     libero = sorted((data / "libero_bddl").rglob("*.bddl"))
     assert (len(behavior), len(libero)) == (1116, 130)
-    start = time.perf_counter()
+    start = time.process_time()
     problems = {path: parse(path, lenient=Leniency.ALL) for path in [*behavior, *libero]}
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     for path, problem in problems.items():
         again = parse(write(problem), lenient=Leniency.WILDCARDS | Leniency.DANGLING_REGIONS)
         assert again == problem, path
