@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -204,6 +205,30 @@ def test_resume_continues_to_the_same_numbers(here: Path) -> None:
     assert without_timing(here / "whole/results.json") == without_timing(here / "part/results.json")
     lines = (here / "part/events.jsonl").read_text().splitlines()
     assert len(lines) == len((here / "whole/events.jsonl").read_text().splitlines())
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_leaves_with_130_and_goes_on(here: Path, sign: signal.Signals) -> None:
+    command = [sys.executable, "-m", "clframe.cli", "fit", "run_dir=run", "max_epochs=40"]
+    process = subprocess.Popen(
+        [*command, "logger=none"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "[1/5]" in line:  # one experience is safe
+            break
+    process.send_signal(sign)
+    rest = process.stderr.read()
+    assert process.wait(timeout=60) == 130
+    assert "Traceback" not in rest
+    assert "resume=RUN" in rest
+    process.stderr.close()
+    assert not (here / "run/results.json").exists()
+    assert main(["fit", "resume=run"]) == 0
+    assert len((here / "run/matrix.csv").read_text().splitlines()) == 7
 
 
 def test_a_checkpoint_that_holds_code_is_refused(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ from clframe.errors import ClframeError, SettingError
 def main(words: Sequence[str]) -> int:
     """Run once, or several times with ``-m``."""
     _quiet()
+    # A polite end (a scheduler's, `kill`) is the same as Ctrl-C: leave with 130, ready to resume.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if "-m" in words or "--multirun" in words:
         return sweep([word for word in words if word not in ("-m", "--multirun")])
     return run_once(words)
