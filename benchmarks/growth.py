@@ -56,16 +56,6 @@ def learned(strategy: Any, count: int, total: int, scenario: str) -> Learner:
         stream,
         strategy,
         "mlp",
-        scenario=None,
-        optimizer="adam",
-        logger=None,
-        seed=0,
-        data_dir=None,
-        download=False,
-        active_outputs="seen",
-        plugin_path=None,
-        run_dir=False,
-        progress=False,
         trainer={"max_steps": 5, "batch_size": 128},
     )
     learner, hook = prepared.learner, prepared.learner.plugins.hook

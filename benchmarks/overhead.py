@@ -103,16 +103,8 @@ def clframe_loop(stream: Stream, hidden: list[int], batch: int, epochs: int) -> 
                 stream,
                 "naive",
                 {"name": "mlp", "hidden": hidden},
-                scenario=None,
-                optimizer="adam",
                 logger="csv",
-                seed=0,
-                data_dir=None,
-                download=False,
-                active_outputs="seen",
-                plugin_path=None,
                 run_dir=Path(folder) / "run",
-                progress=False,
                 trainer={"max_epochs": epochs, "batch_size": batch, "accelerator": "cpu"},
             )
             learner = prepared.learner

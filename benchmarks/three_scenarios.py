@@ -102,10 +102,9 @@ def table(found: dict[str, dict[str, float]]) -> str:
             if not values:
                 continue
             mean = statistics.mean(values)
-            error = (
-                statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-            )
-            ours = f"{mean:.2f} ± {error:.2f}"
+            ours = f"{mean:.2f}"
+            if len(values) > 1:
+                ours += f" ± {statistics.stdev(values) / math.sqrt(len(values)):.2f}"
             if published is None:
                 lines.append(f"| {method} | {scenario} | {ours} | {len(values)} | - | - | |")
                 continue

@@ -119,24 +119,27 @@ class Prepared(NamedTuple):
 
 def prepare_run(
     stream: Named | Stream,
-    strategy: StrategyLike,
-    model: Named | nn.Module,
+    strategy: StrategyLike = "naive",
+    model: Named | nn.Module = "mlp",
     *,
-    scenario: Scenario | None,
-    optimizer: Named,
-    logger: Named | Sequence[str] | None,
-    seed: int,
-    data_dir: str | Path | None,
-    download: bool,
-    active_outputs: Literal["seen", "all"],
-    plugin_path: str | Path | Sequence[str | Path] | None,
-    run_dir: str | Path | Literal[False] | None = None,
+    scenario: Scenario | None = None,
+    optimizer: Named = "adam",
+    logger: Named | Sequence[str] | None = None,
+    seed: int = 0,
+    data_dir: str | Path | None = None,
+    download: bool = False,
+    active_outputs: Literal["seen", "all"] = "seen",
+    plugin_path: str | Path | Sequence[str | Path] | None = None,
+    run_dir: str | Path | Literal[False] | None = False,
     resume: str | Path | None = None,
-    progress: bool = True,
+    progress: bool = False,
     strategy_name: str | None = None,
     trainer: Mapping[str, Any] | None = None,
 ) -> Prepared:
-    """Check all arguments of :func:`fit`, then make the learner and the run folder."""
+    """Check all arguments of :func:`fit`, then make the learner and the run folder.
+
+    Left to itself it writes and shows nothing, as tests and benchmarks want it.
+    """
     paths = [plugin_path] if isinstance(plugin_path, str | Path) else list(plugin_path or ())
     registry = discover(paths)
     seed = settings.convert(seed, int, "seed")

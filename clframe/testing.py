@@ -78,16 +78,7 @@ def prepare_toy(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Prepar
         stream,
         plugins,
         {"name": "mlp", "hidden": [16]},
-        scenario=None,
         optimizer={"name": "adam", "lr": 0.01},
-        logger=None,
-        seed=0,
-        data_dir=None,
-        download=False,
-        active_outputs="seen",
-        plugin_path=None,
-        run_dir=False,
-        progress=False,
         trainer={"max_epochs": 2, "batch_size": 16, **trainer},
     )
 

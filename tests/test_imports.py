@@ -20,7 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "metrics": {"bddl"},  # BEHAVIOR's success score is the goal's own
     "bddl": set(),
     "loggers": set(),
-    "report": set(),
+    "report": {"metrics"},  # which direction of a metric is better
     "strategies": set(),
 }
 # A picture of the matrix is drawn by the report; the import is inside the function.

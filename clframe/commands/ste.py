@@ -109,7 +109,8 @@ def train_expert(arguments: dict[str, Any], task: str, place: Path) -> Result:
 
     own = {"name": "single_task", "base": dict(arguments["stream"]), "task": task}
     prepared = prepare_run(
-        **{**arguments, "stream": own, "run_dir": place, "strategy_name": "expert"}
+        **{**arguments, "stream": own, "run_dir": place, "strategy_name": "expert"},
+        progress=True,
     )
     try:
         result = run(prepared.learner, prepared.stream, prepared.strategy, prepared.folder)

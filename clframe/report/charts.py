@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clframe.errors import SettingError
 from clframe.report.canvas import GRID, INK, MUTED, colours, label, labels, new_figure, style
 from clframe.report.names import format_value
-from clframe.report.statistics import Summary
+from clframe.statistics import Summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,7 +22,7 @@ from clframe.report.canvas import (
 )
 from clframe.report.charts import metric_bars, spider
 from clframe.report.runs import BEFORE, Cells, Epoch, Matrix, names_differ
-from clframe.report.statistics import Summary, summarise
+from clframe.statistics import Summary, summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

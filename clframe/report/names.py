@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from clframe.metrics.catalog import CATALOG
+
 FORMULAS = {
     "openloris.accuracy": "mean of R[i, j] over i ≥ j",
     "openloris.bwt": "mean of R[i, j] over i > j (a level, not a difference)",
@@ -39,7 +41,6 @@ HEADLINES = (
 PER_EXPERIENCE = ("average_over_run.", "learning_accuracy.", "intransigence.")
 """Families whose lists hold a value per experience; the lists of others hold one per task."""
 
-_LOWER_IS_BETTER = ("forgetting.", "intransigence.", "libero.nbt")
 _COSTS = ("_seconds", "_bytes", "seconds")
 
 
@@ -51,7 +52,9 @@ def higher_is_better(metric: str) -> bool:
     """
     if metric.startswith("timing."):
         return "_per_" in metric or not metric.endswith(_COSTS)
-    return not metric.startswith(_LOWER_IS_BETTER)
+    # Lists such as forgetting.best_minus_last_k go the way of what they are the parts of.
+    known = CATALOG.get(metric) or CATALOG.get(metric.removesuffix("_k"))
+    return known is None or known.higher_is_better is not False
 
 
 def sort_metrics(names: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clframe.errors import SettingError
-from clframe.metrics.statistics import summarize, t_cdf, t_quantile, welch
+from clframe.metrics.statistics import summarize, t_cdf, t_quantile
 
 
 def integrated(t: float, freedom: float) -> float:
@@ -38,17 +38,6 @@ def test_known_quantiles() -> None:
 @given(st.floats(0.001, 0.999), st.floats(1, 100))
 def test_quantile_inverts(p: float, freedom: float) -> None:
     assert t_cdf(t_quantile(p, freedom), freedom) == pytest.approx(p, abs=1e-9)
-
-
-def test_welch_by_hand() -> None:
-    a, b = [1.0, 2.0, 3.0, 4.0], [2.0, 4.0, 6.0, 8.0]
-    # Variances of the means 5/12 and 20/12; t = 2.5 / sqrt(25/12); freedom by Welch-Satterthwaite.
-    freedom = (25 / 12) ** 2 / ((5 / 12) ** 2 / 3 + (20 / 12) ** 2 / 3)
-    expected = 2 * (1 - integrated(2.5 / math.sqrt(25 / 12), freedom))
-    assert welch(a, b) == pytest.approx(expected, abs=1e-9)
-    assert welch([1.0], b) is None
-    assert welch([1.0, 1.0], [1.0, 1.0]) == 1.0
-    assert welch([1.0, 1.0], [2.0, 2.0]) == 0.0
 
 
 def test_one_value_has_no_interval() -> None:

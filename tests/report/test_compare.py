@@ -11,8 +11,8 @@ import pytest
 from clframe.errors import SettingError
 from clframe.report.compare import Table, compare
 from clframe.report.runs import Run, read_run
-from clframe.report.statistics import welch
 from clframe.report.tables import as_json, as_markdown, as_text
+from clframe.statistics import welch
 
 MakeRun = Callable[..., Path]
 

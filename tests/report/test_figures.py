@@ -23,7 +23,7 @@ from clframe.report.figures import (
     to_svg,
 )
 from clframe.report.runs import Epoch, Matrix
-from clframe.report.statistics import Summary
+from clframe.statistics import Summary
 
 MATRIX = Matrix(
     ("before", "exp0", "exp1"), ("task0", "task1"), ((0.1, 0.2), (0.975, None), (0.5, 1.0))

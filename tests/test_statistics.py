@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clframe.report.statistics import (
+from clframe.statistics import (
     regularised_incomplete_beta,
     summarise,
     t_two_tailed,
