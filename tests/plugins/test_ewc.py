@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-import clframe
 from clframe import SettingError
 from clframe.plugins._fisher import fisher
 from clframe.plugins._quadratic import Quadratic
@@ -140,18 +139,3 @@ def test_contract_of_estimates(estimate: Any) -> None:
 def test_settings_that_make_no_sense_are_refused(settings: Any) -> None:
     with pytest.raises(SettingError, match=r"ewc\."):
         EWC(**settings)
-
-
-@pytest.mark.parametrize("strategy", ["ewc", "online_ewc"])
-def test_keeps_more_than_naive_with_known_tasks(strategy: str) -> None:
-    stream = clframe.stream("split_mnist", scenario="task")
-    settings: Any = {
-        "model": {"name": "mlp", "hidden": [100, 100]},
-        "optimizer": {"name": "adam", "lr": 0.01},
-        "max_steps": 60,
-        "run_dir": False,
-        "progress": False,
-    }
-    naive = clframe.fit(stream, "naive", **settings).matrix.values[-1]
-    kept = clframe.fit(stream, strategy, **settings).matrix.values[-1]
-    assert kept[:-1].mean() > naive[:-1].mean() + 0.05

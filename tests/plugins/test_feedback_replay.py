@@ -94,22 +94,3 @@ def test_a_model_without_a_head_is_refused() -> None:
         clframe.fit(
             toy_stream("class"), small(), nn.Sequential(nn.Linear(8, 6)), run_dir=False, logger=None
         )
-
-
-def test_split_mnist_is_remembered() -> None:
-    def final(strategy: Any) -> float:
-        result = clframe.fit(
-            clframe.stream("split_mnist", n_experiences=2),
-            strategy,
-            {"name": "mlp", "hidden": [100]},
-            optimizer={"name": "adam", "lr": 0.003},
-            max_steps=150,
-            batch_size=64,
-            run_dir=False,
-            progress=False,
-            logger=None,
-        )
-        return float(result.matrix.values[-1].mean())
-
-    smaller = {"feedback_replay": {"hidden": [100], "latent": 16}}
-    assert final(["rtf", smaller]) > final("naive") + 0.2

@@ -208,26 +208,6 @@ def test_inputs_outside_0_to_1_are_refused_for_bernoulli() -> None:
         toy_run([small(likelihood="bernoulli")], toy_stream("class"))
 
 
-@pytest.mark.parametrize("strategy", ["dgr", "dgr_distill"])
-def test_split_mnist_is_remembered(strategy: str) -> None:
-    def final(name: Any) -> float:
-        result = clframe.fit(
-            clframe.stream("split_mnist", n_experiences=2),
-            name,
-            {"name": "mlp", "hidden": [100]},
-            optimizer={"name": "adam", "lr": 0.003},
-            max_steps=150,
-            batch_size=64,
-            run_dir=False,
-            progress=False,
-            logger=None,
-        )
-        return float(result.matrix.values[-1].mean())
-
-    smaller = {"generative_replay": {"hidden": [100], "latent": 16, "lr": 0.003}}
-    assert final([strategy, smaller]) > final("naive") + 0.2
-
-
 @pytest.mark.parametrize("plugin", ["generative_replay", "feedback_replay"])
 def test_convolutional_generators_make_images(plugin: str) -> None:
     watch = Watch()

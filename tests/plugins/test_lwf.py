@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-import clframe
 from clframe import Learner, Plugin, SettingError, Stream, Term, hookimpl
 from clframe.data import Data, JoinedData, MapData, TensorData, keep_inputs
 from clframe.learner import Step
@@ -220,17 +219,3 @@ def test_contract(scenario: Any, weighting: Any) -> None:
 def test_settings_that_make_no_sense_are_refused() -> None:
     with pytest.raises(SettingError, match=r"lwf\.temperature must be above 0"):
         LwF(temperature=0.0)
-
-
-def test_keeps_more_than_naive_with_known_tasks() -> None:
-    stream = clframe.stream("split_mnist", scenario="task")
-    settings: Any = {
-        "model": {"name": "mlp", "hidden": [100, 100]},
-        "optimizer": {"name": "adam", "lr": 0.01},
-        "max_steps": 60,
-        "run_dir": False,
-        "progress": False,
-    }
-    naive = clframe.fit(stream, "naive", **settings).matrix.values[-1]
-    kept = clframe.fit(stream, LwF(), **settings).matrix.values[-1]
-    assert kept[:-1].mean() > naive[:-1].mean() + 0.05

@@ -126,21 +126,6 @@ def test_composes_with_another_and_survives_interruption() -> None:
     assert (whole.matrix.values == parts.matrix.values).all()
 
 
-def test_replay_prevents_forgetting_of_digits() -> None:
-    stream = clframe.stream("split_mnist", scenario="class")
-
-    def final(strategy: Any) -> float:
-        result = clframe.fit(
-            stream, strategy, {"name": "mlp", "hidden": [100]}, max_steps=60, batch_size=64,
-            optimizer={"name": "adam", "lr": 0.003}, run_dir=False, progress=False, logger=None,
-        )  # fmt: skip
-        return float(result.matrix.values[-1].mean())
-
-    assert final("naive") < 0.25
-    assert final("er") > 0.6
-    assert final([Replay(size=500)]) > 0.6
-
-
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(SettingError, match="replay: size must be at least 1"):
         Replay(size=0)
