@@ -3,9 +3,10 @@
     python benchmarks/peers.py --data-dir DIR [--repeats 3] [--json FILE] [--markdown FILE]
 
 Full MNIST in five experiences, 784-400-400-10, batch 128, one epoch, all tasks tested after each
-experience, with as many threads as torch takes. Every case is a process of its own and the cases take turns. Avalanche runs
-in a virtual environment that is made on the first call (``--environments``); it borrows torch and
-torchvision from the environment that runs this file, so that both use the same build.
+experience, with as many threads as torch takes. Every case is a process of its own and the cases
+take turns. Avalanche runs in a virtual environment that is made on the first call
+(``--environments``); it borrows torch and torchvision from the environment that runs this file, so
+that both use the same build.
 
 ``DIR`` holds ``MNIST/raw`` as torchvision leaves it.
 """
