@@ -1,0 +1,165 @@
+"""An RGB-D camera that casts rays: runs wherever MuJoCo runs, without any GL library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.errors import SettingError
+from clframe.render.colour import WHITE, encode
+from clframe.render.frame import Frame
+from clframe.render.lighting import Lighting
+from clframe.render.patches import Floats, Patches, dot, length
+from clframe.render.rays import Caster, Hits
+from clframe.render.shading import background, shade
+from clframe.render.surface import Surfaces
+from clframe.render.texture import Texture
+from clframe.render.view import View, pixel_rays, pixel_size
+
+GROUPS = (0, 1, 2)
+"""Geom groups that are seen; by custom the others hold collision shapes."""
+CONTRAST = 20
+"""Difference of a pixel to a neighbour, in 0..255, from which it is rendered in finer steps."""
+
+
+class RayCamera:
+    """Renders one model; cheap to construct, so take a new one for a new model.
+
+    Args:
+        model: the MuJoCo model.
+        width: of the picture in pixels.
+        height: of the picture in pixels.
+        samples: rays along each side of a pixel: with 2 or more, a pixel whose colour differs from
+            a neighbour's is the mean of samples x samples rays. Depth and geoms are always those
+            of the pixel's centre, whatever this number.
+        textures: textures by the name or number of a geom.
+        groups: geom groups that are seen and cast shadows.
+        contrast: difference to a neighbour, in 0..255, from which finer rays are cast; 0: always.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        width: int = 64,
+        height: int = 64,
+        samples: int = 1,
+        textures: Mapping[str | int, Texture] | None = None,
+        groups: Sequence[int] = GROUPS,
+        contrast: int = CONTRAST,
+    ) -> None:
+        check_size(width, height, samples)
+        self.width, self.height, self.samples, self.contrast = width, height, samples, contrast
+        self._groups = tuple(groups)
+        self.set_model(model, textures)
+
+    def set_model(self, model: Any, textures: Mapping[str | int, Texture] | None = None) -> None:
+        """Render another model from now on, with these textures."""
+        self.model = model
+        self._caster = Caster(model, self._groups)
+        self._surfaces = Surfaces(model, textures or {})
+
+    def render(
+        self, data: Any, view: View, lighting: Lighting | None = None, rgb: bool = True
+    ) -> Frame:
+        """What the camera sees.
+
+        Args:
+            data: of the model, positions up to date (`mj_forward` or `mj_kinematics` was called).
+            view: where the camera stands.
+            lighting: the light; None is a well-lit room.
+            rgb: whether colours are wanted; depth and geoms alone take a third of the time.
+        """
+        shape = (self.height, self.width)
+        rays = view.rotation @ pixel_rays(self.width, self.height, view.fovy)
+        hits = self._caster.cast(data, view.position, rays.T, normals=rgb)
+        # The ray parameter is the depth.
+        depth = np.where(hits.geom >= 0, hits.distance, 0).astype(np.float32)
+        frame = Frame(depth.reshape(shape), hits.geom.reshape(shape))
+        if rgb:
+            lighting = lighting or Lighting()
+            light = self._light(data, view, lighting, rays, hits, self.height)
+            colours = encode(light).T.reshape(*shape, 3)
+            if self.samples > 1:
+                light = self._refine(data, view, lighting, colours, light)
+                colours = encode(light).T.reshape(*shape, 3)
+            frame.colours = np.ascontiguousarray(colours)
+        return frame
+
+    def _light(
+        self,
+        data: Any,
+        view: View,
+        lighting: Lighting,
+        rays: NDArray[np.float64],
+        hits: Hits,
+        height: int,
+    ) -> Floats:
+        """Light (3, n) that arrives along rays (3, n) of a picture of this height."""
+        directions = rays.astype(np.float32)
+        directions /= length(directions)
+        seen = np.flatnonzero(hits.geom >= 0)
+        everything = len(seen) == len(hits.geom)
+        light = np.empty_like(directions) if everything else background(directions, lighting)
+        if len(seen):
+            chosen: Any = slice(None) if everything else seen
+            assert hits.normal is not None
+            distance = hits.distance[chosen]
+            points = view.position[:, None] + rays[:, chosen] * distance
+            normals = np.ascontiguousarray(hits.normal[chosen].T, dtype=np.float32)
+            towards_eye = -directions[:, chosen]
+            size = distance.astype(np.float32) * np.float32(pixel_size(height, view.fovy))
+            # A patch seen at a slant is longer one way: the mean of both sides blurs least.
+            size /= np.sqrt(np.maximum(dot(normals, towards_eye), np.float32(0.05)))
+            patches = Patches(hits.geom[chosen], points, normals, towards_eye, size)
+            light[:, chosen] = shade(self._caster, data, self._surfaces, lighting, patches)
+        light *= np.float32(lighting.exposure)
+        return light
+
+    def _refine(
+        self,
+        data: Any,
+        view: View,
+        lighting: Lighting,
+        colours: NDArray[np.uint8],
+        light: Floats,
+    ) -> Floats:
+        """Replace pixels that differ from a neighbour by the mean of finer rays."""
+        n = self.samples
+        rows, columns = np.nonzero(_differs(colours, self.contrast))
+        if not len(rows):
+            return light
+        fine_width = self.width * n
+        offsets = np.arange(n)
+        fine_rows = (rows[:, None] * n + offsets)[:, :, None]
+        fine_columns = (columns[:, None] * n + offsets)[:, None, :]
+        places = (fine_rows * fine_width + fine_columns).reshape(-1)
+        rays = view.rotation @ pixel_rays(fine_width, self.height * n, view.fovy)[:, places]
+        hits = self._caster.cast(data, view.position, rays.T, normals=True)
+        fine = self._light(data, view, lighting, rays, hits, self.height * n)
+        # A highlight brighter than white must not outshine the rest of its pixel.
+        fine = np.minimum(fine, np.float32(WHITE)).reshape(3, -1, n * n)
+        light[:, rows * self.width + columns] = fine.mean(axis=2)
+        return light
+
+
+def check_size(width: int, height: int, samples: int) -> None:
+    """Refuse a picture without pixels."""
+    for name, value in (("width", width), ("height", height), ("samples", samples)):
+        if value < 1:
+            raise SettingError(f"A camera's {name} must be 1 or more, not {value}.")
+
+
+def _differs(colours: NDArray[np.uint8], contrast: int) -> NDArray[np.bool_]:
+    """Pixels (H, W) that differ from one beside, above or below by at least `contrast`."""
+    signed = colours.astype(np.int16)
+    found = np.full(colours.shape[:2], contrast <= 0)
+    across = (np.abs(np.diff(signed, axis=1)) >= contrast).any(axis=2)
+    down = (np.abs(np.diff(signed, axis=0)) >= contrast).any(axis=2)
+    found[:, 1:] |= across
+    found[:, :-1] |= across
+    found[1:] |= down
+    found[:-1] |= down
+    return found

@@ -1,0 +1,85 @@
+"""The colour of hit points: ambient light, Lambert's law, highlights and hard shadows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.render.colour import to_linear
+from clframe.render.lighting import Lighting
+from clframe.render.patches import Floats, Patches, dot, length
+from clframe.render.rays import Caster
+from clframe.render.surface import Surfaces
+
+CLEARANCE = 1e-4
+"""Metres by which something must be before a point to shade it, so that nothing shades itself."""
+HIGHLIGHT = np.float32(0.35)
+"""Brightness of a full highlight of intensity 1 on a material of specular 1."""
+
+
+def shade(
+    caster: Caster, data: Any, surfaces: Surfaces, lighting: Lighting, patches: Patches
+) -> Floats:
+    """Light (3, n) that leaves each patch towards the eye.
+
+    Args:
+        caster: of the model; decides what stands in the light.
+        data: positions of its geoms.
+        surfaces: the look of its geoms.
+        lighting: what shines.
+        patches: what is seen.
+    """
+    geom, normals = patches.geom, patches.normals
+    # Light from all around: full from above, a part of it from below.
+    bounce = np.float32(lighting.bounce)
+    upness = (normals[2] + np.float32(1)) * ((1 - bounce) / 2) + bounce
+    irradiance = np.asarray(lighting.ambient, dtype=np.float32)[:, None] * upness
+    gloss = np.zeros_like(irradiance)
+    specular = surfaces.specular[geom]
+    # Shininess 0..1 is an exponent of 0..128, as in OpenGL.
+    exponent = surfaces.shininess[geom] * np.float32(128)
+    for light in lighting.lights:
+        if light.intensity == 0:
+            continue
+        origin = light.origin()
+        ways = patches.points - origin[:, None]
+        towards = ways.astype(np.float32)
+        towards /= -length(towards)
+        cosine = np.maximum(dot(towards, normals), 0)
+        if light.shadow:
+            lit = np.flatnonzero(cosine)
+            dark = ~_reached(caster, data, origin, ways.take(lit, axis=1))
+            cosine[lit[dark]] = 0
+        colour = np.float32(light.intensity) * np.asarray(light.colour, dtype=np.float32)[:, None]
+        irradiance += colour * cosine
+        half = towards + patches.towards_eye
+        peak = dot(half, normals) / (length(half) + np.float32(1e-6))
+        # peak ** exponent is below exp(-7) elsewhere, and powers are slow.
+        shiny = np.flatnonzero(((1 - peak) * exponent < 7) & (cosine > 0) & (specular > 0))
+        strength = np.maximum(peak[shiny], 0) ** exponent[shiny] * specular[shiny]
+        gloss[:, shiny] += colour * strength
+    albedo = surfaces.albedo(data, patches)
+    if surfaces.emits:
+        irradiance += surfaces.emission[geom]
+    irradiance *= albedo
+    irradiance += HIGHLIGHT * gloss
+    return np.asarray(irradiance)
+
+
+def _reached(
+    caster: Caster, data: Any, origin: NDArray[np.float64], ways: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Which points at the ends of `ways` (3, n) the light at `origin` reaches."""
+    hits = caster.cast(data, origin, ways.T)
+    # In lengths of the ray: 1 is the point itself.
+    limit = 1 - CLEARANCE / length(ways)
+    return np.asarray((hits.geom < 0) | (hits.distance >= limit))
+
+
+def background(rays: Floats, lighting: Lighting) -> Floats:
+    """Light (3, n) of the sky in the direction of rays of unit length."""
+    height = np.clip(rays[2], 0, 1)
+    horizon = to_linear(lighting.horizon)[:, None]
+    return np.asarray(horizon + (to_linear(lighting.zenith)[:, None] - horizon) * height)
