@@ -1,0 +1,273 @@
+"""Finds the frames of OpenLORIS-Object in a folder, however they were arranged.
+
+Four arrangements are about, told apart by the parts of a path and never by file names:
+
+* as distributed: ``{train,validation,test}/{factor}/segment{1..9}/{instance}/*.jpg``;
+* the authors' benchmark: ``{factor}/{train,validation,test}/task{1..9}/{instance}/*.jpg``;
+* the challenge: ``{train,validation,test}/batch{n}/`` with a ``label.csv``;
+* the first one with lists ``batches_filelists/domain/{factor|iros}/train_batch_{nn}.txt``.
+
+Depth (16-bit PNG, millimetres) and masks may lie in a tree beside the colour images whose paths
+differ only by a part ``depth`` or ``mask``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from clframe.errors import DataError
+from clframe.streams.openloris import catalog
+
+MIXTURE = "mixture"
+"""Group of the challenge's batches."""
+
+_SUFFIXES = (".jpg", ".jpeg", ".png")
+_SPLITS = {"train": "train", "validation": "validation", "val": "validation", "test": "test"}
+_SEGMENT = re.compile(r"(?:segment|task)[_-]?0*(\d+)", re.IGNORECASE)
+_BATCH = re.compile(r"batch[_-]?0*(\d+)", re.IGNORECASE)
+_TREES = {"rgb": "rgb", "color": "rgb", "depth": "depth", "mask": "mask", "masks": "mask"}
+_DEEPEST = 10
+"""Folders below this depth are not looked into: a link that leads back up would never end."""
+
+EXPECTED = (
+    "train/illumination/segment1/bottle_01/*.jpg, illumination/train/task1/bottle_01/*.jpg, "
+    "train/batch1/label.csv with its images, or batches_filelists/domain/*/train_batch_00.txt"
+)
+
+
+@dataclass(frozen=True)
+class Clip:
+    """The frames of one instance in one section and split, in order of time.
+
+    Attributes:
+        group: A factor, or :data:`MIXTURE`.
+        number: Of the segment or batch, from 1.
+        split: train, validation or test.
+        instance: Index in the catalogue.
+        folder: Of the colour images, relative to the root.
+        names: Of the files.
+        depth: Folder of the depth images, if there is such a tree.
+        mask: Folder of the masks, if there is such a tree.
+        listed: Its files come from a list and may not be there.
+    """
+
+    group: str
+    number: int
+    split: str
+    instance: int
+    folder: str
+    names: tuple[str, ...]
+    depth: str | None = None
+    mask: str | None = None
+    listed: bool = False
+
+
+@dataclass
+class Found:
+    """What a folder holds.
+
+    Attributes:
+        root: The folder.
+        clips: Ordered by group, number, instance and split.
+        layouts: The arrangements met, in words.
+        strangers: Folders in the place of an instance whose name is not in the catalogue.
+    """
+
+    root: Path
+    clips: list[Clip] = field(default_factory=list)
+    layouts: list[str] = field(default_factory=list)
+    strangers: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def groups(self) -> list[str]:
+        """Factors (and ``mixture``) that are there, in the paper's order."""
+        there = {clip.group for clip in self.clips}
+        return [group for group in (*catalog.FACTORS, MIXTURE) if group in there]
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the parts of a path say."""
+
+    tree: str
+    split: str | None
+    factor: str | None
+    segment: int | None
+    batch: int | None
+    key: tuple[str, ...]
+
+
+def looks_right(root: Path) -> bool:
+    """Whether a folder has something of OpenLORIS at its top, without reading it."""
+    try:
+        names = {entry.name.lower() for entry in os.scandir(root) if entry.is_dir()}
+    except OSError:
+        return False
+    return bool(names & {*_SPLITS, *catalog.FACTORS, "batches_filelists"})
+
+
+def scan(root: Path) -> Found:
+    """Find every clip below a folder.
+
+    Raises:
+        DataError: The folder is not there, or is none of the arrangements.
+    """
+    from clframe.streams.openloris import lists
+
+    if not root.is_dir():
+        raise DataError(f"there is no folder '{root}' to read OpenLORIS-Object from")
+    folders = dict(_walk(root))
+    found = Found(root)
+    places = {folder: place_of(folder) for folder in folders}
+    number_of = {name: index for index, name in enumerate(catalog.instances())}
+    for folder, files in folders.items():
+        place = places[folder]
+        images = images_of(files)
+        if not images or place.tree != "rgb" or place.factor is None:
+            continue
+        if place.segment not in catalog.SEGMENTS:
+            continue
+        instance = place.key[-1]
+        if instance not in number_of:
+            found.strangers[instance] += len(images)
+            continue
+        layout = "as distributed" if _split_first(folder) else "the authors' benchmark folder"
+        _note(found, layout)
+        found.clips.append(
+            Clip(
+                group=place.factor,
+                number=int(place.segment),
+                split=place.split or "train",
+                instance=number_of[instance],
+                folder=folder,
+                names=natural(images),
+            )
+        )
+    for layout, clips in (
+        ("challenge batches with label.csv", lists.read_label_files(root, folders)),
+        ("batch lists", lists.read_batch_lists(root, folders, {c.group for c in found.clips})),
+    ):
+        if clips:
+            _note(found, layout)
+            found.clips += clips
+    if not found.clips:
+        raise DataError(_refusal(found, folders))
+    # Colour, depth and mask of one clip have the same path but for the name of the tree.
+    trees = {(place.tree, place.key): folder for folder, place in places.items() if folders[folder]}
+    found.clips = [_with_trees(clip, trees) for clip in _joined(found.clips)]
+    return found
+
+
+def place_of(folder: str) -> Place:
+    """What the parts of a relative path say about the images in it.
+
+    >>> place = place_of("depth/train/pixel/segment07/cup_01")
+    >>> place.tree, place.split, place.factor, place.segment
+    ('depth', 'train', 'pixel', 7)
+    >>> place.key == place_of("train/pixel/segment07/cup_01").key
+    True
+    """
+    tree, split, factor, segment, batch = "rgb", None, None, None, None
+    key = []
+    for part in PurePosixPath(folder).parts:
+        word = part.lower()
+        if word in _TREES:
+            tree = _TREES[word]
+            continue
+        key.append(part)
+        split = _SPLITS.get(word, split)
+        factor = word if word in catalog.FACTORS else factor
+        if match := _SEGMENT.fullmatch(word):
+            segment = int(match[1])
+        elif match := _BATCH.fullmatch(word):
+            batch = int(match[1])
+    return Place(tree, split, factor, segment, batch, tuple(key))
+
+
+def images_of(files: Iterable[str]) -> list[str]:
+    """The names that an image has; hidden files are none."""
+    return [name for name in files if name.lower().endswith(_SUFFIXES) and not name.startswith(".")]
+
+
+def natural(names: Iterable[str]) -> tuple[str, ...]:
+    """Names in the order people count in.
+
+    >>> natural(["task10", "task9", "task1"])
+    ('task1', 'task9', 'task10')
+    """
+    plain = sorted(names)
+    if len({len(name) for name in plain}) <= 1:  # then both orders are one
+        return tuple(plain)
+    return tuple(
+        sorted(plain, key=lambda n: [int(p) if p.isdigit() else p for p in _digits.split(n)])
+    )
+
+
+_digits = re.compile(r"(\d+)")
+
+
+def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
+    """Relative folders with the names of their files."""
+    for place, folders, files in os.walk(root, followlinks=True):
+        relative = Path(place).relative_to(root)
+        # A cache of ours may lie beside the images.
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".")
+            and not os.path.exists(os.path.join(place, name, "plan.json"))
+        )
+        if len(relative.parts) >= _DEEPEST:
+            folders.clear()
+        yield relative.as_posix(), files
+
+
+def _split_first(folder: str) -> bool:
+    """Whether the split stands before the factor, as in the archives."""
+    words = [part.lower() for part in PurePosixPath(folder).parts]
+    splits = [i for i, word in enumerate(words) if word in _SPLITS]
+    return bool(splits) and splits[0] < next(i for i, w in enumerate(words) if w in catalog.FACTORS)
+
+
+def _note(found: Found, layout: str) -> None:
+    if layout not in found.layouts:
+        found.layouts.append(layout)
+
+
+def _joined(clips: Iterable[Clip]) -> list[Clip]:
+    """In order; what two folders hold of one clip (A beside B, say) is taken once, the first."""
+    order = {name: i for i, name in enumerate((*catalog.FACTORS, MIXTURE))}
+    splits = {name: i for i, name in enumerate(("train", "validation", "test"))}
+    chosen: dict[tuple[int, int, int, int, str], Clip] = {}
+    taken: set[tuple[int, int, int, int]] = set()
+    for clip in clips:
+        place = (order[clip.group], clip.number, clip.instance, splits[clip.split])
+        if clip.group != MIXTURE:
+            if place in taken:
+                continue
+            taken.add(place)
+        chosen[(*place, clip.folder)] = clip
+    return [chosen[key] for key in sorted(chosen)]
+
+
+def _with_trees(clip: Clip, trees: Mapping[tuple[str, tuple[str, ...]], str]) -> Clip:
+    key = place_of(clip.folder).key
+    return replace(clip, depth=trees.get(("depth", key)), mask=trees.get(("mask", key)))
+
+
+def _refusal(found: Found, folders: dict[str, list[str]]) -> str:
+    top = [name + "/" for name in folders if name != "." and "/" not in name]
+    names = natural([*top, *folders.get(".", [])])
+    shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+    strange = ", ".join(list(found.strangers)[:3])
+    if strange:
+        shown += f", with images of instances that are not in the catalogue ({strange})"
+    return (
+        f"'{found.root}' is not a folder of OpenLORIS-Object: found {shown or 'nothing'}; expected "
+        f"{EXPECTED}"
+    )

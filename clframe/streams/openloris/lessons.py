@@ -1,0 +1,97 @@
+"""What is learned when: the tasks of each stream as sections of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clframe.console import notice
+from clframe.errors import DataError
+from clframe.streams.openloris import catalog
+from clframe.streams.openloris.layouts import MIXTURE
+from clframe.streams.openloris.plan import Plan, Section
+
+SEQUENCE = "sequence"
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """The sections that one experience and its task are made of."""
+
+    name: str
+    sections: tuple[Section, ...]
+    info: dict[str, Any]
+
+
+def lessons_of(kind: str, plan: Plan, seed: int, name: str) -> list[Lesson]:
+    """The lessons of a kind of stream, in order of learning.
+
+    Args:
+        kind: A factor, ``sequence`` or ``mixture``.
+        plan: What there is.
+        seed: Of the mixture's draw.
+        name: Of the stream, for messages.
+
+    Raises:
+        DataError: There is nothing of this kind.
+    """
+    if kind in catalog.FACTORS:
+        lessons = [
+            _lesson(
+                f"{catalog.SHORT[kind][catalog.level_of(n) - 1]}-{(n - 1) % 3 + 1}",
+                [plan.sections[kind, n]],
+            )
+            for n in plan.numbers(kind)
+        ]
+        full = len(catalog.SEGMENTS)
+    elif kind == SEQUENCE:
+        lessons = []
+        for factor in catalog.FACTORS:
+            for level in (1, 2, 3):
+                own = [n for n in catalog.segments_of(level) if (factor, n) in plan.sections]
+                if own:
+                    there = [plan.sections[factor, n] for n in own]
+                    lessons.append(_lesson(f"{factor}-{level}", there))
+        full = 3 * len(catalog.FACTORS)
+    else:
+        numbers = plan.numbers(MIXTURE)
+        if numbers:
+            return [_lesson(f"batch-{n}", [plan.sections[MIXTURE, n]]) for n in numbers]
+        dealt = deal(list(plan.sections.values()), seed)
+        lessons = [_lesson(f"batch-{i}", batch) for i, batch in enumerate(dealt, start=1)]
+        full = 12
+    if not lessons:
+        groups = ", ".join(dict.fromkeys(group for group, _ in plan.sections))
+        raise DataError(f"stream '{name}': {plan.words} has nothing of it; there is {groups}")
+    if len(lessons) < full:
+        notice(f"stream '{name}' has {len(lessons)} of {full} tasks: the others are not there")
+    return lessons
+
+
+def _lesson(name: str, sections: Sequence[Section]) -> Lesson:
+    info: dict[str, Any] = {"segments": [section.name for section in sections]}
+    factors = {section.group for section in sections}
+    if len(factors) == 1 and MIXTURE not in factors:
+        (factor,) = factors
+        level = catalog.level_of(sections[0].number)
+        info |= {"factor": factor, "level": level, "content": catalog.LEVELS[factor][level - 1]}
+    return Lesson(name, tuple(sections), info)
+
+
+def deal(sections: Sequence[Section], seed: int) -> list[list[Section]]:
+    """Share all segments out into batches of three, each of two or three factor levels.
+
+    The challenge's batches mixed two or three of the twelve factor levels each; which ones is not
+    published with the frames, so they are drawn here.
+    """
+    generator = np.random.default_rng([seed, len(sections)])
+    for _ in range(1000):
+        order = [sections[i] for i in generator.permutation(len(sections))]
+        batches = [order[i : i + 3] for i in range(0, len(order), 3)]
+        levels = [{(s.group, catalog.level_of(s.number)) for s in batch} for batch in batches]
+        if all(len(level) > 1 for level in levels):
+            break
+    return batches

@@ -1,0 +1,218 @@
+"""The six streams of OpenLORIS-Object: four factors, the 12-task sequence, and the mixture.
+
+She et al., "OpenLORIS-Object: A robotic vision dataset and benchmark for lifelong deep learning",
+ICRA 2020, Section IV: all classes in every task (domain-incremental, one head), every test set
+evaluated after every experience.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.errors import DataError, SettingError
+from clframe.experience import Experience, Stream, Task
+from clframe.settings import at_least
+from clframe.streams.openloris import catalog
+from clframe.streams.openloris.frames import Frames
+from clframe.streams.openloris.layouts import MIXTURE, looks_right, scan
+from clframe.streams.openloris.lessons import SEQUENCE, lessons_of
+from clframe.streams.openloris.official import plan_official
+from clframe.streams.openloris.plan import SPLITS
+from clframe.streams.openloris.stand_in import plan_rendered
+
+if TYPE_CHECKING:
+    from clframe.registry import Registry
+
+FRAMES = 10
+"""Frames of an instance in a rendered segment unless said otherwise: 8 train, 1 and 1 held out."""
+
+MODEL = {
+    "name": "cnn",
+    "channels": [16, 32, 64, 64],
+    "features": 256,
+    "down": "stride",
+    "norm": "batch",
+}
+"""Learns 64x64 images on a CPU in seconds a task; batch normalisation as in the paper's VGG."""
+
+PLUGINS = {"ewc": {"weight": 5240.0, "fisher": "predicted"}}
+"""As in the paper; the exact Fisher of 121 classes would cost 121 times as much."""
+
+_ARRAYS = {"rgb": ("rgb",), "rgbd": ("rgb", "depth"), "depth": ("depth",)}
+_CHANNELS = {"rgb": 3, "rgbd": 4, "depth": 1}
+
+
+def openloris(
+    kind: str,
+    data_dir: Path,
+    seed: int = 0,
+    source: Literal["auto", "official", "rendered"] = "auto",
+    folder: str | None = None,
+    target: Literal["instance", "category"] = "instance",
+    modality: Literal["rgb", "rgbd", "depth"] = "rgb",
+    size: int = 64,
+    frames: int | None = None,
+    n_instances: int | None = None,
+    present_only: bool = False,
+    evaluate_on: Literal["test", "validation"] = "test",
+    masked: bool = False,
+    depth_range: float = 2.0,
+    depth_noise: bool = False,
+    renderer: Literal["ray", "gl"] = "ray",
+    palette: Literal["all", "home", "office", "mall"] = "all",
+    render_seed: int = 0,
+    bad_images: Literal["fail", "skip"] = "fail",
+    workers: int | None = None,
+) -> Stream:
+    """One of the streams.
+
+    Args:
+        kind: A factor (9 tasks, one a segment), ``sequence`` (12 tasks: the three segments of each
+            level put together, factor after factor) or ``mixture`` (challenge style: the batches
+            of the challenge where the folder has them, else 12 batches of three segments drawn
+            from all factors by the seed, each of two or three factor levels).
+        data_dir: The data folder; holds the cache, and may hold the official data.
+        seed: Of the mixture's draw.
+        source: ``official`` frames, ``rendered`` ones, or ``auto``: official where they are found.
+        folder: Of the official frames; None looks into the data folder.
+        target: Tell apart the 121 instances, as the authors do, or the 40 categories.
+        modality: Colour, colour and depth as a fourth channel, or depth alone.
+        size: Pixels on a side.
+        frames: Of each instance and segment; None is 10 rendered ones, or all official ones.
+        n_instances: Only the first so many of the catalogue (69: the challenge's edition).
+        present_only: Outputs only for instances that the folder holds; otherwise the head has
+            all of them, as in the authors' code, whatever the edition.
+        evaluate_on: Which held-out split the tasks are measured on.
+        masked: Black out everything but the object; needs masks.
+        depth_range: Metres that become 1; what is farther is 1, too.
+        depth_noise: Rendered depth with a depth camera's noise and holes.
+        renderer: ``ray`` works everywhere, ``gl`` needs EGL or OSMesa.
+        palette: Of the rendered rooms.
+        render_seed: Of the rendered scenes; another one is another data set.
+        bad_images: An official image that cannot be read is an error, or left out and counted.
+        workers: Processes that fill the cache; None is one per processor.
+    """
+    name = f"openloris_{kind}"
+    at_least(size, 16, f"stream '{name}': size")
+    at_least(frames, 2, f"stream '{name}': frames")
+    at_least(workers, 1, f"stream '{name}': workers")
+    if depth_range <= 0:
+        raise SettingError(f"stream '{name}': depth_range must be above 0, got {depth_range!r}")
+    chosen = _chosen(n_instances, name)
+    arrays = [*_ARRAYS[modality], *(["mask"] if masked else [])]
+    root = _official_root(source, folder, data_dir, name)
+    if root is None:
+        # Brings MuJoCo, which nobody needs who only lists streams or has real frames.
+        from clframe.streams.openloris.rendered import RenderSettings
+
+        how = RenderSettings(
+            size=size,
+            frames=frames or FRAMES,
+            seed=render_seed,
+            depth_noise=depth_noise,
+            renderer=renderer,
+            palette=palette,
+        )
+        plan = plan_rendered(how, chosen)
+    else:
+        found = scan(root.resolve())
+        plan = plan_official(found, chosen, size, arrays, frames)
+        if present_only:
+            chosen = [catalog.instances()[i] for i in np.unique(plan.instance)]
+    frames_of = Frames(
+        plan=plan,
+        folder=data_dir / "openloris",
+        modality=modality,
+        arrays=arrays,
+        depth_range=depth_range,
+        labels=_labels(chosen, target),
+        held_out=SPLITS.index(evaluate_on),
+        skip_bad=bad_images == "skip",
+        workers=workers,
+    )
+    lessons = lessons_of(kind, plan, seed, name)
+    for lesson in lessons:
+        frames_of.sections += lesson.sections
+    n_outputs = int(frames_of.labels.max()) + 1
+    outputs = tuple(range(n_outputs))
+    make = functools.cache(frames_of.make)
+    tasks = [
+        Task(i, lesson.name, outputs, functools.partial(make, False, i, lesson), lesson.info)
+        for i, lesson in enumerate(lessons)
+    ]
+    experiences = [
+        Experience(i, task.name, (task,), functools.partial(make, True, i, lessons[i]), task.info)
+        for i, task in enumerate(tasks)
+    ]
+    shape = (_CHANNELS[modality], size, size)
+    return Stream(name, "domain", experiences, tasks, shape, n_outputs, plan.words, seed)
+
+
+# ---------------------------------------------------------------- which frames, and their labels
+
+
+def _chosen(n_instances: int | None, name: str) -> list[str]:
+    everything = catalog.instances()
+    if n_instances is None:
+        return list(everything)
+    if not 2 <= n_instances <= len(everything):
+        raise SettingError(
+            f"stream '{name}': n_instances must be between 2 and {len(everything)}, got "
+            f"{n_instances}"
+        )
+    return list(everything[:n_instances])
+
+
+def _labels(chosen: Sequence[str], target: str) -> NDArray[np.int64]:
+    """The output unit of every instance of the catalogue; -1 for those not chosen."""
+    labels = np.full(len(catalog.instances()), -1, np.int64)
+    categories = list(dict.fromkeys(catalog.category_of(name) for name in chosen))
+    for unit, name in enumerate(chosen):
+        place = catalog.instances().index(name)
+        labels[place] = (
+            unit if target == "instance" else categories.index(catalog.category_of(name))
+        )
+    return labels
+
+
+def _official_root(source: str, folder: str | None, data_dir: Path, name: str) -> Path | None:
+    """The folder of the official frames; None for the rendered stand-in."""
+    if source == "rendered":
+        if folder is not None:
+            raise SettingError(
+                f"stream '{name}': folder='{folder}' is for official frames; leave it out or leave "
+                "source=rendered out"
+            )
+        return None
+    if folder is not None:
+        return Path(folder).expanduser()
+    places = [data_dir, *(data_dir / n for n in ("openloris", "OpenLORIS-Object", "OpenLORIS"))]
+    for place in places:
+        if looks_right(place):
+            return place
+    if source == "official":
+        raise DataError(
+            f"stream '{name}': there is no OpenLORIS-Object in '{data_dir}'; name its folder with "
+            "stream.folder=DIR, or take source=rendered, which needs no data"
+        )
+    return None
+
+
+def add_streams(registry: Registry) -> None:
+    """Register the streams."""
+    words = {
+        **{factor: f"nine tasks of changing {factor}" for factor in catalog.FACTORS},
+        "pixel": "nine tasks of changing object size",
+        SEQUENCE: "twelve tasks, each level of each factor",
+        MIXTURE: "challenge style, batches that mix factor levels",
+    }
+    for kind, title in words.items():
+        factory = functools.partial(openloris, kind)
+        summary = f"OpenLORIS-Object (RGB-D), {title}; rendered where there is no real data"
+        registry.add("stream", f"openloris_{kind}", factory, summary, MODEL, PLUGINS)
