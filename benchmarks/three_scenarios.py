@@ -3,10 +3,9 @@
     python benchmarks/three_scenarios.py --data-dir DIR --out runs/three_scenarios --seeds 0 1 2
 
 DIR holds the full MNIST (``MNIST/raw``). Each cell is ``clframe fit
-experiment=three_scenarios/<method>_<scenario> seed=N``, several at once, one thread each. Runs that
-are there already are kept, broken ones are continued. The table is printed and written to
-``table.md`` in the output folder, the final accuracy of every seed to ``table.json``. Seeds that an
-earlier ``table.json`` named by ``--known`` holds are taken from it and not run again.
+experiment=three_scenarios/<method>_<scenario> seed=N`` (see grid.py for what is run and kept). The
+table is printed and written to ``table.md`` in the output folder, the final accuracy of every seed
+to ``table.json``.
 
 Published: 2019 table (arXiv 1904.07734); RtF from 2018 (arXiv 1809.10635); ER, A-GEM and iCaRL with
 100 samples a class from 2022 (Nature Machine Intelligence 4). Values are final average accuracy in
@@ -16,19 +15,14 @@ further from the published one than two standard deviations of a single seed (at
 
 from __future__ import annotations
 
-import argparse
-import concurrent.futures
-import datetime
 import itertools
-import json
 import math
-import os
-import shlex
 import statistics
-import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import Any
+
+import grid
 
 SCENARIOS = ("task", "domain", "class")
 PUBLISHED: dict[str, tuple[tuple[float, float] | None, ...]] = {
@@ -48,49 +42,12 @@ PUBLISHED: dict[str, tuple[tuple[float, float] | None, ...]] = {
 PUBLISHED_SEEDS = 20
 
 
-def run_cell(
-    method: str, scenario: str, seed: int, data_dir: Path, out: Path, extra: list[str]
-) -> str:
-    """Run one cell unless it is there; continue it if it was stopped. Returns what happened."""
-    folder = out / f"{method}_{scenario}" / f"s{seed}"
-    if (folder / "results.json").exists():
-        return "there already"
-    command = [sys.executable, "-m", "clframe.cli", "fit"]
-    if (folder / "config.yaml").exists():
-        command.append(f"resume={folder}")
-    else:
-        command += [
-            f"experiment=three_scenarios/{method}_{scenario}",
-            f"seed={seed}",
-            f"data_dir={data_dir}",
-            f"run_dir={folder}",
-            "logger=none",
-            *extra,
-        ]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    started = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode:
-        return f"FAILED ({done.returncode}): {done.stderr.strip().splitlines()[-1]}"
-    return f"{time.perf_counter() - started:.0f} s"
-
-
-def final_accuracy(path: Path) -> float:
+def final_accuracy(results: dict[str, Any]) -> float:
     """Mean of the last row of the matrix, in per cent."""
-    row = json.loads(path.read_text())["matrix"]["values"][-1]
-    return 100.0 * float(statistics.mean(row))
+    return round(100.0 * statistics.mean(results["matrix"]["values"][-1]), 4)
 
 
-def cells(out: Path, known: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Final accuracy by cell and seed: what was known and what has been run."""
-    found = {cell: dict(seeds) for cell, seeds in known.items()}
-    for path in sorted(out.glob("*_*/s*/results.json")):
-        seed = path.parent.name.removeprefix("s")
-        found.setdefault(path.parent.parent.name, {})[seed] = round(final_accuracy(path), 4)
-    return found
-
-
-def table(found: dict[str, dict[str, float]]) -> str:
+def table(found: grid.Found) -> str:
     """All cells that have values, beside the published ones."""
     lines = [
         "| method | scenario | clframe | seeds | published | difference | |",
@@ -120,40 +77,26 @@ def table(found: dict[str, dict[str, float]]) -> str:
 
 def main() -> None:
     """Run what is missing and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = grid.parser(__doc__, "runs/three_scenarios")
     parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--out", type=Path, default=Path("runs/three_scenarios"))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--methods", nargs="+", default=list(PUBLISHED), choices=list(PUBLISHED))
     parser.add_argument("--scenarios", nargs="+", default=list(SCENARIOS), choices=SCENARIOS)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--known", type=Path, help="a table.json with seeds run earlier")
-    parser.add_argument("--set", nargs="*", default=[], help="further settings of every run")
     arguments = parser.parse_args()
     if not (arguments.data_dir / "MNIST" / "raw").is_dir():
         sys.exit(f"{arguments.data_dir} holds no MNIST/raw: the published numbers need full MNIST")
-    known = json.loads(arguments.known.read_text()) if arguments.known else {}
-    wanted = [
-        (m, s, seed)
-        for seed, m, s in itertools.product(arguments.seeds, arguments.methods, arguments.scenarios)
-        if not (m == "icarl" and s != "class") and str(seed) not in known.get(f"{m}_{s}", {})
+    known = grid.read_known(arguments.known)
+    cells = [
+        (f"{method}_{scenario}", seed)
+        for seed, method, scenario in itertools.product(
+            arguments.seeds, arguments.methods, arguments.scenarios
+        )
+        if not (method == "icarl" and scenario != "class")
     ]
-    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        started = {
-            pool.submit(run_cell, *cell, arguments.data_dir, arguments.out, arguments.set): cell
-            for cell in wanted
-        }
-        for future in concurrent.futures.as_completed(started):
-            method, scenario, seed = started[future]
-            print(f"{method}_{scenario} seed {seed}: {future.result()}", flush=True)
-    found = cells(arguments.out, known)
+    extra = [f"data_dir={arguments.data_dir}", *arguments.set]
+    grid.run_all("three_scenarios", cells, known, arguments.out, arguments.jobs, extra)
+    found = grid.collect(arguments.out, known, final_accuracy)
     text = table(found)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "table.json").write_text(json.dumps(found, indent=1) + "\n")
-    command = shlex.join(["python", "benchmarks/three_scenarios.py", *sys.argv[1:]])
-    (arguments.out / "table.md").write_text(
-        f"`{command}`, {datetime.date.today().isoformat()}\n\n{text}\n"
-    )
+    grid.write(arguments.out, found, text, Path(__file__).name)
     print("\n" + text)
 
 

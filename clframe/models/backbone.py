@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import nn
 
-from clframe.errors import SettingError, nearest
+from clframe.errors import ClframeError, SettingError, nearest
 from clframe.hookspecs import hookimpl
 from clframe.models.classifier import Classifier
+from clframe.models.depth import COLOURS, Normalise, add_stem, widen
+from clframe.models.pretrained import PACKAGED, load_packaged
 
 if TYPE_CHECKING:
     from clframe.registry import Registry
+
+DepthMode = Literal["channel", "separate"]
 
 
 def is_backbone(name: str) -> bool:
@@ -22,44 +26,48 @@ def is_backbone(name: str) -> bool:
     return name in timm.list_models()
 
 
-def backbone(
-    input_shape: tuple[int, ...],
-    n_outputs: int,
-    backbone: str = "resnet18",
-    pretrained: bool = False,
-) -> Classifier:
-    """A timm backbone by its name, with a fresh head (``model=resnet18`` is short for it).
+def make_body(
+    name: str, input_shape: tuple[int, ...], pretrained: bool, depth_stem: DepthMode = "channel"
+) -> tuple[nn.Module, int]:
+    """A timm network without its head, and how many features it gives.
 
     Args:
-        input_shape: Channels, height and width; any number of channels.
-        n_outputs: Output units.
-        backbone: timm's name.
-        pretrained: Load timm's pretrained weights (needs the network or timm's cache).
+        name: timm's name.
+        input_shape: Channels, height and width.
+        pretrained: Load weights; inputs in 0..1 are then normalised as these weights want it.
+        depth_stem: What becomes of a fourth channel; see :func:`backbone`.
     """
     import timm
 
-    if not is_backbone(backbone):
+    if not is_backbone(name):
         raise SettingError(
-            f"model.backbone: timm has no model '{backbone}'; "
-            f"{nearest(backbone, timm.list_models()).split(', ')[0]}"
+            f"model.backbone: timm has no model '{name}'; "
+            f"{nearest(name, timm.list_models()).split(', ')[0]}"
         )
     if len(input_shape) != 3:
         raise SettingError(
-            f"model '{backbone}' takes images (channels, height, width), got {input_shape}"
+            f"model '{name}' takes images (channels, height, width), got {input_shape}"
         )
-    options: dict[str, Any] = {
-        "in_chans": input_shape[0],
-        "num_classes": 0,
-        "pretrained": pretrained,
-    }
-    try:
-        try:
-            body: nn.Module = timm.create_model(backbone, img_size=input_shape[1:], **options)
-        except TypeError:  # most convolutional networks take any size and have no such argument
-            body = timm.create_model(backbone, **options)
-    except Exception as error:
+    with_depth = input_shape[0] == COLOURS + 1
+    if depth_stem == "separate" and not with_depth:
         raise SettingError(
-            f"model '{backbone}' cannot be made for inputs of shape {input_shape}: {error}"
+            "model.depth_stem=separate needs inputs of four channels, colours and depth, got "
+            f"{tuple(input_shape)}"
+        )
+    # timm fits weights to four channels by giving every channel a share; ours keep the colours.
+    special = with_depth and (pretrained or depth_stem == "separate")
+    try:
+        body = _create(name, COLOURS if special else input_shape[0], input_shape[1:], pretrained)
+        if special:
+            (widen if depth_stem == "channel" else add_stem)(body, name)
+        if pretrained:
+            body = nn.Sequential(_normalise(body, name, input_shape[0]), body)
+    except ClframeError:
+        raise
+    except Exception as error:
+        which = f"model '{name}' " + ("with pretrained weights " if pretrained else "")
+        raise SettingError(
+            f"{which}cannot be made for inputs of shape {input_shape}: {_line(error)}"
         ) from error
     try:
         with torch.no_grad():
@@ -68,8 +76,66 @@ def backbone(
             body.train()
     except Exception as error:
         raise SettingError(
-            f"model '{backbone}' does not take inputs of shape {input_shape}: {error}"
+            f"model '{name}' does not take inputs of shape {input_shape}: {_line(error)}"
         ) from error
+    return body, width
+
+
+def _create(name: str, channels: int, size: tuple[int, ...], pretrained: bool) -> nn.Module:
+    import timm
+
+    packaged = pretrained and name in PACKAGED
+    options: dict[str, Any] = {"in_chans": channels, "pretrained": pretrained, "num_classes": 0}
+    if packaged and channels == COLOURS:
+        options.update(pretrained=False, num_classes=1000)
+    elif packaged:
+        raise SettingError(
+            f"the packaged weights of '{name}' take images of three channels, or four with depth, "
+            f"got {channels}: set model.pretrained=false"
+        )
+    try:
+        body: nn.Module = timm.create_model(name, img_size=size, **options)
+    except TypeError:  # most convolutional networks take any size and have no such argument
+        body = timm.create_model(name, **options)
+    if packaged:
+        load_packaged(body, name)
+        body.reset_classifier(0)  # type: ignore[operator]
+    return body
+
+
+def _normalise(body: nn.Module, name: str, channels: int) -> Normalise:
+    if name in PACKAGED:
+        return Normalise(channels, PACKAGED[name].mean, PACKAGED[name].std)
+    config: Any = body.pretrained_cfg
+    return Normalise(channels, tuple(config["mean"]), tuple(config["std"]))
+
+
+def _line(error: Exception) -> str:
+    """The first line of a library's message."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def backbone(
+    input_shape: tuple[int, ...],
+    n_outputs: int,
+    backbone: str = "resnet18",
+    pretrained: bool = False,
+    depth_stem: DepthMode = "channel",
+) -> Classifier:
+    """A timm backbone by its name, with a fresh head (``model=resnet18`` is short for it).
+
+    Args:
+        input_shape: Channels, height and width; any number of channels.
+        n_outputs: Output units.
+        backbone: timm's name.
+        pretrained: Load pretrained weights: those of an installed package for
+            tf_efficientnet_lite0 (the extra ``pretrained``), else timm's, which need the network or
+            timm's cache. Inputs in 0..1 are then normalised as the weights want it.
+        depth_stem: Inputs of colours and depth: a fourth input ``channel`` of the first convolution
+            (with pretrained weights the colours keep theirs, depth gets their mean), or a
+            ``separate`` first layer for depth whose output is added to that of the colours.
+    """
+    body, width = make_body(backbone, input_shape, pretrained, depth_stem)
     return Classifier(body, width, n_outputs)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import nn
@@ -20,26 +21,41 @@ def cnn(
     n_outputs: int,
     channels: list[int] | tuple[int, ...] = (32, 64),
     features: int = 128,
-    norm: bool = False,
+    norm: bool | Literal["batch", "group"] = False,
+    down: Literal["pool", "stride"] = "pool",
+    kernel: int = 3,
 ) -> Classifier:
-    """Blocks of convolution, ReLU and 2x2 pooling, then one hidden layer.
+    """Blocks of convolution and ReLU that halve the sides, then one hidden layer.
 
     Args:
         input_shape: Channels, height and width.
         n_outputs: Output units.
         channels: Of each block.
         features: Width of the hidden layer.
-        norm: Batch normalisation after each convolution.
+        norm: Normalisation after each convolution: none, ``batch`` (the same as true) or ``group``
+            (up to eight groups of channels; holds no running statistics of past data).
+        down: Halve by 2x2 max-pooling after the convolution, or by a ``stride`` of 2 in it, which
+            costs a quarter.
+        kernel: Side of the convolutions, an odd number.
     """
     if len(input_shape) != 3:
         raise SettingError(f"model 'cnn' takes images (channels, height, width), got {input_shape}")
+    if kernel < 1 or kernel % 2 == 0:
+        raise SettingError(f"model.kernel must be an odd number from 1 on, got {kernel!r}")
     layers: list[nn.Module] = []
     before = input_shape[0]
+    stride = 2 if down == "stride" else 1
     for count in channels:
-        layers.append(nn.Conv2d(before, count, 3, padding=1, bias=not norm))
+        layers.append(nn.Conv2d(before, count, kernel, stride, padding=kernel // 2, bias=not norm))
         if norm:
-            layers.append(nn.BatchNorm2d(count))
-        layers += [nn.ReLU(), nn.MaxPool2d(2)]
+            layers.append(
+                nn.GroupNorm(math.gcd(8, count), count)
+                if norm == "group"
+                else nn.BatchNorm2d(count)
+            )
+        layers.append(nn.ReLU())
+        if down == "pool":
+            layers.append(nn.MaxPool2d(2))
         before = count
     body = nn.Sequential(*layers, nn.Flatten())
     if min(input_shape[1:]) < 2 ** len(channels):

@@ -129,3 +129,10 @@ def test_the_likelihood_follows_the_range_of_the_inputs() -> None:
         choose_likelihood("bernoulli", torch.tensor([-2.0, 1.0]), "it")
     with pytest.raises(PluginError, match="several by name"):
         choose_likelihood("", {"rgb": torch.zeros(1)}, "it")
+
+
+def test_on_openloris_images_it_is_7500_400_400_100_and_back() -> None:
+    shapes = [tuple(p.shape) for n, p in VAE((3, 50, 50)).named_parameters() if "weight" in n]
+    assert shapes[0] == (400, 7500)
+    assert shapes[-1] == (7500, 400)
+    assert len(shapes) == 7

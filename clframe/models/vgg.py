@@ -1,0 +1,66 @@
+"""VGG-16 with batch normalisation as OpenLORIS-Object uses it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from clframe.errors import SettingError
+from clframe.hookspecs import hookimpl
+from clframe.models.classifier import Classifier
+from clframe.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.registry import Registry
+
+BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
+"""Configuration D of Simonyan & Zisserman (2015): thirteen convolutions in five blocks."""
+
+
+def vgg(
+    input_shape: tuple[int, ...],
+    n_outputs: int,
+    hidden: list[int] | tuple[int, ...] = (4096, 4096),
+    dropout: float = 0.5,
+) -> Classifier:
+    """VGG-16 with batch normalisation, from scratch (She et al., OpenLORIS-Object, 2020).
+
+    Five blocks of 3x3 convolutions with batch normalisation and ReLU, each followed by 2x2
+    max-pooling; then 512 -> 4096 -> 4096 -> outputs with dropout. At 32x32 (and up to 63x63, so at
+    the 50x50 of the paper) the last block leaves one pixel; larger maps are averaged to one, so
+    the size of the network does not depend on that of the images.
+
+    Args:
+        input_shape: Channels, height and width; at least 32 pixels a side.
+        n_outputs: Output units.
+        hidden: Widths of the fully connected layers.
+        dropout: Probability of dropping one of their units.
+    """
+    if len(input_shape) != 3 or min(input_shape[1:]) < 2 ** len(BLOCKS):
+        raise SettingError(
+            "model 'vgg' takes images (channels, height, width) of at least 32 pixels a side, "
+            f"got {tuple(input_shape)}"
+        )
+    if not 0 <= dropout < 1:
+        raise SettingError(f"model.dropout must be at least 0 and below 1, got {dropout!r}")
+    layers: list[nn.Module] = []
+    before = input_shape[0]
+    for block in BLOCKS:
+        for count in block:
+            # The bias is in the original; batch normalisation makes it idle, not wrong.
+            layers += [nn.Conv2d(before, count, 3, padding=1), nn.BatchNorm2d(count), nn.ReLU()]
+            before = count
+        layers.append(nn.MaxPool2d(2))
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    for units in hidden:
+        at_least(units, 1, "model.hidden")
+        layers += [nn.Linear(before, units), nn.ReLU(), nn.Dropout(dropout)]
+        before = units
+    return Classifier(nn.Sequential(*layers), before, n_outputs)
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Add the model."""
+    registry.add("model", "vgg", vgg)

@@ -1,0 +1,153 @@
+"""The parts of the benchmarks that compute: what a run is turned into, tables and their checks."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clframe.metrics import openloris as metrics_of
+
+FOLDER = Path(__file__).parent.parent / "benchmarks"
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Import a benchmark as running it would: with its folder on the path."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    for name in ("grid", "openloris", "three_scenarios"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return importlib.import_module
+
+
+@pytest.fixture
+def bench(load: Any) -> ModuleType:
+    module: ModuleType = load("openloris")
+    return module
+
+
+def results(seed: int, n: int = 9, shift: float = 0.0) -> dict[str, Any]:
+    """A results.json of a made-up run."""
+    values = np.random.default_rng(seed).uniform(0.2, 0.8, (n, n)) + shift
+    return {
+        "matrix": {"columns": [f"t{i}" for i in range(n)], "values": values.tolist()},
+        "metrics": {"openloris": metrics_of(values)},
+        "source": "made up",
+        "timing": {"train_seconds": 12.34},
+    }
+
+
+def test_the_identity_of_the_paper_holds_on_what_is_kept_of_a_run(bench: ModuleType) -> None:
+    for n in (2, 9, 12):
+        record = bench.measure(results(n, n))
+        assert record["tasks"] == n
+        assert bench.gap(record) < 1e-12
+    whole = bench.measure(results(0))
+    assert whole["overall"] == pytest.approx(np.mean(results(0)["matrix"]["values"]))
+
+
+def test_a_run_that_breaks_the_identity_is_named(bench: ModuleType) -> None:
+    good, bad = bench.measure(results(0)), bench.measure(results(1))
+    bad["fwt"] += 0.001
+    found = {"naive_pixel": {"0": good}, "si_pixel": {"0": good, "2": bad}}
+    assert bench.broken(found) == ["si_pixel seed 2"]
+    bad["fwt"] = float("nan")
+    assert bench.broken(found) == ["si_pixel seed 2"]
+
+
+def test_published_values_hold_the_identity_as_far_as_a_figure_can_be_read(
+    bench: ModuleType,
+) -> None:
+    count = 0
+    for row in bench.PUBLISHED.values():
+        for factor, values in zip(bench.FACTORS, row, strict=True):
+            if values is not None:
+                accuracy, _, fwt, overall = values
+                n = 12 if factor == "sequence" else 9
+                assert ((n + 1) * accuracy + (n - 1) * fwt) / (2 * n) == pytest.approx(
+                    overall, abs=0.5
+                )
+                count += 1
+    assert count == 9 * 5 - 1  # EWC is not in the figure of the sequence
+
+
+def made_up(bench: ModuleType) -> dict[str, dict[str, Any]]:
+    return {
+        f"{method}_{factor}": {
+            str(seed): bench.measure(results(seed, shift=0.1 * shift)) for seed in (0, 1)
+        }
+        for factor in ("illumination", "pixel")
+        for method, shift in (("naive", 0), ("cumulative", 2), ("ewc", 1), ("dgr", -1))
+    }
+
+
+def test_the_table_has_means_errors_and_gains(bench: ModuleType) -> None:
+    found = made_up(bench)
+    lines = bench.table(found, "pixel", official=False).splitlines()
+    assert lines[0].startswith("| method | Accuracy | BWT | FWT | Over-all | over naive")
+    assert [line.split(" | ")[0] for line in lines[2:]] == [
+        "| Naive",
+        "| Cumulative",
+        "| EWC",
+        "| DGR",
+    ]
+    assert [line.split(" | ")[5] for line in lines[2:]] == ["-", "+20.0", "+10.0", "-10.0"]
+    accuracies = [100 * record["accuracy"] for record in found["naive_pixel"].values()]
+    mean, error = np.mean(accuracies), np.std(accuracies, ddof=1) / np.sqrt(2)
+    assert lines[2].split(" | ")[1] == f"{mean:.1f} ± {error:.1f}"
+    assert all(line.count("|") == lines[0].count("|") for line in lines)
+
+
+def test_published_values_stand_only_beside_the_official_data(bench: ModuleType) -> None:
+    found = made_up(bench)
+    assert "72.7 / 66.2 / 47.4 / 61.6" in bench.table(found, "pixel", official=True)
+    assert "72.7" not in bench.report(found, bench.FACTORS, official=False)
+
+
+def test_what_is_gained_over_naive_is_said(bench: ModuleType) -> None:
+    said = " ".join(bench.statements(made_up(bench), "pixel"))
+    assert "Best Accuracy on pixel: Cumulative" in said
+    assert "regularisation, EWC, is +10.0 points" in said
+    assert "generative replay, DGR, is -10.0 points" in said
+    assert bench.statements({}, "pixel") == []
+
+
+def test_the_spider_chart_has_the_four_metrics_as_fractions(bench: ModuleType) -> None:
+    panel = bench.spokes(made_up(bench), "pixel", ["naive", "ewc"])
+    assert list(panel) == ["Naive", "EWC"]
+    assert list(panel["EWC"]) == ["Accuracy", "BWT", "FWT", "Over-all"]
+    assert all(0 < value < 1 for values in panel.values() for value in values.values())
+
+
+def test_known_seeds_are_not_run_again_and_stay_in_the_table(load: Any, tmp_path: Path) -> None:
+    grid = load("grid")
+    known = {"naive_pixel": {"0": 1.0}}
+    folder = tmp_path / "naive_pixel" / "s1"
+    folder.mkdir(parents=True)
+    (folder / "results.json").write_text(json.dumps(results(1)))
+    # Neither of the two is run: one is known, the other is there.
+    grid.run_all("none", [("naive_pixel", 0), ("naive_pixel", 1)], known, tmp_path, 1, [])
+    found = grid.collect(tmp_path, known, lambda content: len(content["matrix"]["values"]))
+    assert found == {"naive_pixel": {"0": 1.0, "1": 9}}
+
+
+def test_a_run_that_fails_is_reported_with_its_last_line(
+    load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = load("grid")
+    said = subprocess.CompletedProcess([], 2, "", "first\nclframe: unknown stream 'x'\n")
+    monkeypatch.setattr(grid.subprocess, "run", lambda *_, **__: said)
+    outcome = grid.run_cell("openloris", "naive_pixel", 0, tmp_path, [])
+    assert outcome == "FAILED (2): clframe: unknown stream 'x'"
+
+
+def test_final_accuracy_is_the_mean_of_the_last_row(load: Any) -> None:
+    module = load("three_scenarios")
+    assert module.final_accuracy({"matrix": {"values": [[0.1, 0.2], [0.5, 0.7]]}}) == 60.0
