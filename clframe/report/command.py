@@ -15,6 +15,7 @@ from clframe.report.compare import compare
 from clframe.report.files import write_atomically
 from clframe.report.html import report_html
 from clframe.report.runs import RESULTS, Run, find_runs, read_run
+from clframe.report.sweeps import failures, told_apart
 from clframe.report.tables import FORMATS, as_text
 
 REPORT = "report.html"
@@ -71,7 +72,7 @@ def _report(argv: Sequence[str]) -> None:
     )
     parser.add_argument(
         "runs", nargs="+", type=Path, metavar="RUN",
-        help="a run folder, or a folder above runs, which get one report together",
+        help="a run folder, or a sweep or another folder above runs, which get one report together",
     )  # fmt: skip
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="one report of all the runs, written here"
@@ -89,7 +90,7 @@ def _report(argv: Sequence[str]) -> None:
 
 def _write_report(paths: Sequence[Path], out: Path) -> None:
     runs, notes = _read(paths)
-    write_atomically(out, report_html(runs, notes))
+    write_atomically(out, report_html(runs, notes, told_apart(paths, runs)))
     sys.stdout.write(f"{out}\n")
 
 
@@ -102,7 +103,10 @@ def _read(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
         more = ", ..." if len(found.unfinished) > 3 else ""
         notes.append(f"{len(found.unfinished)} unfinished run(s) left out: {names}{more}.")
         sys.stderr.write(f"clframe: {notes[0]}\n")
-    return [read_run(folder) for folder in found.folders], notes
+    failed = failures(paths)
+    for sentence in failed:
+        sys.stderr.write(f"clframe: {sentence}\n")
+    return [read_run(folder) for folder in found.folders], notes + failed
 
 
 def _compare(argv: Sequence[str]) -> None:
@@ -125,7 +129,8 @@ def _compare(argv: Sequence[str]) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="write here instead of printing")
     arguments = parser.parse_args(argv)
     runs, _ = _read(arguments.runs)
-    tables = compare(runs, arguments.metric, arguments.by)
+    by = arguments.by or told_apart(arguments.runs, runs)
+    tables = compare(runs, arguments.metric, by)
     if arguments.out is not None:
         write_atomically(arguments.out, FORMATS[arguments.format](tables))
         sys.stdout.write(f"{arguments.out}\n")

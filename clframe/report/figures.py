@@ -20,8 +20,9 @@ from clframe.report.canvas import (
     to_png_bytes,
     to_svg,
 )
-from clframe.report.charts import metric_bars, spider
+from clframe.report.charts import metric_bars
 from clframe.report.runs import BEFORE, Cells, Epoch, Matrix, names_differ
+from clframe.report.spider import spider, spiders
 from clframe.statistics import Summary, summarise
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ __all__ = [
     "metric_bars",
     "save",
     "spider",
+    "spiders",
     "to_png_bytes",
     "to_svg",
 ]

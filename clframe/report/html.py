@@ -37,17 +37,18 @@ _MATRIX_CAPTION = (
 )
 
 
-def report_html(runs: Sequence[Run], notes: Sequence[str] = ()) -> str:
+def report_html(runs: Sequence[Run], notes: Sequence[str] = (), by: Sequence[str] = ()) -> str:
     """The page about these runs.
 
     Args:
         runs: At least one run.
         notes: Sentences to put on top, such as which folders were left out.
+        by: Settings that tell groups of runs apart besides the strategy.
     """
     if len(runs) == 1:
         run = runs[0]
         return el.page(f"{run.strategy} on {run.stream}", _run_page(run, notes))
-    return el.page(f"clframe: {len(runs)} runs", _sweep_page(runs, notes))
+    return el.page(f"clframe: {len(runs)} runs", _sweep_page(runs, notes, by))
 
 
 def _run_page(run: Run, notes: Sequence[str]) -> Iterator[str]:
@@ -145,8 +146,8 @@ def _reproduce(run: Run) -> str:
     return "".join(parts)
 
 
-def _sweep_page(runs: Sequence[Run], notes: Sequence[str]) -> Iterator[str]:
-    tables = compare(runs)
+def _sweep_page(runs: Sequence[Run], notes: Sequence[str], by: Sequence[str]) -> Iterator[str]:
+    tables = compare(runs, by=by)
     strategies = list(dict.fromkeys(run.strategy for run in runs))
     yield f"<h1>{len(runs)} runs</h1>"
     yield el.facts(

@@ -1,0 +1,1 @@
+"""Sweeps: many runs from one command, on this machine, on Slurm or on a Ray cluster."""

@@ -1,0 +1,231 @@
+"""From the words of a sweep to its runs: Hydra's grammar reads them, every combination is a run."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from clframe import settings
+from clframe.errors import SettingError
+from clframe.sweep.settings import SweepSettings
+
+_LONGEST_NAME = 120
+_NOT_SWEPT = {
+    "run_dir": "a sweep gives every run its own folder; name the folder of them all by sweep_dir=",
+    "resume": "a sweep continues by itself; give the same command again",
+    "plugin_path": "every run has the same plugins; plugin_path=[a.py,b.py] loads two files",
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep consists of.
+
+    Args:
+        fixed: Overrides that all runs have, as they were written.
+        axes: The swept keys, each with its values as text.
+    """
+
+    fixed: tuple[str, ...]
+    axes: dict[str, tuple[str, ...]]
+
+    @property
+    def combinations(self) -> list[dict[str, str]]:
+        """A value for every swept key; the last key changes fastest."""
+        return [
+            dict(zip(self.axes, values, strict=True))
+            for values in itertools.product(*self.axes.values())
+        ]
+
+    @property
+    def samples(self) -> list[dict[str, str]]:
+        """Combinations that hold every value at least once: enough to find a wrong name or type.
+
+        Whole numbers as seeds cannot be wrong one by one, so one of them is enough.
+        """
+        first = {key: values[0] for key, values in self.axes.items()}
+        found = [first]
+        for key, values in self.axes.items():
+            if key != "seed" or not all(value.isdecimal() for value in values):
+                found += [{**first, key: value} for value in values[1:]]
+        return found
+
+    def overrides(self, combination: dict[str, str]) -> list[str]:
+        """The overrides of one run."""
+        return [*self.fixed, *(f"{key}={value}" for key, value in combination.items())]
+
+
+class Words(NamedTuple):
+    """What the words of a sweep are for."""
+
+    overrides: list[str]
+    """Of the runs."""
+    own: SweepSettings
+    folder: Path | None
+    """What ``sweep_dir=`` says."""
+    allow: list[str]
+    """``resume.allow=...``, for the runs that are continued."""
+
+
+def divide(words: Sequence[str]) -> Words:
+    """Tell the overrides of the runs from the settings of the sweep itself.
+
+    >>> divide(["seed=0,1", "sweep.jobs=3", "sweep_dir=here"]).overrides
+    ['seed=0,1']
+    """
+    overrides: list[str] = []
+    own: dict[str, Any] = {}
+    folder: Path | None = None
+    allow: list[str] = []
+    for word in words:
+        key, _, value = word.partition("=")
+        if key == "sweep_dir":
+            if not value:
+                raise SettingError("sweep_dir needs a folder: sweep_dir=DIR")
+            folder = Path(str(_parse(word).value()))
+        elif key in ("resume.allow", "resume_allow"):
+            allow.append(word)
+        elif key.startswith("sweep."):
+            _put(own, key, _parse(word).value())
+        elif key.lstrip("+~").startswith("hydra"):
+            raise SettingError(
+                f"'{word}': sweeps do not go through Hydra's launchers; choose one of clframe's "
+                "with sweep.launcher=local, submitit or ray"
+            )
+        else:
+            overrides.append(word)
+    checked = SweepSettings(**settings.check(SweepSettings, own, "sweep"))
+    return Words(overrides, checked, folder, allow)
+
+
+def _put(own: dict[str, Any], key: str, value: Any) -> None:
+    """Put ``sweep.jobs`` or ``sweep.submitit.timeout_min`` into its place."""
+    parts = key.split(".")[1:]
+    if len(parts) == 2 and parts[0] in ("submitit", "ray"):
+        own.setdefault(parts[0], {})[parts[1]] = value
+    elif len(parts) == 1:
+        own[parts[0]] = value
+    else:
+        raise SettingError(f"'{key}' has too many parts; settings of a sweep are sweep.NAME=value")
+
+
+def expand(overrides: Sequence[str], names: Callable[[str], Sequence[str]]) -> Plan:
+    """Tell swept keys from fixed ones.
+
+    Args:
+        overrides: As on the command line, such as ``strategy=ewc,si`` or ``seed=range(0,5)``.
+        names: Gives the names that a group such as ``strategy`` offers, for ``glob(...)``.
+
+    Raises:
+        SettingError: A word cannot be read or swept, or there is nothing to sweep.
+
+    >>> expand(["strategy=ewc,[ewc,er]", "seed=range(0,2)", "lr=0.1"], lambda group: [])
+    Plan(fixed=('lr=0.1',), axes={'strategy': ('ewc', '[ewc,er]'), 'seed': ('0', '1')})
+    """
+    fixed: list[str] = []
+    axes: dict[str, tuple[str, ...]] = {}
+    given: set[str] = set()
+    for word in overrides:
+        if word.startswith(("-", "~")) or "=" not in word:
+            raise SettingError(f"'{word}' is not a setting; write key=value")
+        parsed = _parse(word)
+        key = parsed.key_or_group
+        swept = parsed.is_sweep_override()
+        if key in _NOT_SWEPT and (swept or key != "plugin_path"):
+            raise SettingError(f"'{word}' is not for a sweep: {_NOT_SWEPT[key]}")
+        if key in given and (swept or key in axes):
+            raise SettingError(f"'{key}' is given twice; write all its values in one list")
+        given.add(key)
+        if swept:
+            axes[key] = _values(word, parsed, names)
+        else:
+            fixed.append(word)
+    if not axes:
+        raise SettingError(
+            "there is nothing to sweep: no setting has several values; write for example "
+            "seed=0,1,2 or seed=range(0,3), or leave -m out for a single run"
+        )
+    return Plan(tuple(fixed), axes)
+
+
+def _parse(word: str) -> Any:
+    """One override, read by Hydra's grammar."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        return OverridesParser.create().parse_override(word)
+    except HydraException as error:
+        reason = " ".join(str(error).split())
+        raise SettingError(
+            f"'{word}' cannot be read ({reason}); several values are a,b,c or range(0,10), and "
+            "a text with other signs goes in quotes"
+        ) from error
+
+
+def _values(word: str, parsed: Any, names: Callable[[str], Sequence[str]]) -> tuple[str, ...]:
+    """The values of a swept override as text, each once, in order."""
+    from hydra.core.override_parser.types import Glob
+    from hydra.errors import HydraException
+
+    if parsed.is_interval_sweep():
+        raise SettingError(
+            f"'{word}' has no list of values; use range(start,stop,step) or write them: a,b,c"
+        )
+    try:
+        if isinstance(parsed._value, Glob):
+            found = parsed._value.filter(list(names(parsed.key_or_group)))
+        else:
+            found = list(parsed.sweep_string_iterator())
+    except (HydraException, ValueError) as error:
+        raise SettingError(f"'{word}' cannot be listed: {' '.join(str(error).split())}") from error
+    if not found:
+        raise SettingError(f"'{word}' names no value")
+    return tuple(dict.fromkeys(found))
+
+
+def run_name(combination: dict[str, str]) -> str:
+    """A folder name for one run that stays the same however the sweep grows.
+
+    What a folder name cannot hold is left out, and a short checksum keeps such names apart.
+
+    >>> run_name({"strategy": "[ewc,er]", "trainer.max_epochs": "2", "seed": "0"})
+    'strategy-ewc+er_max_epochs-2_seed-0'
+    >>> run_name({"data_dir": "/data/a"})
+    'data_dir-data-a_ad43c4'
+    """
+    parts = []
+    for key, value in combination.items():
+        text = value[1:-1].replace(",", "+") if value.startswith("[") else value
+        parts.append(f"{key.rpartition('.')[2]}-{text}")
+    plain = "_".join(parts)
+    name = re.sub(r"[^\w.+-]+", "-", plain).replace("--", "-")[:_LONGEST_NAME]
+    return name if name == plain else f"{name}_{_checksum(sorted(combination.items()))[:6]}"
+
+
+def default_folder(plan: Plan, plugins: str) -> Path:
+    """The folder of a sweep by what its runs have in common, so the same command finds it again.
+
+    Args:
+        plan: The sweep.
+        plugins: Checksum of the user's plugin files: edited code makes a new sweep.
+    """
+    keys = "-".join(key.rpartition(".")[2] for key in plan.axes)
+    identity = _checksum([sorted(plan.fixed), sorted(plan.axes), plugins])
+    return Path("runs") / "sweeps" / f"{keys[:_LONGEST_NAME]}-{identity[:8]}"
+
+
+def plugins_checksum(paths: Sequence[str]) -> str:
+    """Of the content of the user's plugin files; empty without any."""
+    if not paths:
+        return ""
+    return hashlib.sha256(b"\0".join(Path(path).read_bytes() for path in paths)).hexdigest()[:16]
+
+
+def _checksum(value: Any) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()

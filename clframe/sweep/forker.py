@@ -1,0 +1,145 @@
+"""A process that has imported everything once and forks a fresh process for every run.
+
+Importing torch and its company takes seconds, which a sweep of short runs would pay for each. This
+process does it once, trains nothing and starts no thread, so a copy of it is a clean beginning. It
+takes requests as lines of JSON on standard input and answers each end of a run on standard output.
+When the sweep is gone, standard input ends, and the runs are asked to save and leave.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from typing import Any
+
+PRELOADS = sys.platform == "linux"  # elsewhere a fork after such imports is not safe
+_GRACE = 120.0  # seconds a run has to save after its sweep is gone
+_FOR_THE_RUNS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class Lines:
+    """Whole lines from a file descriptor.
+
+    Args:
+        descriptor: Of the reading end of a pipe.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.ended = False
+        self._rest = b""
+
+    def read(self) -> list[Any]:
+        """The JSON values of the lines that have come; waits for something to come."""
+        content = os.read(self.descriptor, 65536)
+        self.ended = not content
+        *lines, self._rest = (self._rest + content).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+
+def serve() -> list[str] | None:
+    """Start runs as asked until standard input ends.
+
+    Returns:
+        In the process of a run: the words after `clframe fit`. In the server, at its end: None.
+    """
+    # The runs are told to stop by the sweep or by a cluster; the server must outlive them.
+    for number in _FOR_THE_RUNS:
+        signal.signal(number, signal.SIG_IGN)
+    woken, wake = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(wake)
+    requests = Lines(0)
+    children: dict[int, str] = {}
+    deadline = None
+    while not requests.ended or children:
+        watched = [woken] if requests.ended else [woken, requests.descriptor]
+        ready, _, _ = select.select(watched, [], [], None if deadline is None else 1.0)
+        if woken in ready:
+            os.read(woken, 4096)
+        _reap(children)
+        if deadline is not None and time.monotonic() > deadline:
+            _signal(children, signal.SIGKILL)
+        if requests.descriptor not in ready:
+            continue
+        for request in requests.read():
+            if "stop" in request:
+                _signal(children, request["stop"])
+                continue
+            child = os.fork()
+            if child == 0:
+                os.close(woken)
+                _become(request)
+                return list(request["words"])
+            children[child] = request["name"]
+        if requests.ended:
+            deadline = time.monotonic() + _GRACE
+            _signal(children, signal.SIGTERM)
+    return None
+
+
+def _reap(children: dict[int, str]) -> None:
+    """Answer for the runs that have ended."""
+    while children:
+        child, status = os.waitpid(-1, os.WNOHANG)
+        if child == 0:
+            return
+        answer = {"name": children.pop(child), "code": os.waitstatus_to_exitcode(status)}
+        try:
+            os.write(1, json.dumps(answer).encode() + b"\n")
+        except BrokenPipeError:  # nobody listens any more
+            return
+
+
+def _signal(children: dict[int, str], number: int) -> None:
+    for child in children:
+        os.kill(child, number)  # not reaped yet, so the number is still theirs
+
+
+def _become(request: dict[str, Any]) -> None:
+    """Turn this copy into the process of a run: its own output, signals and environment."""
+    os.close(signal.set_wakeup_fd(-1))
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # SIGUSR1 and SIGUSR2 stay ignored: a cluster sends them to all processes of a job before it
+    # takes the machine away, and whoever waits for the run answers them.
+    for descriptor, path, flags in (
+        (0, os.devnull, os.O_RDONLY),
+        (1, request["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT),
+    ):
+        opened = os.open(path, flags, 0o666)
+        os.dup2(opened, descriptor)
+        os.close(opened)
+    os.dup2(1, 2)
+    os.environ.update(request["environment"])
+    sys.argv = ["clframe", "fit", *request["words"]]
+    if not PRELOADS:
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "clframe.cli", *sys.argv[1:]])
+
+
+def main() -> int:
+    """Import everything, then serve; in the process of a run, run it."""
+    from clframe.cli import main as clframe_main
+    from clframe.registry import discover
+
+    if PRELOADS:
+        import hydra  # noqa: F401
+
+        import clframe.api
+        import clframe.commands.fit
+        import clframe.config  # noqa: F401
+
+        discover([])
+    words = serve()
+    return 0 if words is None else clframe_main(["fit", *words])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

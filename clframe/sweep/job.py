@@ -1,0 +1,90 @@
+"""One run of a sweep: where it is, how far it is, how it is started, and why it failed."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from clframe.report.settings import override_value
+from clframe.run_folder import RunFolder
+
+State = Literal["new", "broken", "finished"]
+STOPPED = 130
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run.
+
+    Args:
+        name: Of its folder.
+        overrides: What `clframe fit` gets.
+        title: What tells it from the others, for people.
+        folder: The run folder, absolute.
+        log: The file that takes its output, absolute.
+        allow: Further words where it is continued: what may be different then.
+    """
+
+    name: str
+    overrides: tuple[str, ...]
+    title: str
+    folder: Path
+    log: Path
+    allow: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> State:
+        """How far the run is, by its folder alone: a record elsewhere could be out of date."""
+        run = RunFolder(self.folder)
+        if run.results.exists():
+            return "finished"
+        return "broken" if run.config.exists() else "new"
+
+    @property
+    def words(self) -> list[str]:
+        """What follows `clframe fit` to start the run, or to continue it where it broke off."""
+        if self.state == "broken":
+            return [f"resume={self.folder}", *self.allow]
+        return [*self.overrides, f"run_dir={override_value(str(self.folder))}"]
+
+    def begin_log(self) -> None:
+        """Say in the log what is started; the output of earlier attempts stays above."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("a") as file:
+            file.write(f"$ clframe fit {shlex.join(self.words)}\n")
+
+
+def failure(job: Job, code: int | str) -> str | None:
+    """Why a run failed, in a few words; None if it did not.
+
+    Args:
+        job: The run.
+        code: The exit code of its process (negative: the signal that ended it), or what the
+            launcher says of it.
+    """
+    if isinstance(code, str):
+        return code
+    if code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        hint = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+        return f"its process was ended by {name}{hint}"
+    if code == STOPPED:
+        return "it was stopped from outside"
+    if code == 0:
+        return None if job.state == "finished" else "it ended without a results.json"
+    return _last_words(job.log) or f"its process left with exit code {code}"
+
+
+def _last_words(log: Path) -> str:
+    """The last sentence of clframe in the log, or else its last line."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    attempt = lines[max((i for i, line in enumerate(lines) if line.startswith("$ ")), default=0) :]
+    spoken = [line for line in attempt[1:] if line.strip()]
+    said = [line.removeprefix("clframe: ") for line in spoken if line.startswith("clframe: ")]
+    return (said or spoken or [""])[-1].strip()

@@ -1,0 +1,144 @@
+"""Many runs at a time, whoever starts them; Ctrl-C ends them all and loses nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+from clframe.sweep.job import Job
+from clframe.sweep.settings import SweepSettings
+
+_PATIENCE = 0.2  # seconds until a signal is noticed
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Launcher(Protocol):
+    """Starts runs, each in a process of its own."""
+
+    @property
+    def width(self) -> int | None:
+        """How many runs may be started at a time; None leaves that to a cluster."""
+
+    def start(self, job: Job) -> None:
+        """Start a run."""
+
+    def wait(self, seconds: float) -> list[tuple[str, int | str]]:
+        """Wait for runs to end, at most so long.
+
+        Returns:
+            The names of those that did, each with its exit code (negative: a signal) or a sentence.
+        """
+
+    def stop(self, at_once: bool) -> None:
+        """Ask all runs to save and leave, or end them at once."""
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that ended, one way or the other."""
+
+    job: Job
+    code: int | str
+    seconds: float
+
+
+class Interrupts:
+    """Counts the signals that ask to stop.
+
+    A counter rather than an exception: what is being written when the signal comes is finished.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count instead of stopping."""
+        before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def run_all(
+    launcher: Launcher,
+    jobs: Sequence[Job],
+    interrupts: Interrupts,
+    started: Callable[[Job], None],
+) -> Iterator[Ended]:
+    """Run all jobs and yield each as it ends; after an interrupt, only those that had started.
+
+    Args:
+        launcher: Who starts them.
+        jobs: In order.
+        interrupts: The first asks the runs to save and leave, the second ends them at once.
+        started: Called for each job when it starts.
+    """
+    waiting = deque(jobs)
+    running: dict[str, tuple[Job, float]] = {}
+    heeded = 0
+    while running or waiting:
+        if interrupts.count > heeded:
+            waiting.clear()
+            launcher.stop(at_once=heeded > 0)
+            heeded = interrupts.count
+        while waiting and (launcher.width is None or len(running) < launcher.width):
+            job = waiting.popleft()
+            running[job.name] = job, time.monotonic()
+            job.begin_log()
+            launcher.start(job)
+            started(job)
+        if running:
+            for name, code in launcher.wait(_PATIENCE):
+                job, since = running.pop(name)
+                yield Ended(job, code, time.monotonic() - since)
+
+
+def make_launcher(settings: SweepSettings, folder: Path) -> Launcher:
+    """The launcher the settings name.
+
+    Args:
+        settings: Of the sweep.
+        folder: The sweep folder.
+
+    Raises:
+        SettingError: What it needs is not installed or not there.
+    """
+    if settings.launcher == "submitit":
+        from clframe.sweep.cluster import SubmititLauncher
+
+        return SubmititLauncher(settings, folder)
+    if settings.launcher == "ray":
+        from clframe.sweep.cluster import RayLauncher
+
+        return RayLauncher(settings)
+    from clframe.sweep.local import LocalLauncher, visible_gpus
+
+    return LocalLauncher(settings, visible_gpus())
+
+
+def thread_limits(threads: int) -> dict[str, str]:
+    """Environment that keeps a run to so many threads, else the runs would fight for the cores."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return dict.fromkeys(names, str(threads))
+
+
+def cores() -> int:
+    """Cores this process may use, which in a container or a job are fewer than there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
