@@ -1,0 +1,253 @@
+"""Training and evaluation of several seeds in lock-step, on the stack of their models."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from clframe import hooks
+from clframe.data import Batch, Data, cat_inputs, join, map_inputs
+from clframe.learner import Step
+from clframe.loop import Budget, epoch_order, samples_of_epoch
+from clframe.seeds.stack import Stack
+
+if TYPE_CHECKING:
+    from clframe.experience import Experience, Task
+    from clframe.learner import Learner
+
+
+class Lesson(NamedTuple):
+    """What one seed is to be trained on."""
+
+    learner: Learner
+    experience: Experience
+    data: Data
+    budget: Budget
+
+
+def train_together(stack: Stack, lessons: Sequence[Lesson]) -> None:
+    """The loop of :mod:`clframe.loop` for several seeds at once.
+
+    The loss of the stack is the sum of the seeds' losses, so each seed's gradient is its own.
+    """
+    learners = stack.learners
+    device = learners[0].engine.device
+    feed = Feed([lesson.data.to(device) for lesson in lessons])
+    budget = lessons[0].budget
+    n = len(lessons[0].data)
+    left, epoch = budget.steps, 0
+    for learner in learners:
+        learner.train()
+    trainer = Trainer(stack, feed)
+    while n and (budget.epochs is None or epoch < budget.epochs) and left != 0:
+        for learner, experience, _, _ in lessons:
+            learner.plugins.hook.before_epoch(
+                learner=learner, experience=experience, epoch=learner.epoch
+            )
+        started = time.perf_counter()
+        used = samples_of_epoch(n, budget, left)
+        orders = torch.stack(
+            [
+                epoch_order(n, learner.seed, experience.index, learner.epoch)[:used]
+                for learner, experience, _, _ in lessons
+            ]
+        )
+        totals = torch.zeros(len(lessons), device=device)
+        steps = 0
+        for chunk in feed.chunks(orders, budget.batch_size):
+            totals += trainer.step(chunk)
+            steps += 1
+        if left is not None:
+            left -= steps
+        seconds = (time.perf_counter() - started) / len(lessons)
+        for (learner, experience, _, _), total in zip(lessons, totals.tolist(), strict=True):
+            learner.global_steps += steps
+            learner.samples += used
+            logs = {
+                "loss": total / max(steps, 1),
+                "steps": steps,
+                "samples": used,
+                "seconds": seconds,
+            }
+            learner.plugins.hook.after_epoch(
+                learner=learner, experience=experience, epoch=learner.epoch, logs=logs
+            )
+            learner.train()
+            learner.epoch += 1
+        epoch += 1
+    trainer.close()
+
+
+@torch.inference_mode()
+def accuracies_together(stack: Stack, tasks: Sequence[Task]) -> list[float]:
+    """The accuracy of each seed on its task of the same number."""
+    settings, device = stack.learners[0].engine.settings, stack.learners[0].engine.device
+    feed = Feed([task.data.to(device) for task in tasks])
+    n = len(feed.data[0])
+    right = torch.zeros(len(tasks), dtype=torch.long, device=device)
+    orders = torch.arange(n).expand(len(tasks), n)
+    for chunk in feed.chunks(orders, settings.eval_batch_size):
+        outputs = mask_together(stack.learners, stack.run(chunk.x)[0], chunk.task)
+        right += (outputs.argmax(2) == chunk.y).sum(1)
+    return [hits / max(n, 1) for hits in right.tolist()]
+
+
+class Chunk(NamedTuple):
+    """A batch of every seed; all tensors have seeds as their first dimension."""
+
+    x: Any
+    y: Tensor
+    task: Tensor
+    positions: Tensor
+
+
+class Feed:
+    """Batches of several data sets of equal length, gathered in one go.
+
+    Args:
+        data: One of each seed.
+    """
+
+    def __init__(self, data: Sequence[Data]) -> None:
+        self.data = list(data)
+        self._joined = join(self.data)
+        self._starts = torch.tensor([0, *(len(d) for d in data[:-1])]).cumsum(0)[:, None]
+
+    def chunks(self, orders: Tensor, size: int) -> Iterator[Chunk]:
+        """Batches in these orders, one row for each seed."""
+        seeds = len(orders)
+        offset = orders + self._starts
+        batches = self._joined.batches(
+            torch.cat([part.flatten() for part in offset.split(size, 1)]), size * seeds
+        )
+        for positions, batch in zip(orders.split(size, 1), batches, strict=True):
+            shape = positions.shape
+            yield Chunk(
+                map_inputs(lambda t, s=shape: t.view(*s, *t.shape[1:]), batch.x),  # type: ignore[misc]
+                batch.y.view(shape),
+                batch.task.view(shape),
+                positions,
+            )
+
+    def batch(self, chunk: Chunk, seat: int) -> Batch:
+        """One seed's part of a chunk."""
+        return Batch(
+            map_inputs(lambda t: t[seat], chunk.x),
+            chunk.y[seat],
+            chunk.task[seat],
+            data=self.data[seat],
+            positions=chunk.positions[seat],
+        )
+
+
+class Trainer:
+    """One step after the other on a stack of learners.
+
+    Args:
+        stack: Of learners whose plugins can work side by side.
+        feed: Where their batches come from.
+    """
+
+    def __init__(self, stack: Stack, feed: Feed) -> None:
+        self.stack = stack
+        self.feed = feed
+        implements = stack.learners[0].plugins.implements
+        # Where no plugin adds to a step, the losses of all seeds are one expression.
+        self.plain = not (implements("extra_batches") or implements("penalty"))
+        self.on_backward = implements("after_backward")
+        self.on_step = implements("after_step")
+        self.clip = stack.learners[0].engine.settings.gradient_clip_val
+        self.parameters = [[p for p in x.parameters() if p.requires_grad] for x in stack.learners]
+        self.optimizer = stack.take_optimizers()
+
+    def close(self) -> None:
+        """Give every learner its optimiser's state back."""
+        self.stack.return_optimizers(self.optimizer)
+
+    def step(self, chunk: Chunk) -> Tensor:
+        """Train all seeds on their batches; gives their losses."""
+        learners = self.stack.learners
+        self.stack.zero_grad()
+        if self.plain:
+            steps, losses = self._plain_steps(chunk)
+        else:
+            steps = self._steps(chunk)
+            losses = torch.stack(
+                [learner.loss_of(step) for learner, step in zip(learners, steps, strict=True)]
+            )
+        losses.sum().backward()
+        if self.on_backward:
+            for learner, step in zip(learners, steps, strict=True):
+                learner.plugins.hook.after_backward(learner=learner, step=step)
+        if self.clip is not None:
+            for parameters in self.parameters:
+                torch.nn.utils.clip_grad_norm_(parameters, self.clip)
+        self.optimizer.step()
+        if self.on_step:
+            for learner, step in zip(learners, steps, strict=True):
+                learner.plugins.hook.after_step(learner=learner, step=step)
+        return losses.detach()
+
+    def _plain_steps(self, chunk: Chunk) -> tuple[list[Step], Tensor]:
+        """The mean cross-entropy of every seed, and steps where a plugin looks at them."""
+        outputs, features = self.stack.run(chunk.x)
+        outputs = mask_together(self.stack.learners, outputs, chunk.task)
+        losses = functional.cross_entropy(
+            outputs.flatten(0, 1), chunk.y.flatten(), reduction="none"
+        )
+        losses = losses.view(chunk.y.shape).mean(1)
+        steps = []
+        if self.on_backward or self.on_step:
+            kept = [None] * len(outputs) if features is None else list(features)
+            steps = [
+                Step([self.feed.batch(chunk, seat)], [of_seed], [kept[seat]])
+                for seat, of_seed in enumerate(outputs)
+            ]
+            for step, loss in zip(steps, losses, strict=True):
+                step.loss = loss
+        return steps, losses
+
+    def _steps(self, chunk: Chunk) -> list[Step]:
+        """Every seed's step up to its outputs, made in one pass."""
+        learners = self.stack.learners
+        parts = [
+            hooks.extra_batches(learner, self.feed.batch(chunk, seat))
+            for seat, learner in enumerate(learners)
+        ]
+        sizes = [len(part) for part in parts[0]]
+        x = chunk.x
+        if len(sizes) > 1:
+            x = stack_inputs([cat_inputs([part.x for part in of_seed]) for of_seed in parts])
+        outputs, features = self.stack.run(x)
+        steps = []
+        for seat, (learner, of_seed) in enumerate(zip(learners, parts, strict=True)):
+            task = torch.cat([part.task for part in of_seed])
+            learner.current_task = task
+            masked = learner.mask_outputs(outputs[seat], task)
+            split = [None] * len(sizes) if features is None else list(features[seat].split(sizes))
+            steps.append(Step(of_seed, list(masked.split(sizes)), split))
+        return steps
+
+
+def mask_together(learners: Sequence[Learner], outputs: Tensor, task: Tensor) -> Tensor:
+    """Shut the outputs that do not compete, for all seeds at once."""
+    lowest = torch.finfo(outputs.dtype).min
+    if learners[0].stream.scenario == "task":
+        shut = [learner.inactive_of_task[task[seat]] for seat, learner in enumerate(learners)]
+        return outputs.masked_fill(torch.stack(shut), lowest)
+    if any(learner._any_inactive for learner in learners):
+        shut = [learner.inactive for learner in learners]
+        return outputs.masked_fill(torch.stack(shut)[:, None], lowest)
+    return outputs
+
+
+def stack_inputs(inputs: Sequence[Any]) -> Any:
+    """Put inputs of equal shape side by side, seeds first."""
+    if isinstance(inputs[0], dict):
+        return {key: torch.stack([x[key] for x in inputs]) for key in inputs[0]}
+    return torch.stack(list(inputs))
