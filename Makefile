@@ -8,11 +8,8 @@ STAMP := $(VENV)/.clframe-installed
 .PHONY: demo test lint clean
 
 demo: $(STAMP)
-	@echo "== naive: learn two digits after two digits, forget what came before"
-	@$(BIN)/clframe fit strategy=naive
-	@echo
-	@echo "== multitask: the same digits learned jointly, the upper bound"
-	@$(BIN)/clframe fit strategy=multitask
+	@echo "== EWC on objects seen by a robot while the light fails, rendered here the first time"
+	@$(BIN)/clframe fit strategy=ewc stream=openloris_illumination
 
 test: $(STAMP) lint
 	$(BIN)/python -m pytest -q -n auto

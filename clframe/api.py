@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from clframe import settings
+from clframe import identity, launch, settings
 from clframe.engine import Engine, TrainerSettings
 from clframe.errors import SettingError
 from clframe.experience import SCENARIOS, Scenario, Stream
+from clframe.keeper import CheckpointSettings
 from clframe.learner import Learner
 from clframe.plugin import Plugin, check_composition
 from clframe.plugins.accuracy import Accuracy
@@ -27,6 +28,8 @@ from clframe.plugins.loop import Loop
 from clframe.plugins.metrics import Metrics
 from clframe.plugins.progress import Progress, ProgressBar
 from clframe.plugins.recorder import Recorder
+from clframe.plugins.rollouts import Rollouts
+from clframe.ranks import check_plugins
 from clframe.registry import Kind, Registry, discover
 from clframe.results import Result
 from clframe.run import run
@@ -40,7 +43,7 @@ Named = str | Mapping[str, Any]
 def fit(
     stream: Named | Stream = "split_mnist",
     strategy: StrategyLike = "naive",
-    model: Named | nn.Module = "mlp",
+    model: Named | nn.Module | None = None,
     *,
     scenario: Scenario | None = None,
     optimizer: Named = "adam",
@@ -52,9 +55,11 @@ def fit(
     plugin_path: str | Path | Sequence[str | Path] | None = None,
     run_dir: str | Path | Literal[False] | None = None,
     resume: str | Path | None = None,
+    resume_allow: Sequence[str] = (),
     progress: bool = True,
     strategy_name: str | None = None,
     trainer: Mapping[str, Any] | None = None,
+    checkpoint: Mapping[str, Any] | None = None,
     **trainer_settings: Any,
 ) -> Result:
     """Learn a stream with a strategy and return the matrix and its metrics.
@@ -62,7 +67,8 @@ def fit(
     Args:
         stream: A registered name, a mapping with ``name`` and settings, or a stream.
         strategy: A name, a plugin, a mapping from plugin to settings, or a list of those.
-        model: A registered name, a mapping with ``name`` and settings, or a module.
+        model: A registered name, a mapping with ``name`` and settings, or a module; None is the
+            one that the stream is registered with.
         scenario: task, domain or class; None takes the stream's own.
         optimizer: adam, adamw, sgd, or a mapping with ``name`` and settings.
         logger: csv, wandb, tensorboard, a list of them, a mapping, or None.
@@ -73,39 +79,46 @@ def fit(
         plugin_path: A file (or files) with plugins of your own.
         run_dir: Where to write; None is ``runs/<stream>/<strategy>/<time>-s<seed>/``, False is
             nowhere.
-        resume: A run folder to continue, made with the same arguments.
+        resume: A run folder to continue, made with the same arguments; ``auto`` continues the run
+            in ``run_dir`` if there is one and begins it if not.
+        resume_allow: What may be different when a run is continued, such as
+            ``["trainer.max_epochs"]``, ``["version"]``, ``["data"]`` or ``["plugins"]``.
         progress: Whether to show how far the run is.
         strategy_name: What to call the strategy in the records; None takes the names given.
         trainer: Settings of :class:`clframe.engine.TrainerSettings`, as a mapping.
+        checkpoint: Settings of :class:`clframe.keeper.CheckpointSettings`: how often to save.
         **trainer_settings: The same as keywords, such as ``max_epochs=1``.
 
     Raises:
         ClframeError: Something given cannot be used; nothing has been written then.
     """
-    prepared = prepare_run(
-        stream,
-        strategy,
-        model,
-        scenario=scenario,
-        optimizer=optimizer,
-        logger=logger,
-        seed=seed,
-        data_dir=data_dir,
-        download=download,
-        active_outputs=active_outputs,
-        plugin_path=plugin_path,
-        run_dir=run_dir,
-        resume=resume,
-        progress=progress,
-        strategy_name=strategy_name,
-        trainer={**(trainer or {}), **trainer_settings},
-    )
-    try:
-        return run(prepared.learner, prepared.stream, prepared.strategy, prepared.folder)
-    finally:
-        for plugin in prepared.learner.plugins.ordered:
-            if isinstance(plugin, ProgressBar):
-                plugin.close()
+    with launch.together():
+        prepared = prepare_run(
+            stream,
+            strategy,
+            model,
+            scenario=scenario,
+            optimizer=optimizer,
+            logger=logger,
+            seed=seed,
+            data_dir=data_dir,
+            download=download,
+            active_outputs=active_outputs,
+            plugin_path=plugin_path,
+            run_dir=run_dir,
+            resume=resume,
+            resume_allow=resume_allow,
+            progress=progress,
+            strategy_name=strategy_name,
+            trainer={**(trainer or {}), **trainer_settings},
+            checkpoint=checkpoint,
+        )
+        try:
+            return run(prepared.learner, prepared.stream, prepared.strategy, prepared.folder)
+        finally:
+            for plugin in prepared.learner.plugins.ordered:
+                if isinstance(plugin, ProgressBar):
+                    plugin.close()
 
 
 class Prepared(NamedTuple):
@@ -120,7 +133,7 @@ class Prepared(NamedTuple):
 def prepare_run(
     stream: Named | Stream,
     strategy: StrategyLike = "naive",
-    model: Named | nn.Module = "mlp",
+    model: Named | nn.Module | None = None,
     *,
     scenario: Scenario | None = None,
     optimizer: Named = "adam",
@@ -132,13 +145,17 @@ def prepare_run(
     plugin_path: str | Path | Sequence[str | Path] | None = None,
     run_dir: str | Path | Literal[False] | None = False,
     resume: str | Path | None = None,
+    resume_allow: Sequence[str] = (),
     progress: bool = False,
     strategy_name: str | None = None,
     trainer: Mapping[str, Any] | None = None,
+    checkpoint: Mapping[str, Any] | None = None,
+    only_look: bool = False,
 ) -> Prepared:
     """Check all arguments of :func:`fit`, then make the learner and the run folder.
 
-    Left to itself it writes and shows nothing, as tests and benchmarks want it.
+    Left to itself it writes and shows nothing, as tests and benchmarks want it. With ``only_look``
+    a run that is there is read and not changed, even while another process goes on with it.
     """
     paths = [plugin_path] if isinstance(plugin_path, str | Path) else list(plugin_path or ())
     registry = discover(paths)
@@ -146,9 +163,15 @@ def prepare_run(
     settings.at_least(seed, 0, "seed")
     if active_outputs not in ("seen", "all"):
         raise SettingError(f"active_outputs must be seen or all, got {active_outputs!r}")
-    how = TrainerSettings(**settings.check(TrainerSettings, trainer or {}, "trainer"))
+    settings.check(TrainerSettings, trainer or {}, "trainer")
+    saving = CheckpointSettings(
+        **settings.check(CheckpointSettings, checkpoint or {}, "checkpoint")
+    )
     the_stream = make_stream(registry, stream, scenario, seed, data_dir, download)
-    composed_name, plugins = compose(strategy, registry)
+    trained = registry.trainer_for(the_stream.name, trainer or {})
+    how = TrainerSettings(**settings.check(TrainerSettings, trained, "trainer"))
+    model = registry.model_for(the_stream.name) if model is None else model
+    composed_name, plugins = compose(strategy, registry, the_stream.name)
     strategy_name = strategy_name or composed_name
     make_optimizer = make(registry, "optimizer", optimizer)
     names = _logger_names(logger)
@@ -157,6 +180,10 @@ def prepare_run(
     check_composition(plugins, the_stream)
 
     folder = None
+    if resume == "auto":
+        if not run_dir:
+            raise SettingError("resume=auto continues the run in run_dir: give run_dir=FOLDER")
+        resume = run_dir if RunFolder(Path(run_dir)).config.exists() else None
     if resume is not None:
         folder = RunFolder(Path(resume))
         folder.read_config()
@@ -173,6 +200,7 @@ def prepare_run(
         "model": _record(registry, "model", model),
         "optimizer": _record(registry, "optimizer", optimizer),
         "trainer": dict(vars(how)),
+        "checkpoint": _plain(vars(saving)),
         "logger": {
             n: dict(logger.get(n) or {}) if isinstance(logger, Mapping) else {} for n in names
         },
@@ -187,13 +215,22 @@ def prepare_run(
 
     seed_everything(seed)
     engine = Engine(how)
-    the_model = make_model(registry, model, the_stream)
+    check_plugins(plugins, engine.world_size)
+    engine.launch()
+    if not engine.is_zero:  # rank zero writes and speaks for all
+        folder, names, progress = None, [], False
+    the_model = make_model(registry, model, the_stream, data_dir)
+    # A model may replace the inputs by something that it makes of them once (frozen features).
+    prepare: Any = getattr(the_model, "prepare_stream", None)
+    if prepare is not None:
+        the_stream = prepare(the_stream, engine.device)
     # Anything wrong with the first data is found before a folder is made.
     the_stream.experiences[0].data  # noqa: B018
-    if folder is not None and resume is None:
-        folder.create(config)
-    elif folder is not None and not folder.checkpoint.exists():
-        folder.events.write_text("")
+    if folder is not None:
+        folder.saving, folder.allowed = saving, tuple(resume_allow)
+        if not only_look:
+            folder.identity = identity.describe(config, the_stream, plugins)
+            folder.enter(config, new=resume is None)
     families = {entry.name: entry.factory for entry in registry.entries("metric")}
     recorders: list[Plugin] = []
     if how.check_val_every_n_epoch is not None:
@@ -208,10 +245,13 @@ def prepare_run(
         )
     if progress:
         recorders.append(ProgressBar() if sys.stderr.isatty() else Progress())
-    learner = Learner(
+    evaluators: list[Plugin] = [Accuracy()]
+    if any(task.load is None for task in the_stream.tasks):
+        evaluators.append(Rollouts())
+    learner = (the_stream.learner or Learner)(
         the_model,
         the_stream,
-        [*plugins, *recorders, Loop(), Accuracy()],
+        [*plugins, *recorders, Loop(), *evaluators],
         engine,
         make_optimizer,
         active_outputs,
@@ -251,6 +291,11 @@ def default_data_dir() -> Path:
     return Path(chosen) if chosen else Path.home() / ".cache" / "clframe"
 
 
+def data_folder(data_dir: str | Path | None) -> Path:
+    """The data folder that was named, or the default one."""
+    return (default_data_dir() if data_dir is None else Path(data_dir)).expanduser()
+
+
 def make(registry: Registry, kind: Kind, named: Named, **given: Any) -> Any:
     """Make the named thing from a name or from a mapping with a name and settings."""
     if isinstance(named, str):
@@ -278,27 +323,39 @@ def make_stream(
         return stream
     if scenario is not None and scenario not in SCENARIOS:
         raise SettingError(f"scenario must be one of {', '.join(SCENARIOS)}, got '{scenario}'")
-    folder = default_data_dir() if data_dir is None else Path(data_dir)
-    given: dict[str, Any] = {"data_dir": folder.expanduser(), "download": download}
+    given: dict[str, Any] = {"data_dir": data_folder(data_dir), "download": download}
     said = stream if isinstance(stream, Mapping) else {}
     # A stream may have a seed and a scenario of its own in its settings.
     if "seed" not in said:
         given["seed"] = seed
-    if scenario is not None:
-        name = stream if isinstance(stream, str) else str(stream.get("name"))
-        if not settings.accepts(registry.get("stream", name).factory, "scenario"):
-            raise SettingError(f"stream '{name}' has a scenario of its own; leave scenario out")
+    name = stream if isinstance(stream, str) else str(stream.get("name"))
+    fixed = not settings.accepts(registry.get("stream", name).factory, "scenario")
+    if scenario is not None and not fixed:
         given["scenario"] = scenario
     made: Stream = make(registry, "stream", stream, **given)
+    if scenario is not None and fixed and made.scenario != scenario:
+        raise SettingError(
+            f"stream '{name}' has a scenario of its own, {made.scenario}; leave scenario out"
+        )
     return made
 
 
-def make_model(registry: Registry, model: Named | nn.Module, stream: Stream) -> nn.Module:
+def make_model(
+    registry: Registry,
+    model: Named | nn.Module,
+    stream: Stream,
+    data_dir: str | Path | None = None,
+) -> nn.Module:
     """Make a model for a stream's inputs and outputs."""
     if isinstance(model, nn.Module):
         return model
     made: nn.Module = make(
-        registry, "model", model, input_shape=stream.input_shape, n_outputs=stream.n_outputs
+        registry,
+        "model",
+        model,
+        input_shape=stream.input_shape,
+        n_outputs=stream.n_outputs,
+        data_dir=data_folder(data_dir),
     )
     return made
 

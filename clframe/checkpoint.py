@@ -1,108 +1,228 @@
-"""The state of a run as one file, written atomically and read without executing code."""
+"""The numbered checkpoints of a run on disk: whole or not there, checked, read without code.
+
+``checkpoints/000007.pt`` holds the state (torch's zip file, nothing but tensors and plain values),
+``000007.json`` says where in the run it was taken, what it rests on and the file's SHA-256. The
+JSON is put in its place first, so a state that can be seen always has its sum beside it. Nothing
+is deleted before the next checkpoint is whole, and the last two that can be continued from are
+kept, with what they rest on.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import io
+import hashlib
+import json
 import pickle
-import random
+import re
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any, BinaryIO, cast
 
-import numpy as np
 import torch
 
+from clframe.console import notice
 from clframe.errors import RunFolderError
-from clframe.files import write_bytes
-from clframe.matrix import AccuracyMatrix
-from clframe.state import plain_value
+from clframe.files import replacing, write_json
 
-if TYPE_CHECKING:
-    from clframe.learner import Learner
-    from clframe.results import Timing
-
-VERSION = 1
+FORMAT = 2
+_NUMBERED = re.compile(r"(\d{6,})\.pt")
 
 
-def save(path: Path, learner: Learner, matrix: AccuracyMatrix, timing: Timing) -> None:
-    """Write everything a run needs to go on after the experiences learned so far."""
-    state = {
-        "version": VERSION,
-        "learner": learner.state_dict(),
-        "optimizer": plain_value(learner.optimizer),
-        "plugins": learner.plugins.state_dict(),
-        "experiences": len(learner.seen),
-        "global_steps": learner.global_steps,
-        "matrix": matrix.to_json(),
-        "samples": learner.samples,
-        "timing": dataclasses.asdict(timing),
-        "random": {
-            "torch": torch.get_rng_state(),
-            "learner": learner.generator.get_state(),
-            "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-            "python": _plain_python_state(),
-            "numpy": _plain_numpy_state(),
-        },
-    }
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(path, buffer.getvalue())
+@dataclass(frozen=True)
+class Point:
+    """A place in a run that can be continued from.
+
+    Args:
+        number: Of its files.
+        position: Where in the run it is, for people and for :class:`clframe.keeper.Keeper`.
+        needs: Numbers of the checkpoints it rests on, in the order in which they are taken up.
+        identity: What the run was made of when it was saved.
+    """
+
+    number: int
+    position: dict[str, Any]
+    needs: list[int] = field(default_factory=list)
+    identity: dict[str, Any] = field(default_factory=dict)
 
 
-def read(path: Path, device: torch.device) -> dict[str, Any]:
-    """Read a checkpoint; anything but tensors and plain values in it is refused."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns of old formats before refusing them
-            state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-    except FileNotFoundError:
-        raise RunFolderError(f"there is no checkpoint '{path}' to continue from") from None
-    except pickle.UnpicklingError as error:
-        raise RunFolderError(
-            f"checkpoint '{path}' holds more than tensors and plain values and was not loaded"
-        ) from error
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        raise RunFolderError(
-            f"checkpoint '{path}' is damaged: {str(error).splitlines()[0]}"
-        ) from error
-    if not isinstance(state, dict) or state.get("version") != VERSION:
-        raise RunFolderError(f"checkpoint '{path}' is not one of this version of clframe")
-    return state
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Args:
+        folder: Where they are; made with the first one.
+        keep: How many to keep besides those they rest on.
+    """
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        self.folder = folder
+        self.keep = keep
+        self._points: dict[int, Point] = {}
+
+    def numbers(self) -> list[int]:
+        """All there are, the newest first, whether they can be read or not."""
+        names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
+        return sorted((int(m[1]) for m in map(_NUMBERED.fullmatch, names) if m), reverse=True)
+
+    def state_file(self, number: int) -> Path:
+        """Where the state of a checkpoint is."""
+        return self.folder / f"{number:06d}.pt"
+
+    def note_file(self, number: int) -> Path:
+        """Where it is said what a checkpoint is."""
+        return self.folder / f"{number:06d}.json"
+
+    # ------------------------------------------------------------ writing
+
+    def write(
+        self,
+        state: dict[str, Any],
+        position: dict[str, Any],
+        needs: Sequence[int] = (),
+        identity: dict[str, Any] | None = None,
+    ) -> int:
+        """Add a checkpoint, then delete those that are no longer needed; returns its number."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        number = max(self.numbers(), default=0) + 1
+        point = Point(number, position, list(needs), identity or {})
+        with replacing(self.state_file(number)) as file:
+            summed = _Summed(file)
+            torch.save(state, cast(IO[bytes], summed))
+            if summed.error is not None:
+                raise summed.error
+            write_json(
+                self.note_file(number),
+                {
+                    "format": FORMAT,
+                    "file": self.state_file(number).name,
+                    "bytes": summed.bytes,
+                    "sha256": summed.sum.hexdigest(),
+                    "position": point.position,
+                    "needs": point.needs,
+                    "identity": point.identity,
+                },
+            )
+        self._points[number] = point
+        self._prune()
+        return number
+
+    def _prune(self) -> None:
+        newest = sorted(self._points, reverse=True)[: self.keep]
+        wanted = {*newest, *(need for number in newest for need in self._points[number].needs)}
+        for number in self.numbers():
+            if number not in wanted:
+                self.state_file(number).unlink(missing_ok=True)
+                self.note_file(number).unlink(missing_ok=True)
+                self._points.pop(number, None)
+
+    def tidy(self) -> None:
+        """Remove what a killed process left half written."""
+        for path in self.folder.glob(".*.tmp"):
+            path.unlink(missing_ok=True)
+        present = {self.note_file(number) for number in self.numbers()}
+        for path in self.folder.glob("*.json"):
+            if path not in present:
+                path.unlink(missing_ok=True)
+
+    # ------------------------------------------------------------ reading
+
+    def newest(self) -> Point | None:
+        """The last checkpoint that is whole with all it rests on; None if there never was one.
+
+        Raises:
+            RunFolderError: There are some, but none of them can be used.
+        """
+        problems: dict[int, str] = {}
+        chosen: Point | None = None
+        for number in self.numbers():
+            problem = self._inspect(number)
+            if problem is None:
+                point = self._points[number]
+                broken = [n for n in point.needs if self._inspect(n) is not None]
+                if not broken:
+                    chosen = point
+                    break
+                problem = f"it rests on '{self.state_file(broken[0]).name}', which cannot be read"
+                self._points.pop(number)
+            problems[number] = problem
+        for number, problem in problems.items():
+            where = f"checkpoint '{self.state_file(number)}' cannot be used: {problem}"
+            if chosen is None:
+                raise RunFolderError(f"{where}; there is none before it to continue from")
+            notice(f"{where}; going on from the one before it")
+        # What is older stays known, so that it is kept until there are newer ones.
+        for number in self.numbers():
+            if chosen is not None and number < chosen.number and number not in self._points:
+                self._inspect(number)
+        return chosen
+
+    def _inspect(self, number: int) -> str | None:
+        """Check a checkpoint and note what it is; returns what is wrong with it, if anything."""
+        if number in self._points:
+            return None
+        try:
+            note = json.loads(self.note_file(number).read_text())
+            expected, size = str(note["sha256"]), int(note["bytes"])
+            point = Point(number, dict(note["position"]), list(note["needs"]), note["identity"])
+            if note["format"] != FORMAT:
+                return f"it has format {note['format']}, this version of clframe reads {FORMAT}"
+        except FileNotFoundError:
+            return f"its '{self.note_file(number).name}' is missing"
+        except (OSError, ValueError, KeyError, TypeError):
+            return f"its '{self.note_file(number).name}' is damaged"
+        try:
+            with self.state_file(number).open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+                length = file.tell()
+        except OSError as error:
+            return f"it cannot be read ({error.strerror})"
+        if length != size:
+            return f"it is damaged ({length} bytes instead of {size})"
+        if found != expected:
+            return "it is damaged (its checksum is not the one it was saved with)"
+        self._points[number] = point
+        return None
+
+    def read(self, number: int, device: torch.device) -> dict[str, Any]:
+        """The state of a checkpoint; anything but tensors and plain values in it is refused."""
+        path = self.state_file(number)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch warns of old formats before refusing them
+                state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        except pickle.UnpicklingError as error:
+            raise RunFolderError(
+                f"checkpoint '{path}' holds more than tensors and plain values and was not loaded"
+            ) from error
+        except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+            raise RunFolderError(
+                f"checkpoint '{path}' is damaged: {str(error).splitlines()[0]}"
+            ) from error
+        return state
 
 
-def restore(
-    state: dict[str, Any], learner: Learner, matrix: AccuracyMatrix, timing: Timing
-) -> None:
-    """Put a saved state back into a freshly made run."""
-    seen = list(learner.stream.experiences[: state["experiences"]])
-    learner.restore(state["learner"], seen)
-    if learner.optimizer is not None and state["optimizer"] is not None:
-        learner.optimizer.load_state_dict(state["optimizer"])
-    learner.plugins.load_state_dict(state["plugins"])
-    learner.global_steps = state["global_steps"]
-    saved = AccuracyMatrix.from_json(state["matrix"])
-    matrix.rows, matrix._values = saved.rows, saved._values
-    learner.samples = state["samples"]
-    for key, value in state["timing"].items():
-        setattr(timing, key, value)
-    torch.set_rng_state(state["random"]["torch"].cpu())
-    learner.generator.set_state(state["random"]["learner"].cpu())
-    if torch.cuda.is_available() and state["random"]["cuda"]:
-        torch.cuda.set_rng_state_all([s.cpu() for s in state["random"]["cuda"]])
-    version, internal, gauss = state["random"]["python"]
-    random.setstate((version, tuple(internal), gauss))
-    name, keys, position, has_gauss, cached = state["random"]["numpy"]
-    np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), position, has_gauss, cached))
+class _Summed:
+    """A file that sums up what is written to it.
 
+    A failure is kept for later: torch would turn it into one of its own, which says nothing.
+    """
 
-def _plain_python_state() -> list[Any]:
-    version, internal, gauss = random.getstate()
-    return [version, list(internal), gauss]
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.sum = hashlib.sha256()
+        self.bytes = 0
+        self.error: OSError | None = None
 
+    def write(self, content: Any) -> int:
+        view = memoryview(content).cast("B")
+        self.sum.update(view)
+        self.bytes += len(view)
+        if self.error is None:
+            try:
+                self.file.write(view)
+            except OSError as error:
+                self.error = error
+        return len(view)
 
-def _plain_numpy_state() -> list[Any]:
-    name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
-    plain_keys = torch.from_numpy(np.asarray(keys).astype(np.int64))
-    return [str(name), plain_keys, int(position), int(has_gauss), float(cached)]
+    def flush(self) -> None:
+        """Nothing: the file is flushed to disk at the end."""

@@ -25,6 +25,9 @@ clframe: continual learning as a composition of plugins
   clframe l2 LOG_DIR              lifelong-learning metrics of a log
   clframe ste [key=value ...]     train a single-task expert for each task, for l2's --ste
   clframe tasks ...               generate, check or show BDDL task files
+  clframe data check NAME DIR     what a data folder holds and what is missing
+  clframe demos make|check|play   demonstrations of robot tasks
+  clframe rollout RUN             run episodes of a run's final policy, and film them
   clframe doctor                  what this machine has and what is missing
 
 CLFRAME_DEBUG=1 shows the traceback of an error. Documentation: docs/ in the source tree.
@@ -63,8 +66,11 @@ def guarded(command: Callable[[Sequence[str]], int], words: Sequence[str]) -> in
     except ClframeError as error:
         if os.environ.get("CLFRAME_DEBUG"):
             raise
-        sentence = " ".join(str(error).split())
-        sys.stderr.write(f"clframe: {sentence}\n")
+        from clframe.launch import is_silent, name_of_process
+
+        if not is_silent():
+            sentence = " ".join(str(error).split())
+            sys.stderr.write(f"clframe: {name_of_process()}{sentence}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("clframe: stopped; a run continues from its folder with resume=RUN\n")
@@ -134,6 +140,24 @@ def _tasks(words: Sequence[str]) -> int:
     return command(words)
 
 
+def _data(words: Sequence[str]) -> int:
+    from clframe.commands.data import main as command
+
+    return command(words)
+
+
+def _demos(words: Sequence[str]) -> int:
+    from clframe.commands.demos import main as command
+
+    return command(words)
+
+
+def _rollout(words: Sequence[str]) -> int:
+    from clframe.commands.rollout import main as command
+
+    return command(words)
+
+
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "fit": _fit,
     "eval": _eval,
@@ -144,6 +168,9 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "l2": _l2,
     "ste": _ste,
     "tasks": _tasks,
+    "data": _data,
+    "demos": _demos,
+    "rollout": _rollout,
     "doctor": _doctor,
 }
 

@@ -14,10 +14,20 @@ from typing import Any
 from clframe import settings
 from clframe.engine import TrainerSettings
 from clframe.errors import SettingError, UnknownNameError, nearest
+from clframe.keeper import CheckpointSettings
 from clframe.registry import Kind, Registry, discover
 from clframe.strategies import known_strategies
 
-GROUPS = ("stream", "strategy", "model", "optimizer", "trainer", "logger", "experiment")
+GROUPS = (
+    "stream",
+    "strategy",
+    "model",
+    "optimizer",
+    "trainer",
+    "checkpoint",
+    "logger",
+    "experiment",
+)
 ROOT_KEYS = (
     "seed",
     "scenario",
@@ -28,6 +38,11 @@ ROOT_KEYS = (
     "run_dir",
     "resume",
 )
+_DEFAULT_MODEL = "default"
+"""Stands in the config where no model is chosen: the stream says which one it is."""
+_DEFAULT_EPOCHS = 10
+"""Of an experience, where neither the user nor the stream says how long to train."""
+
 _KEY = re.compile(r"\+{0,2}[A-Za-z_][\w.]*")
 
 
@@ -66,6 +81,8 @@ def compose(overrides: Sequence[str]) -> tuple[dict[str, Any], str]:
     assert isinstance(content, dict)
     assert isinstance(chosen, dict)
     config = {str(key): value for key, value in content.items()}
+    if config["model"]["name"] == _DEFAULT_MODEL:
+        config["model"] |= registry.model_for(config["stream"]["name"])
     for key, value in parsed:
         _set(config, key, value, registry)
     return arguments(config, registry), _strategy_name(choices, chosen)
@@ -84,14 +101,7 @@ def plugin_paths(overrides: Sequence[str]) -> list[str]:
 def divide(overrides: Sequence[str], registry: Registry) -> tuple[list[str], list[str]]:
     """Overrides that choose among Hydra's groups, with their names checked, and all others."""
     store(registry)
-    known: dict[str, Sequence[str]] = {
-        "stream": registry.names("stream"),
-        "strategy": list(known_strategies(registry)),
-        "model": registry.names("model"),
-        "optimizer": registry.names("optimizer"),
-        "logger": [*registry.names("logger"), "none"],
-        "experiment": experiments(),
-    }
+    known = known_names(registry)
     choices: list[str] = []
     values: list[str] = []
     for override in overrides:
@@ -113,6 +123,18 @@ def divide(overrides: Sequence[str], registry: Registry) -> tuple[list[str], lis
         else:
             choices.append(f"{key}={value}")
     return choices, values
+
+
+def known_names(registry: Registry) -> dict[str, Sequence[str]]:
+    """What can be chosen in each of Hydra's groups."""
+    return {
+        "stream": registry.names("stream"),
+        "strategy": list(known_strategies(registry)),
+        "model": registry.names("model"),
+        "optimizer": registry.names("optimizer"),
+        "logger": [*registry.names("logger"), "none"],
+        "experiment": experiments(),
+    }
 
 
 def experiments() -> list[str]:
@@ -147,7 +169,7 @@ def _set(config: dict[str, Any], key: str, value: Any, registry: Registry) -> No
         return
     if group not in GROUPS or group == "experiment":
         raise SettingError(f"unknown key '{key}'; {nearest(group, (*GROUPS, *ROOT_KEYS))}")
-    target = config[group] = config[group] or {}
+    target = config[group] = config.get(group) or {}
     if group in ("strategy", "logger"):
         name, _, rest = rest.partition(".")
         if name not in target:
@@ -176,6 +198,7 @@ def store(registry: Registry) -> None:
     for group in groups:
         for name in registry.names(group):
             configs.store(name, {"name": name}, group=group)
+    configs.store(_DEFAULT_MODEL, {"name": _DEFAULT_MODEL}, group="model")
     for name in registry.names("logger"):
         configs.store(name, {name: {}}, group="logger")
     configs.store("none", {}, group="logger")
@@ -190,13 +213,18 @@ def arguments(content: dict[str, Any], registry: Registry) -> dict[str, Any]:
     known.pop("experiment", None)
     for name in known["strategy"] or {}:
         registry.get("plugin", name)
+    known["checkpoint"] = known.get("checkpoint") or {}
     for key, value in content.items():
         _place(known, key, value, registry)
     for name, values in (known["strategy"] or {}).items():
         checked: dict[str, Any] = values or {}
         settings.check(registry.get("plugin", name).factory, checked, f"plugin '{name}'")
-    known["trainer"] = known["trainer"] or {}
+    trainer = registry.trainer_for(known["stream"]["name"], known["trainer"] or {})
+    if "max_epochs" not in trainer and "max_steps" not in trainer:
+        trainer["max_epochs"] = _DEFAULT_EPOCHS
+    known["trainer"] = trainer
     settings.check(TrainerSettings, known["trainer"], "trainer")
+    settings.check(CheckpointSettings, known["checkpoint"], "checkpoint")
     return known
 
 
@@ -214,6 +242,7 @@ def _place(known: dict[str, Any], key: str, value: Any, registry: Registry) -> N
     for kind in kinds:
         offer(kind, known[kind], registry.get(kind, known[kind]["name"]).factory)
     offer("trainer", known["trainer"], TrainerSettings)
+    offer("checkpoint", known["checkpoint"], CheckpointSettings)
     for name in known["strategy"] or {}:
         known["strategy"][name] = known["strategy"][name] or {}
         offer(f"strategy.{name}", known["strategy"][name], registry.get("plugin", name).factory)

@@ -8,7 +8,8 @@ PyTorch data set through ``DataLoader`` workers. Both give the same batches for 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -82,6 +83,17 @@ def cat_inputs(parts: Sequence[Any]) -> Any:
     return torch.cat(list(parts))
 
 
+def portions(rows: Tensor, size: int) -> Sequence[Tensor]:
+    """Rows in portions of this size, the last one smaller; none of no rows.
+
+    >>> [len(portion) for portion in portions(torch.zeros(5), 2)]
+    [2, 2, 1]
+    >>> portions(torch.zeros(0), 2)
+    ()
+    """
+    return rows.split(size) if len(rows) else ()
+
+
 def keep_inputs(x: Any, task: Tensor) -> Any:
     """The transform that changes nothing."""
     return x
@@ -124,7 +136,7 @@ class Data(abc.ABC):
 
     def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
         """Batches of the samples in this order; the last one may be smaller."""
-        for positions in order.split(batch_size):
+        for positions in portions(order, batch_size):
             task = self.tasks[positions]
             x = self.transform(self.gather(positions), task)
             yield Batch(x, self.labels[positions], task, data=self, positions=positions)
@@ -218,10 +230,10 @@ class TensorData(Data):
     def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
         """Batches in this order; labels and tasks are laid out once, inputs batch by batch."""
         order = order.to(self.labels.device)
-        indices = self.indices[order].split(batch_size)
-        labels = self.labels[order].split(batch_size)
-        tasks = self.tasks[order].split(batch_size)
-        places = order.split(batch_size)
+        indices = portions(self.indices[order], batch_size)
+        labels = portions(self.labels[order], batch_size)
+        tasks = portions(self.tasks[order], batch_size)
+        places = portions(order, batch_size)
         x = self._x
         for place, index, label, task in zip(places, indices, labels, tasks, strict=True):
             if isinstance(x, dict):
@@ -264,7 +276,8 @@ class MapData(Data):
 
     def gather(self, positions: Tensor) -> Any:
         """Read and collate the inputs at these positions, in this process."""
-        items = [self.dataset[i][0] for i in self.indices[positions.cpu()].tolist()]
+        places = self.indices[positions.cpu()].tolist()
+        items = list(_readable(self.dataset[i][0] for i in places))
         if isinstance(items[0], dict):
             stacked: Any = {key: torch.stack([i[key] for i in items]) for key in items[0]}
         else:
@@ -295,17 +308,42 @@ class MapData(Data):
         """Batches in this order, read ahead by the workers."""
         from torch.utils.data import DataLoader
 
-        chunks = order.cpu().split(batch_size)
+        chunks = portions(order.cpu(), batch_size)
         loader: DataLoader[Any] = DataLoader(
             self.dataset,
             batch_sampler=[self.indices[chunk].tolist() for chunk in chunks],
             num_workers=self.num_workers,
+            # The seed of the workers, another one for each order. Left out, it would be drawn from
+            # the run's own generator, once more in a run that is taken up within an epoch.
+            generator=torch.Generator().manual_seed(_number_of(order)),
         )
-        for positions, (x, _) in zip(chunks, loader, strict=True):
+        for positions, (x, _) in zip(chunks, _readable(loader), strict=True):
             task = self.tasks[positions].to(self.device)
             raw = map_inputs(lambda t: t.to(self.device), x)
             label = self.labels[positions].to(self.device)
             yield Batch(self.transform(raw, task), label, task, data=self, positions=positions)
+
+
+def _number_of(order: Tensor) -> int:
+    """A number that depends on an order and on nothing else."""
+    return int((order.cpu() * torch.arange(1, len(order) + 1)).sum())
+
+
+def _readable(items: Iterable[Any]) -> Iterator[Any]:
+    """The same items; what goes wrong when they are read is said of the data."""
+    iterator = iter(items)
+    while True:
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            # A worker puts its traceback before the message.
+            line = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+            raise DataError(
+                f"data cannot be read: {line}; is a file missing, damaged or cut off?"
+            ) from error
+        yield item
 
 
 class JoinedData(Data):

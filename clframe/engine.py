@@ -6,22 +6,34 @@ The settings bear Lightning's own names. Nothing else in the package chooses a d
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import torch
 from torch import Tensor
 
-from clframe.errors import SettingError
+from clframe import launch
+from clframe.errors import SettingError, nearest
 from clframe.loop import Budget
+from clframe.ranks import Ranks
+from clframe.ranks_norm import share_statistics
 from clframe.settings import at_least
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-    from clframe.data import Batch
+    from clframe.data import Batch, Data
     from clframe.learner import Learner, Step
+
+ONE_PROCESS = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
+"""Settings of a run that is only looked at, however many processes made it."""
+
+PRECISIONS = ("32-true", "32", "bf16-mixed", "16-mixed")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -33,16 +45,19 @@ class TrainerSettings:
         devices: How many of them, or which.
         num_nodes: Machines.
         strategy: Lightning's name for how ranks work together.
-        precision: Lightning's name for the precision.
+        precision: Lightning's name for the precision: 32-true, bf16-mixed or 16-mixed. Weights and
+            what plugins keep are in 32 bits in any case.
         max_epochs: Per experience; None for no limit other than ``max_steps``.
         max_steps: Optimiser steps per experience; None for no limit other than ``max_epochs``.
         limit_train_batches: Batches per epoch at most; None for all.
-        batch_size: Samples of the current experience per step.
+        batch_size: Samples of the current experience per step, over all processes together.
         drop_last: Leave out an epoch's last batch when it is smaller.
         eval_batch_size: Samples per evaluation batch.
         gradient_clip_val: Clip the gradient's norm to this; None for no clipping.
         reset_optimizer: Start each experience with a fresh optimiser.
         check_val_every_n_epoch: Evaluate the current tasks every n epochs; None for never.
+        on_nan: When the loss is not finite, ``stop`` with a sentence that says where and whose term
+            it was (no checkpoint is taken of such a run), or ``ignore`` it.
     """
 
     accelerator: str = "auto"
@@ -59,6 +74,7 @@ class TrainerSettings:
     gradient_clip_val: float | None = None
     reset_optimizer: bool = False
     check_val_every_n_epoch: int | None = None
+    on_nan: Literal["stop", "ignore"] = "stop"
 
     def __post_init__(self) -> None:
         for name, bound in (
@@ -72,6 +88,11 @@ class TrainerSettings:
             ("check_val_every_n_epoch", 1),
         ):
             at_least(getattr(self, name), bound, f"trainer.{name}")
+        if self.precision not in PRECISIONS:
+            raise SettingError(
+                "trainer.precision must be 32-true, bf16-mixed or 16-mixed, "
+                f"got {self.precision!r}; {nearest(self.precision, PRECISIONS)}"
+            )
 
     @property
     def budget(self) -> Budget:
@@ -97,26 +118,76 @@ class Engine:
         from lightning.fabric import Fabric
 
         self.settings = settings or TrainerSettings()
+        self.ranks: Ranks | None = None
+        """The processes of this run; None where there is one."""
         try:
-            self.fabric: Fabric = Fabric(
-                accelerator=self.settings.accelerator,
-                devices=self.settings.devices,
-                num_nodes=self.settings.num_nodes,
-                strategy=self.settings.strategy,
-                precision=self.settings.precision,  # type: ignore[arg-type]
-            )
+            with warnings.catch_warnings():
+                # Said below, as an error.
+                warnings.filterwarnings("ignore", ".*AMP with fp16 is not supported on CPU")
+                self.fabric: Fabric = Fabric(
+                    accelerator=self.settings.accelerator,
+                    devices=self.settings.devices,
+                    num_nodes=self.settings.num_nodes,
+                    strategy=self.settings.strategy,
+                    precision=self.settings.precision,  # type: ignore[arg-type]
+                )
         except (ValueError, RuntimeError, ImportError, TypeError) as error:
             # Fabric's own classes of error; its first sentence names the setting.
             raise SettingError(f"trainer: {str(error).splitlines()[0]}") from error
-        if self.fabric.world_size > 1:
+        if self.settings.precision == "16-mixed" and self.device.type == "cpu":
             raise SettingError(
-                f"trainer.devices={self.settings.devices} with trainer.num_nodes="
-                f"{self.settings.num_nodes} asks for {self.fabric.world_size} processes; this "
-                "version trains in one process: set trainer.devices=1 trainer.num_nodes=1"
+                "trainer.precision=16-mixed needs a graphics card; on the processor there is "
+                "trainer.precision=bf16-mixed"
             )
-        self.fabric.launch()
-        self._plain = self.settings.precision in ("32-true", "32", "64-true", "64")
+        self._check_processes()
+        self._plain = self.settings.precision in ("32-true", "32")
         self._step: Callable[[Batch], Step] | None = None
+        self._settle: Callable[[], None] | None = None
+
+    def _check_processes(self) -> None:
+        """Refuse a number of processes, or a way of starting them, that cannot work."""
+        said = f"trainer.devices={self.settings.devices}"
+        started = int(os.environ.get("WORLD_SIZE", "1"))
+        if self.world_size == 1:
+            if started > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
+                raise SettingError(
+                    f"torchrun started {started} processes, but {said} asks for one: set "
+                    "trainer.devices to the processes of a machine and trainer.num_nodes to the "
+                    "machines"
+                )
+            return
+        from lightning.fabric.strategies.ddp import DDPStrategy
+
+        strategy = self.fabric.strategy
+        if not isinstance(strategy, DDPStrategy) or strategy._start_method != "popen":
+            raise SettingError(
+                f"trainer.strategy={self.settings.strategy} cannot be used with several "
+                "processes: set trainer.strategy=ddp"
+            )
+        cores = os.cpu_count() or 1
+        if self.device.type == "cpu" and strategy.num_processes > cores:
+            raise SettingError(
+                f"{said} asks for {strategy.num_processes} processes on a machine with {cores} "
+                f"processor cores: set trainer.devices to {cores} at most"
+            )
+
+    @property
+    def world_size(self) -> int:
+        """How many processes learn this run."""
+        return self.fabric.world_size
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether this process is the one that writes and speaks."""
+        return self.ranks is None or self.ranks.rank == 0
+
+    def launch(self) -> None:
+        """Start the other processes of the run, if there are any, and join them."""
+        if self.world_size == 1:
+            self.fabric.launch()
+            return
+        launch.join(self.fabric)
+        self.ranks = Ranks(self.fabric.global_rank, self.world_size, self.device)
 
     @property
     def device(self) -> torch.device:
@@ -126,12 +197,16 @@ class Engine:
     def attach(self, learner: Learner) -> None:
         """Put the learner on its device and make its optimiser."""
         optimizer = learner.configure_optimizers()
-        wrapped, wrapped_optimizer = self.fabric.setup(learner, optimizer)
-        wrapped.mark_forward_method("training_step")
-        learner.optimizer = wrapped_optimizer
-        # With one process the learner's own method is called; going through the wrapper is only
-        # needed where gradients are exchanged between ranks.
-        self._step = wrapped.training_step if self.fabric.world_size > 1 else learner.training_step
+        if self.ranks is None:
+            _, learner.optimizer = self.fabric.setup(learner, optimizer)
+        else:
+            # Not DDP's wrapper: it allows no parameter to be frozen on the way, and its gradient
+            # is a mean of means. See clframe/ranks.py.
+            self.fabric.to_device(learner)
+            learner.optimizer = cast(Any, self.fabric.setup_optimizers(optimizer))
+            share_statistics(learner, self.ranks)
+        self._step = learner.training_step
+        self._settle = self._settling(learner)
         learner.generator = torch.Generator(device=self.device)
         learner.generator.manual_seed(learner.seed)
 
@@ -139,6 +214,14 @@ class Engine:
         """Replace the optimiser by a fresh one."""
         fresh = self.fabric.setup_optimizers(learner.configure_optimizers())
         learner.optimizer = cast(torch.optim.Optimizer, fresh)
+
+    def precision_state(self) -> dict[str, Any]:
+        """What the precision remembers from step to step (the gradient scaler of 16-mixed)."""
+        return dict(self.fabric.strategy.precision.state_dict())
+
+    def load_precision_state(self, state: dict[str, Any]) -> None:
+        """Take up what :meth:`precision_state` gave."""
+        self.fabric.strategy.precision.load_state_dict(state)
 
     def run_step(self, batch: Batch) -> Step:
         """Forward pass and loss in the chosen precision."""
@@ -149,8 +232,55 @@ class Engine:
             return self._step(batch)
 
     def backward(self, loss: Tensor) -> None:
-        """Backward pass in the chosen precision."""
+        """Backward pass in the chosen precision; gradients are then what plugins may see."""
         self.fabric.backward(loss)
+        if self._settle is not None:
+            self._settle()
+
+    def _settling(self, learner: Learner) -> Callable[[], None] | None:
+        """What must happen to gradients after a backward pass; None where nothing must."""
+        scaler = getattr(self.fabric.strategy.precision, "scaler", None)
+        ranks = self.ranks
+        if scaler is None and ranks is None:
+            return None
+        parameters = list(learner.parameters())
+
+        def settle() -> None:
+            if ranks is not None:
+                ranks.average_gradients(parameters)
+            if scaler is not None:
+                scaler.unscale_(cast(Any, learner.optimizer).optimizer)
+                gradients = [p.grad for p in parameters if p.grad is not None]
+                if not all(bool(torch.isfinite(g).all()) for g in gradients):
+                    # The scaler will pass over this step. Plugins that add up gradients must not
+                    # be left with what is not a number.
+                    torch._foreach_zero_(gradients)
+
+        return settle
+
+    def batches(self, data: Data, order: Tensor, batch_size: int) -> Iterator[Batch]:
+        """The global batches of an epoch in this order."""
+        if self.ranks is None:
+            return data.batches(order, batch_size)
+        return self.ranks.batches(data, order, batch_size)
+
+    def share(self, order: Tensor) -> Tensor:
+        """This process's part of an order, for work whose results are added up."""
+        return order if self.ranks is None else self.ranks.share(order)
+
+    def sum(self, tensors: Mapping[str, Tensor]) -> None:
+        """Add up, in place, what the processes have under each name."""
+        if self.ranks is not None:
+            self.ranks.sum(tensors)
+
+    def from_zero(self, value: T) -> T:
+        """What the process that writes and speaks has."""
+        return value if self.ranks is None else self.ranks.from_zero(value)
+
+    def agree(self, learner: Learner) -> None:
+        """Check that all processes hold the same state."""
+        if self.ranks is not None:
+            self.ranks.agree(learner)
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         """The chosen precision for code outside the training step."""

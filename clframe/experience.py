@@ -13,6 +13,7 @@ from clframe.errors import SettingError
 
 if TYPE_CHECKING:
     from clframe.data import Data
+    from clframe.learner import Learner
 
 Scenario = Literal["task", "domain", "class"]
 SCENARIOS: tuple[Scenario, ...] = get_args(Scenario)
@@ -89,6 +90,8 @@ class Stream:
         n_outputs: Output units of the model.
         source: Which data this is, said in the output and in results.json.
         seed: What the stream was made with.
+        learner: The class that learns it; None is :class:`clframe.learner.Learner`, which
+            classifies.
     """
 
     name: str
@@ -99,6 +102,7 @@ class Stream:
     n_outputs: int
     source: str = ""
     seed: int = 0
+    learner: type[Learner] | None = None
 
     def __post_init__(self) -> None:
         if self.scenario not in SCENARIOS:

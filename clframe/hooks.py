@@ -59,8 +59,10 @@ def penalties(learner: Learner, step: Step) -> tuple[list[Term], list[Tensor]]:
     for result in plugins.hook.penalty(learner=learner, step=step):
         if isinstance(result, tuple):
             terms.append(result)  # type: ignore[arg-type]
+            step.terms.append(result[0].detach())
         elif result is not None:
             added.append(result)
+            step.terms.append(result.detach())
     return terms, added
 
 

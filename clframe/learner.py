@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from clframe import hooks
 from clframe.data import Batch, Data, cat_inputs
+from clframe.keeper import Keeper
 from clframe.plugin import Plugin, Plugins
 
 if TYPE_CHECKING:
@@ -37,13 +38,17 @@ class Term(NamedTuple):
 class Step:
     """What happened in one training step so far; handed to the per-step hooks."""
 
-    __slots__ = ("features", "loss", "outputs", "parts")
+    __slots__ = ("features", "loss", "losses", "outputs", "parts", "terms")
 
     def __init__(self, parts: list[Batch], outputs: list[Any], features: list[Any]) -> None:
         self.parts = parts
         self.outputs = outputs
         self.features = features
         self.loss: Tensor | None = None
+        self.losses: list[Tensor] = []
+        """The loss of each part, where there is more than the current batch; detached."""
+        self.terms: list[Tensor] = []
+        """What plugins answered to ``penalty``, in their order; detached."""
 
     @property
     def batch(self) -> Batch:
@@ -92,6 +97,7 @@ class Learner(LightningModule):
         self.samples = 0
         self.curves: dict[str, dict[str, list[float]]] = {}
         self.current_task: Tensor | None = None
+        self.keeper = Keeper(self)
         self.generator = torch.Generator()
         self.generator.manual_seed(seed)
         self._split_model = hasattr(model, "features") and hasattr(model, "head")
@@ -126,11 +132,10 @@ class Learner(LightningModule):
         self.inactive[list(experience.outputs)] = False
         self._any_inactive = bool(self.inactive.any())
 
-    def restore(self, state: dict[str, Any], seen: Sequence[Experience]) -> None:
-        """Take up a saved state: weights, open outputs and what has been learned."""
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a saved state: weights and open outputs."""
         self.load_state_dict(state)
-        self.seen = list(seen)
-        self._opened = bool(seen)
+        self._opened = self._opened or bool(self.seen)
         self._any_inactive = bool(self.inactive.any())
 
     def mask_outputs(self, logits: Tensor, task: Tensor) -> Tensor:
@@ -165,6 +170,8 @@ class Learner(LightningModule):
 
     def run_parts(self, parts: list[Batch]) -> Step:
         """Put all parts through the model in one pass."""
+        if self.engine.ranks is not None:
+            return self.engine.ranks.run_parts(self, parts)
         if len(parts) == 1:
             outputs, features = self.run_model(parts[0].x, parts[0].task)
             return Step(parts, [outputs], [features])
@@ -176,14 +183,23 @@ class Learner(LightningModule):
         return Step(parts, list(torch.split(outputs, sizes)), split)
 
     def training_step(self, batch: Batch) -> Step:  # type: ignore[override]
-        """The loss of one step: weighted mean over the parts, plus the plugins' terms."""
+        """One step up to its loss."""
         step = self.run_parts(hooks.extra_batches(self, batch))
+        self.loss_of(step)
+        return step
+
+    def loss_of(self, step: Step) -> Tensor:
+        """The loss of a step: weighted mean over the parts, plus the plugins' terms."""
         terms, added = hooks.penalties(self, step)
-        loss = self.part_loss(step.outputs[0], batch)
+        loss = self.part_loss(step.outputs[0], step.parts[0])
+        if len(step.parts) > 1 or step.terms:
+            step.losses.append(loss.detach())
         if len(step.parts) > 1 or terms:
             total = 1.0
             for part, outputs in zip(step.parts[1:], step.outputs[1:], strict=True):
-                loss = loss + part.weight * self.part_loss(outputs, part)
+                of_part = self.part_loss(outputs, part)
+                step.losses.append(of_part.detach())
+                loss = loss + part.weight * of_part
                 total += part.weight
             for term in terms:
                 loss = loss + term.weight * term.value
@@ -192,7 +208,7 @@ class Learner(LightningModule):
         for value in added:
             loss = loss + value
         step.loss = loss
-        return step
+        return loss
 
     # ------------------------------------------------------------ optimiser and loop
 

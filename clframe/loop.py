@@ -15,6 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clframe.faults import Losses
+from clframe.keeper import Place
+
 if TYPE_CHECKING:
     from clframe.data import Data
     from clframe.experience import Experience
@@ -63,22 +66,27 @@ def train(learner: Learner, experience: Experience, data: Data, budget: Budget) 
     device = engine.device
     data = data.to(device)
     plugins, hook = learner.plugins, learner.plugins.hook
+    keeper = learner.keeper
     parameters = [p for p in learner.parameters() if p.requires_grad]
     clip = engine.settings.gradient_clip_val
     # Looked up once: a hook that nobody has is not called at all.
     on_backward = plugins.implements("after_backward")
     on_step = plugins.implements("after_step")
-    left = budget.steps
-    epoch = 0
+    place = Place(torch.zeros((), device=device), budget.steps)
+    if engine.settings.on_nan == "stop":
+        place.losses = Losses(learner, experience, place)
+    losses = place.losses
     learner.train()
-    while len(data) and (budget.epochs is None or epoch < budget.epochs) and left != 0:
+    # A run that is taken up has been here before: it goes on in its epoch, or after the loop.
+    keeper.enter(place)
+    while not place.done and len(data) and _is_left(place, budget):
         hook.before_epoch(learner=learner, experience=experience, epoch=learner.epoch)
-        started = time.perf_counter()
+        keeper.catch_up()
+        place.started = time.perf_counter() - place.seconds
         order = epoch_order(len(data), learner.seed, experience.index, learner.epoch)
-        order = order[: _samples_of_epoch(len(data), budget, left)]
-        total = torch.zeros((), device=device)
-        steps = 0
-        for batch in data.batches(order, budget.batch_size):
+        order = order[: samples_of_epoch(len(data), budget, place.left)]
+        rest = order[place.steps * budget.batch_size :]
+        for batch in engine.batches(data, rest, budget.batch_size):
             # Looked up each step: a plugin may have replaced the optimiser in between.
             optimizer = learner.optimizer
             optimizer.zero_grad(set_to_none=True)  # type: ignore[union-attr]
@@ -91,25 +99,38 @@ def train(learner: Learner, experience: Experience, data: Data, budget: Budget) 
             optimizer.step()  # type: ignore[union-attr]
             if on_step:
                 hook.after_step(learner=learner, step=step)
-            total += step.loss.detach()  # type: ignore[union-attr]
-            steps += 1
-        if left is not None:
-            left -= steps
-        learner.global_steps += steps
+            loss = step.loss.detach()  # type: ignore[union-attr]
+            place.total += loss
+            place.steps += 1
+            if losses is not None:
+                losses.add(loss, step)
+            keeper.step(place)
+        if losses is not None:
+            losses.check()
+        if place.left is not None:
+            place.left -= place.steps
+        learner.global_steps += place.steps
         learner.samples += len(order)
         logs = {
-            "loss": float(total) / max(steps, 1),
-            "steps": steps,
+            "loss": float(place.total) / max(place.steps, 1),
+            "steps": place.steps,
             "samples": len(order),
-            "seconds": time.perf_counter() - started,
+            "seconds": time.perf_counter() - place.started,
         }
         hook.after_epoch(learner=learner, experience=experience, epoch=learner.epoch, logs=logs)
         learner.train()
         learner.epoch += 1
-        epoch += 1
+        place.epochs += 1
+        place.total, place.steps, place.seconds = torch.zeros((), device=device), 0, 0.0
+    keeper.leave(place)
 
 
-def _samples_of_epoch(n: int, budget: Budget, steps_left: int | None) -> int:
+def _is_left(place: Place, budget: Budget) -> bool:
+    """Whether there is another epoch to learn."""
+    return place.left != 0 and (budget.epochs is None or place.epochs < budget.epochs)
+
+
+def samples_of_epoch(n: int, budget: Budget, steps_left: int | None) -> int:
     """How many samples of an epoch's order are used."""
     batches = n // budget.batch_size if budget.drop_last else -(-n // budget.batch_size)
     # Data smaller than one batch is still learned from.

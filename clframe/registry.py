@@ -12,8 +12,8 @@ import inspect
 import pkgutil
 import sys
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -40,6 +40,9 @@ class Entry:
     factory: Callable[..., Any]
     origin: str
     summary: str
+    model: Mapping[str, Any] = field(default_factory=dict)
+    plugins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    trainer: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Registry:
@@ -50,7 +53,16 @@ class Registry:
         self._origin = "clframe"
         self.problems: list[str] = []
 
-    def add(self, kind: Kind, name: str, factory: Callable[..., Any], summary: str = "") -> None:
+    def add(
+        self,
+        kind: Kind,
+        name: str,
+        factory: Callable[..., Any],
+        summary: str = "",
+        model: Mapping[str, Any] | None = None,
+        plugins: Mapping[str, Mapping[str, Any]] | None = None,
+        trainer: Mapping[str, Any] | None = None,
+    ) -> None:
         """Register a factory under a name.
 
         Args:
@@ -58,6 +70,12 @@ class Registry:
             name: What users type.
             factory: Called with the settings as keyword arguments.
             summary: One line for ``clframe list``; the docstring's first line if empty.
+            model: Of a stream: the model (``name`` and settings) that learns it unless one is
+                named; None is ``mlp``.
+            plugins: Of a stream: settings by plugin that take the place of the plugin's own
+                defaults (a penalty's right strength differs by orders of magnitude).
+            trainer: Of a stream: settings of the trainer that are taken where the user says
+                nothing of how long to train.
         """
         if kind not in self._entries:
             raise PluginError(f"there is no kind '{kind}' to register; {nearest(kind, KINDS)}")
@@ -68,7 +86,9 @@ class Registry:
                 "give one of them another name"
             )
         line = summary or (inspect.getdoc(factory) or "").split("\n")[0]
-        self._entries[kind][name] = Entry(kind, name, factory, self._origin, line)
+        self._entries[kind][name] = Entry(
+            kind, name, factory, self._origin, line, model or {}, plugins or {}, trainer or {}
+        )
 
     def add_module(self, module: ModuleType, origin: str | None = None) -> None:
         """Register the plugin classes a module defines and call its ``register`` hook."""
@@ -144,6 +164,28 @@ class Registry:
         except KeyError:
             known = self._entries[kind]
             raise UnknownNameError(f"unknown {kind} '{name}'; {nearest(name, known)}") from None
+
+    def model_for(self, stream: str) -> dict[str, Any]:
+        """The model that learns a stream unless one is named."""
+        known = self._entries["stream"].get(stream)
+        return dict(known.model) if known is not None and known.model else {"name": "mlp"}
+
+    def plugins_for(self, stream: str) -> Mapping[str, Mapping[str, Any]]:
+        """The defaults that a stream has for plugins' settings."""
+        known = self._entries["stream"].get(stream)
+        return known.plugins if known is not None else {}
+
+    def trainer_for(self, stream: str, said: Mapping[str, Any]) -> dict[str, Any]:
+        """How a stream is trained: what was said, over the stream's own defaults.
+
+        Who says how long to train (``max_epochs`` or ``max_steps``) says it for the stream, too.
+        """
+        known = self._entries["stream"].get(stream)
+        own = dict(known.trainer) if known is not None else {}
+        if "max_epochs" in said or "max_steps" in said:
+            own.pop("max_epochs", None)
+            own.pop("max_steps", None)
+        return {**own, **said}
 
     def build(self, kind: Kind, name: str, values: dict[str, Any], **given: Any) -> Any:
         """Make the named thing from checked settings; ``given`` is what core hands over.

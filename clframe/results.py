@@ -7,6 +7,7 @@ import platform
 import resource
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,6 +26,29 @@ class Timing:
 
     train_seconds: float = 0.0
     eval_seconds: float = 0.0
+    _since: float | None = None
+
+    def start(self) -> None:
+        """Training goes on from now."""
+        self._since = time.perf_counter()
+
+    def stop(self) -> None:
+        """Training has come to an end."""
+        self.train_seconds, self._since = self._trained(), None
+
+    def _trained(self) -> float:
+        running = 0.0 if self._since is None else time.perf_counter() - self._since
+        return self.train_seconds + running
+
+    def state_dict(self) -> dict[str, float]:
+        """The seconds so far."""
+        return {"train_seconds": self._trained(), "eval_seconds": self.eval_seconds}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        """Go on from what a saved run had taken."""
+        self.train_seconds, self.eval_seconds = state["train_seconds"], state["eval_seconds"]
+        if self._since is not None:
+            self.start()
 
     def to_json(self, samples: int, device: Any) -> dict[str, float]:
         """The content of ``timing`` in results.json."""

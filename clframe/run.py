@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import torch
 
-from clframe import checkpoint, hooks
+from clframe import faults, hooks, identity, signals
+from clframe.console import notice
 from clframe.experience import Stream
 from clframe.learner import Learner
 from clframe.matrix import BEFORE, AccuracyMatrix
@@ -20,7 +22,7 @@ from clframe.run_folder import RunFolder
 def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | None = None) -> Result:
     """Learn the stream's experiences one after the other and fill the matrix.
 
-    A folder that holds a checkpoint is continued after the last experience it knows.
+    A folder that holds a checkpoint is continued at the very step; see :mod:`clframe.keeper`.
 
     Args:
         learner: Model, plugins and engine.
@@ -28,13 +30,27 @@ def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | Non
         strategy: The strategy's name, for the records.
         folder: Where the run is written; None to keep it in memory.
     """
-    engine, hook = learner.engine, learner.plugins.hook
-    matrix, timing = set_up(learner, stream, folder)
-    if not matrix.rows:
-        evaluate(learner, BEFORE, matrix, timing)
+    with contextlib.ExitStack() as around:
+        around.enter_context(faults.as_sentences(learner, folder))
+        if folder is not None:
+            around.enter_context(folder.lock)
+            around.enter_context(signals.listening(learner.keeper, folder.saving.signals))
+        matrix, timing = set_up(learner, stream, folder)
+        if folder is not None and learner.keeper.taken_up:
+            notice(f"going on {learner.keeper.taken_up}")
+        learn(learner, stream, matrix, timing)
+        return conclude(learner, stream, strategy, matrix, timing, folder)
+
+
+def learn(learner: Learner, stream: Stream, matrix: AccuracyMatrix, timing: Timing) -> None:
+    """Learn what is left of the stream, evaluating every task after every experience."""
+    engine, hook, keeper = learner.engine, learner.plugins.hook, learner.keeper
+    if len(matrix.rows) == len(learner.seen):
+        evaluate(learner, learner.seen[-1].name if learner.seen else BEFORE, matrix, timing)
 
     for experience in stream.experiences[len(learner.seen) :]:
-        started = time.perf_counter()
+        keeper.begin_experience()
+        timing.start()
         learner.begin(experience)
         own = experience.data
         hook.before_experience(learner=learner, experience=experience)
@@ -42,11 +58,23 @@ def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | Non
         hooks.fit_experience(learner, experience, data, engine.settings.budget)
         learner.seen.append(experience)
         hook.after_experience(learner=learner, experience=experience, data=own.to(engine.device))
-        timing.train_seconds += time.perf_counter() - started
+        engine.agree(learner)
+        timing.stop()
+        keeper.end_experience()
         evaluate(learner, experience.name, matrix, timing)
-        if folder is not None:
-            checkpoint.save(folder.checkpoint, learner, matrix, timing)
+    keeper.finish()
 
+
+def conclude(
+    learner: Learner,
+    stream: Stream,
+    strategy: str,
+    matrix: AccuracyMatrix,
+    timing: Timing,
+    folder: RunFolder | None,
+) -> Result:
+    """The result of a run that has come to its end, written where there is a folder."""
+    engine = learner.engine
     result = Result(
         stream=stream.name,
         strategy=strategy,
@@ -60,10 +88,10 @@ def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | Non
         environment=environment(str(engine.device)),
         run_dir=folder.path if folder else None,
     )
-    result.metrics = hooks.metrics(learner, result)
+    result.metrics = engine.from_zero(hooks.metrics(learner, result))
     if folder is not None:
         folder.write(result)
-    hook.after_run(learner=learner, result=result)
+    learner.plugins.hook.after_run(learner=learner, result=result)
     return result
 
 
@@ -74,9 +102,23 @@ def set_up(
     learner.plugins.hook.configure(learner=learner, stream=stream)
     learner.engine.attach(learner)
     matrix, timing = AccuracyMatrix([task.name for task in stream.tasks]), Timing()
-    if folder is not None and folder.checkpoint.exists():
-        state = checkpoint.read(folder.checkpoint, learner.engine.device)
-        checkpoint.restore(state, learner, matrix, timing)
+    keeper = learner.keeper
+    if folder is None:
+        keeper.open(matrix, timing)
+        point = None
+    else:
+        checkpoints = folder.checkpoints
+        keeper.open(matrix, timing, checkpoints, folder.saving, folder.identity)
+        point = checkpoints.newest()
+        if point is not None:
+            meant = identity.compare(point.identity, folder.identity, folder.allowed, folder.path)
+            for difference in meant:
+                notice(f"{difference}, as resume.allow says")
+            if meant:
+                folder.write_config()
+    point = learner.engine.from_zero(point)
+    if point is not None:
+        keeper.take_up(point)
     return matrix, timing
 
 
@@ -85,9 +127,15 @@ def evaluate(
 ) -> None:
     """Measure the learner on every task, learned or not: one row of the matrix."""
     started = time.perf_counter()
+    keeper = learner.keeper
+    results = keeper.evaluated() if record else {}
     learner.eval()
-    with torch.inference_mode():
-        results = {t.name: hooks.evaluate_task(learner, t) for t in learner.stream.tasks}
+    for task in learner.stream.tasks:
+        if task.name not in results:
+            with torch.inference_mode():
+                results[task.name] = hooks.evaluate_task(learner, task)
+            if record:
+                keeper.after_task(results)
     learner.train()
     matrix.measure = next(iter(results[matrix.columns[0]]))
     matrix.add_row(row, {name: measures[matrix.measure] for name, measures in results.items()})

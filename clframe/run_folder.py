@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from clframe.checkpoint import Checkpoints
 from clframe.errors import RunFolderError
 from clframe.files import write_json, write_text
+from clframe.keeper import CheckpointSettings
+from clframe.lock import Lock
 from clframe.results import Result
 
 
@@ -27,8 +31,20 @@ class RunFolder:
         self.results = path / "results.json"
         self.matrix = path / "matrix.csv"
         self.events = path / "events.jsonl"
-        self.checkpoint = path / "checkpoints" / "last.pt"
         self.log = path / "log"
+        self.lock = Lock(path / ".lock")
+        self.saving = CheckpointSettings()
+        """How often the run is saved."""
+        self.identity: dict[str, Any] = {}
+        """What the run is made of; see :mod:`clframe.identity`."""
+        self.allowed: Sequence[str] = ()
+        """What of it may be different from what was saved."""
+        self._content: dict[str, Any] = {}
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """The run's checkpoints."""
+        return Checkpoints(self.path / "checkpoints", self.saving.keep)
 
     @classmethod
     def default(cls, stream: str, strategy: str, seed: int) -> RunFolder:
@@ -62,16 +78,36 @@ class RunFolder:
         if not os.access(parent, os.W_OK | os.X_OK):
             raise RunFolderError(f"run_dir '{self.path}' cannot be written: no right on '{parent}'")
 
-    def create(self, config: dict[str, Any]) -> None:
-        """Make the folder and write the resolved config."""
+    def enter(self, config: dict[str, Any], new: bool = True) -> None:
+        """Make the folder, or take over one that is there, and let no other process in.
+
+        Args:
+            config: The resolved config.
+            new: Whether the run begins here; else it is continued, if it was ever saved.
+        """
+        self._content = config
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            write_text(self.config, yaml.safe_dump(config, sort_keys=False))
-            self.events.touch()
+            self.lock.take()
+            self.checkpoints.tidy()
+            if not new and (self.path / "checkpoints" / "last.pt").exists():
+                raise RunFolderError(
+                    f"'{self.path}/checkpoints/last.pt' was made by an earlier version of clframe, "
+                    "whose runs this one cannot continue"
+                )
+            if new or not self.checkpoints.numbers():
+                self.write_config()
+                write_text(self.events, "")
         except OSError as error:
+            self.lock.release()
             raise RunFolderError(
                 f"run_dir '{self.path}' cannot be written: {error.strerror}"
             ) from error
+
+    def write_config(self) -> None:
+        """Say in config.yaml what the run is made with."""
+        if self._content:
+            write_text(self.config, yaml.safe_dump(self._content, sort_keys=False))
 
     def read_config(self) -> dict[str, Any]:
         """The config of a run that is already there."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 import torch
 
 from clframe.errors import PluginError
@@ -16,6 +17,8 @@ from clframe.errors import PluginError
 
 def plain_value(value: Any) -> Any:
     """A value as tensors and plain Python data."""
+    if isinstance(value, np.generic):
+        return value.item()
     if value is None or isinstance(value, bool | int | float | str | torch.Tensor):
         return value
     if isinstance(value, torch.Generator):

@@ -17,6 +17,8 @@ import torch
 from clframe.api import Prepared, prepare_run
 from clframe.data import TensorData, keep_inputs
 from clframe.experience import Experience, Scenario, Stream, Task
+from clframe.hookspecs import hookimpl
+from clframe.keeper import CheckpointSettings
 from clframe.learner import Learner
 from clframe.plugin import Plugin
 from clframe.results import Result
@@ -100,6 +102,46 @@ def interrupted_run(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Re
     return result
 
 
+class Killed(BaseException):
+    """Ends a run as a killed process would: nothing is saved or tidied up."""
+
+
+class Kill(Plugin):
+    """Ends the run after so many steps.
+
+    Args:
+        after: Steps of this process.
+    """
+
+    name = "kill"
+
+    def __init__(self, after: int = 1) -> None:
+        self.left = after
+
+    @hookimpl(tryfirst=True)
+    def after_step(self) -> None:
+        """Count."""
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+
+
+def killed_run(
+    plugins: list[Plugin], stream: Stream, every: int = 3, after: int = 7, **trainer: Any
+) -> tuple[Result, Learner]:
+    """Save every few steps, be killed a few steps later, go on in a new learner, and so on."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = RunFolder(Path(place))
+        folder.saving = CheckpointSettings(every_n_steps=every)
+        while True:
+            chosen = [*copy.deepcopy(plugins), Kill(after)]
+            prepared = prepare_toy(chosen, stream, **trainer)
+            try:
+                return run(prepared.learner, stream, "toy", folder), prepared.learner
+            except Killed:
+                continue
+
+
 def check_plugin(plugin: Plugin, stream: Stream | None = None) -> None:
     """Check that a plugin keeps the contract.
 
@@ -124,6 +166,12 @@ def check_plugin(plugin: Plugin, stream: Stream | None = None) -> None:
     assert (first.matrix.values == resumed.matrix.values).all(), (
         f"plugin '{name}' does not continue from its saved state: name every attribute that "
         "changes during a run in `state`"
+    )
+    _, killed = killed_run([plugin], chosen)
+    same = [torch.equal(value, killed.state_dict()[k]) for k, value in learner.state_dict().items()]
+    assert all(same), (
+        f"plugin '{name}' does not continue within an experience: name every attribute that "
+        "changes from step to step in `state`; what it makes in before_experience is made again"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -189,14 +190,15 @@ def test_resume_continues_to_the_same_numbers(here: Path) -> None:
     assert main(["fit", "run_dir=whole", *QUICK]) == 0
     code = (
         "import sys\n"
-        "from clframe import checkpoint\n"
-        "save = checkpoint.save\n"
-        "def stop(path, learner, *rest):\n"
-        "    save(path, learner, *rest)\n"
-        "    if len(learner.seen) == 2: sys.exit(9)\n"
-        "checkpoint.save = stop\n"
+        "from clframe import keeper\n"
+        "write = keeper.Keeper._write\n"
+        "def stop(self, *given):\n"
+        "    number = write(self, *given)\n"
+        "    if len(self.learner.seen) == 2: sys.exit(9)\n"
+        "    return number\n"
+        "keeper.Keeper._write = stop\n"
         "from clframe.cli import main\n"
-        f"sys.exit(main(['fit', 'run_dir=part', *{QUICK}]))\n"
+        f"sys.exit(main(['fit', 'run_dir=part', 'every_n_steps=1000', *{QUICK}]))\n"
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 9
@@ -241,7 +243,14 @@ def test_a_checkpoint_that_holds_code_is_refused(
             return os.system, ("touch attacked",)
 
     assert main(["fit", "run_dir=run", *QUICK]) == 0
-    (here / "run/checkpoints/last.pt").write_bytes(pickle.dumps({"version": Attack()}))
+    newest = max((here / "run/checkpoints").glob("*.pt"))
+    note = newest.with_suffix(".json")
+    content = pickle.dumps({"learner": Attack()})
+    newest.write_bytes(content)
+    # Somebody who makes a checkpoint makes its sum as well.
+    said = json.loads(note.read_text())
+    said.update(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+    note.write_text(json.dumps(said))
     assert main(["fit", "resume=run"]) == 2
     assert "holds more than tensors and plain values" in capfd.readouterr().err
     assert not (here / "attacked").exists()
@@ -272,8 +281,8 @@ def test_report_and_compare_take_real_runs(here: Path, capfd: pytest.CaptureFixt
 def test_a_sweep_runs_every_combination(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["fit", "-m", "strategy=naive,cumulative", "seed=0,1", "max_epochs=1", "logger=none"]
     assert main(words) == 0
-    found = sorted(path.parent.parent.name for path in here.glob("runs/*/*/*/results.json"))
-    assert found == ["cumulative", "cumulative", "naive", "naive"]
+    found = sorted(path.parent.name for path in here.glob("runs/sweeps/*/*/results.json"))
+    assert found == [f"strategy-{s}_seed-{n}" for s in ("cumulative", "naive") for n in (0, 1)]
 
 
 def test_list_shows_every_kind(here: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ import torch
 
 from clframe import DataError, MapData, TensorData
 from clframe.data import Data, JoinedData, join, keep_inputs
-from clframe.loop import Budget, _samples_of_epoch, epoch_order
+from clframe.loop import Budget, samples_of_epoch, epoch_order
 
 
 def tensors(n: int = 10, task: int = 0) -> TensorData:
@@ -88,4 +88,4 @@ def test_order_depends_on_seed_experience_and_epoch_only() -> None:
     ],
 )
 def test_samples_of_an_epoch(budget: Budget, left: int | None, expected: int) -> None:
-    assert _samples_of_epoch(10, budget, left) == expected
+    assert samples_of_epoch(10, budget, left) == expected

@@ -17,15 +17,16 @@ from clframe.run import run
 
 @pytest.mark.parametrize("scenario", ["domain", "class"])
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("fused", [False, None])
 def test_equals_a_hand_written_loop_bit_for_bit(
-    scenario: str, optimizer: str, accelerator: str, tmp_path: Path
+    scenario: str, optimizer: str, fused: bool | None, accelerator: str, tmp_path: Path
 ) -> None:
     stream = clframe.stream("split_mnist", scenario=scenario, n_experiences=2)  # type: ignore[arg-type]
     prepared = prepare_run(
         stream,
         "naive",
         {"name": "mlp", "hidden": [50, 50]},
-        optimizer={"name": optimizer, "lr": 0.01},
+        optimizer={"name": optimizer, "lr": 0.01, "fused": fused},
         logger="csv",
         seed=3,
         active_outputs="all",
@@ -39,7 +40,8 @@ def test_equals_a_hand_written_loop_bit_for_bit(
     device = prepared.learner.engine.device
     model = mlp(stream.input_shape, stream.n_outputs, hidden=[50, 50]).to(device)
     kinds = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
-    plain = kinds[optimizer](model.parameters(), lr=0.01)  # type: ignore[operator]
+    # Left to itself clframe takes the fused step.
+    plain = kinds[optimizer](model.parameters(), lr=0.01, fused=fused is None)  # type: ignore[operator]
     for experience in stream:
         data = experience.data
         images = data.gather(torch.arange(len(data))).to(device)

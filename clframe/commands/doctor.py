@@ -35,6 +35,7 @@ def main(words: Sequence[str]) -> int:
         ("versions", _versions()),
         ("devices", _devices()),
         ("data", _data()),
+        ("robots", _robots()),
         ("folders", _folders()),
         ("W&B", _wandb()),
         ("plugins", _plugins()),
@@ -85,6 +86,43 @@ def _data() -> Iterator[tuple[bool, str]]:
         found = (folder / place).is_dir()
         spare = "; split_mnist runs on the embedded subset" if title == "MNIST" else ""
         yield True, f"{title}: {'found' if found else f'not in {folder / place}{spare}'}"
+
+
+def _robots() -> Iterator[tuple[bool, str]]:
+    """Which robot streams can run here; an extra that is not installed is nothing bad."""
+    from clframe.api import default_data_dir
+    from clframe.streams import _metaworld
+
+    for title, extra, needed in (
+        ("Meta-World", "metaworld", ("metaworld", "gymnasium", "mujoco", "h5py", "scipy")),
+        ("tabletop", "robot", ("gymnasium", "mujoco", "h5py")),
+    ):
+        missing = [package for package in needed if not _installed(package)]
+        state = (
+            f"not installed: {', '.join(missing)}; pip install 'clframe[{extra}]'"
+            if missing
+            else "can run"
+        )
+        yield True, f"{title}: {state}"
+    if not _installed("metaworld"):
+        return
+    found = _metaworld.versions()
+    if found["metaworld"] != "?" and found["mujoco"] != "3.3.0":
+        yield (
+            True,
+            f"Meta-World {found['metaworld']} on MuJoCo {found['mujoco']} (it was made for 3.3.0): "
+            "results of different versions should not be mixed",
+        )
+    made = sorted((default_data_dir() / "demos").glob("*/*_demo.hdf5"))
+    yield True, f"demonstrations: {len(made)} tasks in {default_data_dir() / 'demos'}"
+
+
+def _installed(package: str) -> bool:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _folders() -> Iterator[tuple[bool, str]]:

@@ -16,6 +16,7 @@ def main(words: Sequence[str]) -> int:
         raise SettingError("clframe eval takes one run folder")
     from clframe.api import prepare_run
     from clframe.commands.fit import _arguments_of
+    from clframe.engine import ONE_PROCESS
     from clframe.matrix import AccuracyMatrix
     from clframe.results import Timing
     from clframe.run import evaluate, set_up
@@ -23,8 +24,9 @@ def main(words: Sequence[str]) -> int:
     folder = Path(words[0])
     arguments = _arguments_of(folder)
     arguments.update(logger=None, progress=False)
-    prepared = prepare_run(**arguments)
-    if prepared.folder is None or not prepared.folder.checkpoint.exists():
+    arguments["trainer"] = {**arguments["trainer"], **ONE_PROCESS}
+    prepared = prepare_run(**arguments, only_look=True)
+    if prepared.folder is None or not prepared.folder.checkpoints.numbers():
         raise RunFolderError(f"run '{folder}' has no checkpoint to evaluate")
     matrix, _ = set_up(prepared.learner, prepared.stream, prepared.folder)
     fresh = AccuracyMatrix(matrix.columns)

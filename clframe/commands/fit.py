@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from clframe import launch
 from clframe.console import coloured, headline, matrix_table, notice, say
-from clframe.errors import ClframeError, SettingError
+from clframe.errors import SettingError
 
 
 def main(words: Sequence[str]) -> int:
@@ -21,7 +22,12 @@ def main(words: Sequence[str]) -> int:
     # A polite end (a scheduler's, `kill`) is the same as Ctrl-C: leave with 130, ready to resume.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if "-m" in words or "--multirun" in words:
+        from clframe.sweep.command import sweep
+
         return sweep([word for word in words if word not in ("-m", "--multirun")])
+    for word in words:
+        if word.startswith(("sweep.", "sweep_dir=")):
+            raise SettingError(f"'{word}' is for a sweep; put -m after fit to sweep")
     return run_once(words)
 
 
@@ -30,18 +36,60 @@ def run_once(overrides: Sequence[str]) -> int:
     from clframe.api import fit
     from clframe.config import compose
 
-    resumed = [word.partition("=")[2] for word in overrides if word.startswith("resume=")]
-    if resumed and resumed[-1] not in ("", "null"):
-        if len(overrides) > 1:
+    others, resumed, allowed = _divide(overrides)
+    several = [word.partition("=")[2] for word in others if word.startswith("seeds=")]
+    if several:
+        return run_seeds([word for word in others if not word.startswith("seeds=")], several[-1])
+    if resumed in (None, "auto"):
+        arguments, name = compose(others)
+        arguments["strategy_name"] = name
+        arguments["resume"] = resumed
+    else:
+        if others:
             raise SettingError(
                 "resume=RUN continues a run with its own settings; leave the other settings out"
             )
-        arguments = _arguments_of(Path(resumed[-1]))
-    else:
-        arguments, name = compose(overrides)
-        arguments["strategy_name"] = name
-    show(fit(**arguments))
+        arguments = _arguments_of(Path(resumed))
+    arguments["resume_allow"] = allowed
+    with launch.command(["fit", *overrides]):
+        result = fit(**arguments)
+    if launch.speaks():
+        show(result)
     return 0
+
+
+def run_seeds(overrides: Sequence[str], seeds: str) -> int:
+    """Several seeds at once: ``seeds=[0,1,2]``."""
+    from clframe.config import compose
+    from clframe.seeds import fit_seeds
+
+    words = [word.strip() for word in seeds.strip().strip("[]").split(",") if word.strip()]
+    if not words or not all(word.isdecimal() for word in words):
+        raise SettingError(f"seeds must be a list such as seeds=[0,1,2], got '{seeds}'")
+    if any(word.startswith("seed=") for word in overrides):
+        raise SettingError("seed and seeds cannot both be given; leave one of them out")
+    arguments, name = compose(overrides)
+    arguments.pop("seed", None)
+    results = fit_seeds([int(word) for word in words], strategy_name=name, **arguments)
+    show_seeds(results)
+    return 0
+
+
+def _divide(overrides: Sequence[str]) -> tuple[list[str], str | None, list[str]]:
+    """All other overrides, what to resume, and what may be different then."""
+    others: list[str] = []
+    resumed: str | None = None
+    allowed: list[str] = []
+    for word in overrides:
+        key, _, value = word.partition("=")
+        if key == "resume":
+            resumed = None if value in ("", "null") else value
+        elif key in ("resume.allow", "resume_allow"):
+            names = value.strip().strip("[]").split(",")
+            allowed += [name.strip().strip("'\"") for name in names if name.strip()]
+        else:
+            others.append(word)
+    return others, resumed, allowed
 
 
 def _arguments_of(folder: Path) -> dict[str, Any]:
@@ -77,42 +125,34 @@ def show(result: Any) -> None:
         say(f"\nrun folder: {result.run_dir}")
 
 
-def sweep(overrides: Sequence[str]) -> int:
-    """All combinations of the values given, through Hydra's sweeper and launcher."""
-    import hydra
-    from hydra.core.hydra_config import HydraConfig
+def show_seeds(results: Sequence[Any]) -> None:
+    """The mean matrix over seeds, and the headline metrics with their standard errors."""
+    from clframe.statistics import summarise
 
-    from clframe.config import GROUPS, ROOT_KEYS, plugin_paths, store
-    from clframe.registry import discover
-
-    store(discover(plugin_paths(overrides)))
-    failures: list[str] = []
-
-    @hydra.main(version_base="1.3", config_path="pkg://clframe.configs", config_name="fit")
-    def job(_: Any) -> None:
-        own = [word.lstrip("+") for word in HydraConfig.get().overrides.task]
-        notice("fit " + " ".join(own))
-        try:
-            run_once(own)
-        except ClframeError as error:
-            failures.append(f"fit {' '.join(own)}: {error}")
-            notice(f"this run failed: {error}")
-
-    prepared = []
-    for word in overrides:
-        key = word.partition("=")[0]
-        known = key in GROUPS or key in ROOT_KEYS or key.startswith(("hydra", "+", "~"))
-        # Keys that only a chosen plugin or stream knows are added; each job checks them.
-        prepared.append(word if known else f"++{word}")
-    before = sys.argv
-    sys.argv = [before[0], "--multirun", *prepared]
-    try:
-        job()
-    finally:
-        sys.argv = before
-    for failure in failures:
-        notice(failure)
-    return 2 if failures else 0
+    first = results[0]
+    content = first.matrix.to_json()
+    mean = sum(result.matrix.values for result in results) / len(results)
+    seeds = ", ".join(str(result.seed) for result in results)
+    say()
+    say(
+        f"{first.strategy} on {first.stream} ({first.scenario}-incremental, seeds {seeds}), "
+        f"data: {first.source}"
+    )
+    say(f"mean {content['measure']} over seeds on each task after each experience:")
+    say()
+    width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
+    table = mean.tolist()
+    say(matrix_table(content["rows"], content["columns"], table, coloured(sys.stdout), width))
+    say()
+    for family, name in (("gem", "acc"), ("gem", "bwt"), ("openloris", "accuracy")):
+        values = [result.metrics.get(family, {}).get(name) for result in results]
+        if all(isinstance(value, int | float) for value in values):
+            summary = summarise(values)
+            error = "" if summary.standard_error is None else f" ± {summary.standard_error:.3f}"
+            say(f"{family + '.' + name:<20}{summary.mean:>8.3f}{error}  over {summary.n} seeds")
+    for result in results:
+        if result.run_dir is not None:
+            say(f"run folder: {result.run_dir}")
 
 
 def _quiet() -> None:

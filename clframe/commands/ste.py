@@ -28,6 +28,7 @@ def main(words: Sequence[str]) -> int:
     from clframe.api import make_stream
     from clframe.commands.fit import _quiet
     from clframe.config import compose, plugin_paths
+    from clframe.engine import ONE_PROCESS
     from clframe.registry import discover
 
     _quiet()
@@ -38,6 +39,7 @@ def main(words: Sequence[str]) -> int:
             f"experts learn without a strategy; '{', '.join(arguments['strategy'])}' is left out"
         )
     arguments["strategy"] = {}
+    arguments["trainer"] = {**(arguments.get("trainer") or {}), **ONE_PROCESS}
     stream = make_stream(
         discover(plugin_paths(overrides)),
         arguments["stream"],

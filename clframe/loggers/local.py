@@ -1,32 +1,135 @@
-"""Loggers that write into the run folder: CSV and TensorBoard."""
+"""Loggers that write into the run folder: CSV and TensorBoard.
+
+A run that is taken up goes on in the same files, from which what was logged after the checkpoint is
+taken out; so no point is there twice.
+"""
 
 from __future__ import annotations
 
+import csv as table
+import io
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lightning.fabric.loggers.csv_logs import CSVLogger, _ExperimentWriter
+from lightning.fabric.loggers.tensorboard import TensorBoardLogger
+
+from clframe import appended
+from clframe.files import write_text
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from lightning.fabric.loggers.logger import Logger
-
     from clframe.registry import Registry
 
 
-def csv(run_dir: Path, flush_every_n_steps: int = 100) -> Logger:
+class CSVTable(CSVLogger):
+    """Lightning's CSV logger, able to go on with a table that is there."""
+
+    def __init__(self, run_dir: Path, flush_every_n_steps: int) -> None:
+        super().__init__(run_dir, "", "csv", flush_logs_every_n_steps=flush_every_n_steps)
+        self._file = run_dir / "csv" / _ExperimentWriter.NAME_METRICS_FILE
+        self._rows = 0
+
+    @property
+    def experiment(self) -> _ExperimentWriter:
+        """The writer; the table is cut to the rows this run knows when it is first asked for."""
+        if self._experiment is None:
+            kept, names = _first_rows(self._file, self._rows)
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._experiment = _Table(str(self._file.parent))
+            self._experiment.metrics_keys = names
+            self._file.unlink(missing_ok=True)
+            if kept:
+                write_text(self._file, kept)
+        return self._experiment
+
+    def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
+        """Add one row."""
+        super().log_metrics(metrics, step)
+        self._rows += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """How many rows there are, which are on disk then."""
+        if self._experiment is not None:
+            self.save()
+            appended.settle(self._file)
+        return {"rows": self._rows}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on after so many rows."""
+        self._rows, self._experiment = state["rows"], None
+
+
+class _Table(_ExperimentWriter):
+    def _check_log_dir_exists(self) -> None:
+        """Whatever is there is ours; it is not deleted."""
+
+
+def _first_rows(path: Path, n: int) -> tuple[str, list[str]]:
+    """The first rows of a table with its heading, as text, and the names of its columns."""
+    if n == 0 or not path.exists():
+        return "", []
+    with path.open(newline="") as file:
+        reader = table.DictReader(file)
+        names = list(reader.fieldnames or [])
+        rows = [row for _, row in zip(range(n), reader, strict=False)]
+    text = io.StringIO(newline="")
+    writer = table.DictWriter(text, names)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue(), names
+
+
+class Board(TensorBoardLogger):
+    """Lightning's TensorBoard logger, able to go on with a board that is there."""
+
+    def __init__(self, run_dir: Path) -> None:
+        # A file for each process: a killed one may have left its own in the same second.
+        super().__init__(run_dir, "", "tensorboard", filename_suffix=f".{os.getpid()}")
+        self._folder = run_dir / "tensorboard"
+        self._lengths: dict[str, int] = {}
+
+    @property
+    def experiment(self) -> Any:
+        """The writer; files are cut to what this run knows when it is first asked for."""
+        if self._experiment is None:
+            for path in self._files():
+                if path.name in self._lengths:
+                    appended.cut(path, self._lengths[path.name])
+                else:
+                    path.unlink()
+            writer = TensorBoardLogger.experiment.fget(self)  # type: ignore[attr-defined]
+            events = writer.file_writer.event_writer
+            if hasattr(events, "_ev_writer"):
+                # tensorboardX writes from a thread that a full disk would end in silence, and its
+                # flush does not wait for it; a row an epoch needs no thread.
+                events.add_event = events._ev_writer.write_event
+        return self._experiment
+
+    def _files(self) -> list[Path]:
+        return sorted(self._folder.glob("events.out.tfevents.*"))
+
+    def state_dict(self) -> dict[str, Any]:
+        """How long each file is, all of which is on disk then."""
+        if self._experiment is not None:
+            self._experiment.flush()
+            self._lengths = {path.name: appended.settle(path) for path in self._files()}
+        return {"lengths": dict(self._lengths)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on after what the files held then."""
+        self._lengths, self._experiment = dict(state["lengths"]), None
+
+
+def csv(run_dir: Path, flush_every_n_steps: int = 100) -> CSVTable:
     """A table of all logged numbers, ``csv/metrics.csv`` in the run folder."""
-    from lightning.fabric.loggers.csv_logs import CSVLogger
-
-    return CSVLogger(
-        root_dir=run_dir, name="", version="csv", flush_logs_every_n_steps=flush_every_n_steps
-    )
+    return CSVTable(run_dir, flush_every_n_steps)
 
 
-def tensorboard(run_dir: Path) -> Logger:
+def tensorboard(run_dir: Path) -> Board:
     """TensorBoard event files, ``tensorboard/`` in the run folder."""
-    from lightning.fabric.loggers.tensorboard import TensorBoardLogger
-
-    return TensorBoardLogger(root_dir=run_dir, name="", version="tensorboard")
+    return Board(run_dir)
 
 
 @hookimpl

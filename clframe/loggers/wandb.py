@@ -6,21 +6,94 @@ a key is configured and the server answers within two seconds, and offline if no
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
 import socket
 import urllib.parse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lightning.pytorch.loggers import WandbLogger
+
 from clframe.console import notice
+from clframe.files import write_json
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from lightning.pytorch.loggers import WandbLogger
-
     from clframe.registry import Registry
 
 _SECONDS = 2.0
+_TIMEOUTS = ("init_timeout", "finish_timeout", "login_timeout")
+
+
+class BiasesRun(WandbLogger):
+    """Lightning's W&B logger, with a memory of which run it is and what it has sent.
+
+    A run that is taken up is the same W&B run. What it logs again on the way to where it was killed
+    has been sent already and is passed over: it would be the same numbers.
+
+    Args:
+        run_dir: The run folder; W&B's own files go below it.
+        **settings: Of Lightning's logger.
+    """
+
+    remote = True
+    """A server is involved, whose failures must not end the run."""
+
+    def __init__(self, run_dir: Path, **settings: Any) -> None:
+        self._memory = run_dir / "wandb" / "clframe.json"
+        known = _recall(self._memory)
+        self._sent = int(known.get("sent", 0))
+        self._calls = 0
+        super().__init__(save_dir=str(run_dir), id=known.get("id") or _new_id(), **settings)
+
+    @property
+    def experiment(self) -> Any:
+        """The W&B run; offline if the server takes the connection and then does not answer."""
+        if self._experiment is None:
+            self._remember()
+            try:
+                return WandbLogger.experiment.fget(self)  # type: ignore[attr-defined]
+            except Exception as error:
+                if self._wandb_init.get("mode") == "offline":
+                    raise
+                line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                notice(f"W&B: {line}; this run is logged offline (wandb sync sends it)")
+                self._wandb_init["mode"] = "offline"
+        return WandbLogger.experiment.fget(self)  # type: ignore[attr-defined]
+
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Send numbers, unless they were sent before the run was taken up."""
+        self._calls += 1
+        if self._calls > self._sent:
+            super().log_metrics(metrics, step)
+            self._sent = self._calls
+            self._remember()
+
+    def _remember(self) -> None:
+        self._memory.parent.mkdir(parents=True, exist_ok=True)
+        write_json(self._memory, {"id": self._id, "sent": self._sent})
+
+    def state_dict(self) -> dict[str, Any]:
+        """How often something has been logged."""
+        return {"calls": self._calls}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on after so many."""
+        self._calls = state["calls"]
+
+
+def _recall(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _new_id() -> str:
+    return secrets.token_hex(4)
 
 
 def wandb(
@@ -30,7 +103,8 @@ def wandb(
     name: str | None = None,
     entity: str | None = None,
     group: str | None = None,
-) -> WandbLogger:
+    timeout: float = 30.0,
+) -> BiasesRun:
     """Weights & Biases: config, losses, the matrix as table and image, metrics.
 
     Args:
@@ -40,18 +114,23 @@ def wandb(
         name: Of the run; its folder if left out.
         entity: W&B user or team.
         group: W&B group.
+        timeout: Seconds to wait for the server at the start and at the end of the run.
     """
-    from lightning.pytorch.loggers import WandbLogger
+    import wandb as package
 
+    # Versions of W&B differ in which of these they know.
+    known = package.Settings.model_fields
+    patience: dict[str, Any] = {name: timeout for name in _TIMEOUTS if name in known}
     mode = os.environ.get("WANDB_MODE") or choose_mode()
-    return WandbLogger(
+    return BiasesRun(
+        run_dir,
         name=name or f"{run_dir.parent.parent.name}-{run_dir.parent.name}-{run_dir.name}",
-        save_dir=str(run_dir),
         project=project,
         entity=entity,
         group=group,
         config=run_config,
         mode=mode,
+        settings=package.Settings(**patience),
     )
 
 

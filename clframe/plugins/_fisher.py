@@ -66,7 +66,15 @@ def fisher(
 
         score = task_loss if estimate == "true" else log_likelihood
         return mean_over_samples(
-            learner, data, order, score, variants, torch.square, batch_size, memory
+            learner,
+            data,
+            order,
+            score,
+            variants,
+            torch.square,
+            batch_size,
+            memory,
+            shared=estimate != "sample",  # all ranks must draw alike
         )
 
 
@@ -75,9 +83,9 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
     if estimate == "true":
         yield batch.y, None
         return
-    if not isinstance(outputs, Tensor) or outputs.ndim != 2:
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or batch.y.is_floating_point():
         raise PluginError(
-            f"fisher={estimate} needs a model that gives one logit per class: "
+            f"fisher={estimate} needs labels that are classes and a model with a logit for each: "
             "choose fisher=true or fisher=batch"
         )
     if estimate == "predicted":
@@ -96,7 +104,10 @@ def _of_batches(learner: Learner, data: Data, order: Tensor, batch_size: int) ->
     """Mean over mini-batches of the squared gradient of the mean loss."""
     parameters = learner.named_trainable()
     total = {name: torch.zeros_like(p) for name, p in parameters.items()}
-    count = 0
+    count = -(-len(order) // batch_size)
+    # Whole batches, since a square is taken of each.
+    own = learner.engine.share(torch.arange(count))
+    order = order[own[0] * batch_size : (own[-1] + 1) * batch_size] if len(own) else order[:0]
     for batch in data.batches(order, batch_size):
         outputs, _ = learner.run_model(batch.x, batch.task)
         loss = learner.task_loss(outputs, batch)
@@ -104,5 +115,5 @@ def _of_batches(learner: Learner, data: Data, order: Tensor, batch_size: int) ->
         for name, gradient in zip(parameters, gradients, strict=True):
             if gradient is not None:
                 total[name].addcmul_(gradient, gradient)
-        count += 1
+    learner.engine.sum(total)
     return {name: value / max(count, 1) for name, value in total.items()}

@@ -65,6 +65,7 @@ def mean_over_samples(
     measure: Measure,
     batch_size: int,
     memory: int,
+    shared: bool = True,
 ) -> dict[str, Tensor]:
     """The mean described above, by the parameter's name.
 
@@ -77,7 +78,10 @@ def mean_over_samples(
         measure: ``torch.square`` or ``torch.abs``.
         batch_size: Samples at a time.
         memory: Megabytes that gradients of single samples may take at a time.
+        shared: Several processes take a part of the samples each; not where labels are drawn.
     """
+    count = len(order)
+    order = learner.engine.share(order) if shared else order
     parameters = learner.named_trainable()
     layers = _linear_layers(learner.model, parameters)
     total: dict[str, Tensor] | None = None
@@ -91,7 +95,10 @@ def mean_over_samples(
         portion = min(batch_size, max(1, memory * 2**20 // max(size, 1)))
         batches = data.batches(order, portion)
         total = _sum_by_vmap(learner, parameters, batches, score, variants, measure)
-    return {name: total[name] / max(len(order), 1) for name in parameters}
+    total = {name: total[name] for name in parameters}  # the same order on every rank
+    if shared:
+        learner.engine.sum(total)
+    return {name: value / max(count, 1) for name, value in total.items()}
 
 
 # ------------------------------------------------------------ linear layers

@@ -19,18 +19,21 @@ if TYPE_CHECKING:
 class Accuracy(Plugin):
     """Measures the accuracy on a task's evaluation data."""
 
+    together = True
+
     @hookimpl(trylast=True)
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
         """Accuracy over all samples; one read from the device per task."""
         if task.load is None:
             return None
         data = task.data.to(learner.engine.device)
-        order = torch.arange(len(data))
+        order = learner.engine.share(torch.arange(len(data)))
         right = torch.zeros((), dtype=torch.long, device=learner.engine.device)
         with learner.engine.autocast():
             for batch in data.batches(order, learner.engine.settings.eval_batch_size):
                 scores = hooks.predict(learner, batch.x, task)
                 right += (scores.argmax(1) == batch.y).sum()
+        learner.engine.sum({"right": right})
         return {"accuracy": float(right) / max(len(data), 1)}
 
     @hookimpl(trylast=True)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 class Cumulative(Plugin):
     """Learns all data so far at every experience."""
 
+    together = True
     conflicts = ("multitask",)
 
     @hookimpl

@@ -63,6 +63,7 @@ class FeedbackReplay(Plugin):
             error); ``auto`` looks at the first batch.
     """
 
+    classes = True
     name = "feedback_replay"
     paper = (
         "van de Ven & Tolias, Generative replay with feedback connections as a general strategy "

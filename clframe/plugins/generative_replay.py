@@ -45,10 +45,18 @@ class GenerativeReplay(Plugin):
             replay), which needs features that do not change.
     """
 
+    classes = True
     name = "generative_replay"
     paper = "Shin et al., Continual Learning with Deep Generative Replay, 2017"
     conflicts = ("feedback_replay",)
-    state = ("generator_model", "optimizer", "previous_generator", "previous_model", "chosen")
+    state = (
+        "generator_model",
+        "optimizer",
+        "previous_generator",
+        "previous_model",
+        "chosen",
+        "loss_of_epoch",
+    )
 
     def __init__(
         self,
@@ -78,7 +86,7 @@ class GenerativeReplay(Plugin):
         self.chosen = "" if likelihood == "auto" else likelihood
         self.past_experiences = 0
         self._replayed: Tensor | None = None
-        self._total: Tensor | None = None
+        self.loss_of_epoch: Tensor | None = None
         self._looked = False
 
     # ------------------------------------------------------------ set-up
@@ -179,16 +187,18 @@ class GenerativeReplay(Plugin):
         loss.backward()
         self.optimizer.step()
         self._replayed = None
-        self._total = loss.detach() if self._total is None else self._total + loss.detach()
+        self.loss_of_epoch = (
+            loss.detach() if self.loss_of_epoch is None else self.loss_of_epoch + loss.detach()
+        )
 
     # ------------------------------------------------------------ between
 
     @hookimpl(tryfirst=True)
     def after_epoch(self, logs: dict[str, Any]) -> None:
         """Show the generator's mean loss."""
-        if self._total is not None:
-            logs["generator_loss"] = float(self._total) / max(logs["steps"], 1)
-            self._total = None
+        if self.loss_of_epoch is not None:
+            logs["generator_loss"] = float(self.loss_of_epoch) / max(logs["steps"], 1)
+            self.loss_of_epoch = None
 
     @hookimpl
     def after_experience(self, learner: Learner) -> None:

@@ -47,8 +47,9 @@ class LifetimeLog(Plugin):
         clock: Where time stamps come from.
     """
 
+    together = True
     name = "lifetime_log"
-    state = ("measure", "position")
+    state = ("measure", "position", "rows", "counts")
 
     def __init__(
         self, path: str, resume: bool = False, clock: Callable[[], datetime] = datetime.now
@@ -63,15 +64,21 @@ class LifetimeLog(Plugin):
         self._names: dict[str, tuple[str, dict[str, Any]]] = {}
         self._scenario: dict[str, Any] = {}
         self._experience: Experience | None = None
-        self._rows = 0
+        self.rows = 0
         self._steps: list[tuple[Tensor, Tensor, Tensor]] = []
-        self._counts: list[Tensor] = []
+        self.counts: list[Tensor] = []
 
     def state_dict(self) -> dict[str, Any]:
-        """What has been written, which is on disk then."""
+        """What has been written, which is on disk then, and the counts of the current epoch."""
+        self._fold()
         if self._writer is not None:
             self.position = self._writer.state_dict()
         return super().state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where the saved run was; the log itself is cut when it is next written to."""
+        super().load_state_dict(state)
+        self._writer, self._steps = None, []
 
     def open(self) -> L2LogWriter:
         """The writer; what is on disk beyond the state taken up is cut off when it is first used.
@@ -100,9 +107,8 @@ class LifetimeLog(Plugin):
 
     @hookimpl
     def before_experience(self, experience: Experience) -> None:
-        """Begin a learning block."""
-        self.open().begin_block("train")
-        self._experience, self._rows, self._steps, self._counts = experience, 0, [], []
+        """Begin a learning block; it comes to the log with its first row."""
+        self._experience, self.rows, self._steps, self.counts = experience, 0, [], []
 
     @hookimpl
     def after_step(self, step: Step) -> None:
@@ -130,38 +136,40 @@ class LifetimeLog(Plugin):
             mine = tasks == task.index
             counts[0, number].index_add_(0, step, (mine & right).long())
             counts[1, number].index_add_(0, step, mine.long())
-        self._counts.append(counts)
+        self.counts.append(counts)
         self._steps = []
 
     @hookimpl
     def after_epoch(self) -> None:
         """Write the epoch's learning experiences; one read from the device."""
         self._fold()
-        if not self._counts or self._experience is None:
+        if not self.counts or self._experience is None:
             return
-        right, seen = torch.cat(self._counts, dim=2).tolist()
-        self._counts = []
+        right, seen = torch.cat(self.counts, dim=2).tolist()
+        self.counts = []
         for step in range(len(seen[0])):
             for number, task in enumerate(self._experience.tasks):
                 if seen[number][step]:
-                    self._record(task.name, right[number][step] / seen[number][step])
+                    share = right[number][step] / seen[number][step]
+                    self._record("train", task.name, share)
 
     @hookimpl
     def after_evaluation(self, learner: Learner, results: dict[str, dict[str, float]]) -> None:
         """End the learning block and write the evaluation block."""
         self.measure = self.measure or next(iter(next(iter(results.values()))))
         writer = self.open()
-        if self._experience is not None and not self._rows:
-            curves = learner.curves.get(self._experience.name, {})
-            for task in self._experience.tasks:
+        # Not what before_experience was given: a run can be taken up between the two.
+        learned = learner.experience
+        if learned is not None and not self.rows:
+            curves = learner.curves.get(learned.name, {})
+            for task in learned.tasks:
                 # A curve begins with the value before learning, which is no learning experience.
                 measured: list[float | None] = [*curves.get(task.name, [])[1:]]
                 for value in measured or [results[task.name].get(self.measure)]:
-                    self._record(task.name, value)
+                    self._record("train", task.name, value)
         self._experience = None
-        writer.begin_block("test")
         for name, measures in results.items():
-            self._record(name, measures.get(self.measure))
+            self._record("test", name, measures.get(self.measure))
         writer.end_block()
 
     @hookimpl
@@ -177,10 +185,13 @@ class LifetimeLog(Plugin):
         """Leave the log as the run's state knows it."""
         self.open().close()
 
-    def _record(self, task: str, value: float | None) -> None:
+    def _record(self, kind: str, task: str, value: float | None) -> None:
         name, params = self._names[task]
-        self.open().record(name, {self._column: value}, params)
-        self._rows += 1
+        writer = self.open()
+        if writer.kind != kind:
+            writer.begin_block(kind)
+        writer.record(name, {self._column: value}, params)
+        self.rows += 1
 
 
 def log_name(task: Task) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from clframe.console import notice
 from clframe.hookspecs import hookimpl
 from clframe.plugin import Plugin
 
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from clframe.experience import Experience
     from clframe.learner import Learner
     from clframe.results import Result
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Logging(Plugin):
@@ -21,13 +25,44 @@ class Logging(Plugin):
         loggers: Lightning loggers.
     """
 
+    together = True
+
     def __init__(self, loggers: Sequence[Any]) -> None:
         self.loggers = list(loggers)
 
+    def state_dict(self) -> dict[str, Any]:
+        """How far each logger is, of those that can go on where they were."""
+        able = [logger for logger in self.loggers if hasattr(logger, "load_state_dict")]
+        return {type(logger).__name__: logger.state_dict() for logger in able}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let each logger go on where it was; one that is new begins here."""
+        for logger in self.loggers:
+            if type(logger).__name__ in state:
+                logger.load_state_dict(state[type(logger).__name__])
+
     def log(self, numbers: dict[str, float], step: int) -> None:
         """Send numbers to every logger."""
-        for logger in self.loggers:
-            logger.log_metrics(numbers, step=step)
+        self._tell(lambda logger: logger.log_metrics(numbers, step=step))
+
+    def _tell(self, say: Callable[[Any], None]) -> None:
+        """Do something with each logger; a server's failure is no reason to lose a run."""
+        for logger in list(self.loggers):
+            try:
+                say(logger)
+            except OSError as error:
+                if not getattr(logger, "remote", False) or error.errno in _FULL:
+                    raise  # the disk: the run cannot be saved either
+                self._give_up(logger, error)
+            except Exception as error:
+                if not getattr(logger, "remote", False):
+                    raise
+                self._give_up(logger, error)
+
+    def _give_up(self, logger: Any, error: Exception) -> None:
+        self.loggers.remove(logger)
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        notice(f"{type(logger).__name__} failed and is left out from now on: {line}")
 
     @hookimpl(trylast=True)
     def after_epoch(
@@ -65,9 +100,8 @@ class Logging(Plugin):
             if isinstance(value, int | float)
         }
         self.log(numbers, learner.global_steps)
-        for logger in self.loggers:
-            _log_matrix(logger, result, learner.global_steps)
-            logger.finalize("success")
+        self._tell(lambda logger: _log_matrix(logger, result, learner.global_steps))
+        self._tell(lambda logger: logger.finalize("success"))
 
 
 def _log_matrix(logger: Any, result: Result, step: int) -> None:

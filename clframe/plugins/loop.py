@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class Loop(Plugin):
     """Learns an experience by the training loop on Lightning Fabric."""
 
+    together = True
+
     @hookimpl(trylast=True)
     def fit_experience(
         self, learner: Learner, experience: Experience, data: Data, budget: Budget

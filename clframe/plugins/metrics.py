@@ -29,6 +29,8 @@ class Metrics(Plugin):
         families: Functions of the result, by family name.
     """
 
+    together = True
+
     def __init__(self, families: Mapping[str, MetricFunction]) -> None:
         self.families = dict(families)
 

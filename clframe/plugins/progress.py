@@ -20,6 +20,8 @@ _REFRESH = 0.25
 class Progress(Plugin):
     """Prints one line per experience."""
 
+    together = True
+
     def __init__(self) -> None:
         self.total = 0
         self.last: dict[str, Any] = {}

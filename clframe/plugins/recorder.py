@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clframe.appended import GrowingFile
 from clframe.hookspecs import hookimpl
 from clframe.plugin import Plugin
 from clframe.results import without_nan
@@ -23,24 +24,23 @@ class Recorder(Plugin):
         path: The file.
     """
 
-    state = ("lines",)
+    together = True
 
     def __init__(self, path: str) -> None:
-        self.path = Path(path)
-        self.lines = 0
+        self.file = GrowingFile(Path(path))
 
     def write(self, event: str, **content: Any) -> None:
         """Append one line."""
         line = json.dumps(without_nan({"event": event, **content}), allow_nan=False)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
-        self.lines += 1
+        self.file.append(line + "\n")
+
+    def state_dict(self) -> dict[str, Any]:
+        """How long the file is."""
+        return {"length": self.file.length()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Drop what was written after the checkpoint, so that nothing is there twice."""
-        super().load_state_dict(state)
-        kept = self.path.read_text(encoding="utf-8").splitlines()[: self.lines]
-        self.path.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+        self.file.go_back(state["length"])
 
     @hookimpl(trylast=True)
     def after_epoch(

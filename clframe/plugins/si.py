@@ -37,9 +37,10 @@ class SI(Plugin):
         damping: Keeps the importance of parameters that hardly moved finite (xi, epsilon).
     """
 
+    together = True
     name = "si"
     paper = "Zenke, Poole & Ganguli, Continual learning through synaptic intelligence, 2017"
-    state: ClassVar[tuple[str, ...]] = ("quadratic",)
+    state: ClassVar[tuple[str, ...]] = ("quadratic", "before", "path")
 
     def __init__(self, c: float = 0.1, damping: float = 0.1) -> None:
         at_least(c, 0, "si.c")
@@ -48,7 +49,7 @@ class SI(Plugin):
         self.c = c
         self.damping = damping
         self.quadratic = Quadratic()
-        # Of the current experience only: an experience is learned or saved as a whole.
+        # Of the current experience only; where it started is found again when it is begun again.
         self.parameters: dict[str, nn.Parameter] = {}
         self.start: list[Tensor] = []
         self.before: list[Tensor] = []

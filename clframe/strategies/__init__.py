@@ -28,6 +28,7 @@ INFRASTRUCTURE = frozenset(
     {
         "loop",
         "accuracy",
+        "rollouts",
         "metrics",
         "recorder",
         "logging",
@@ -77,13 +78,16 @@ def known_strategies(registry: Registry) -> dict[str, Strategy]:
     return dict(sorted(found.items()))
 
 
-def compose(strategy: StrategyLike, registry: Registry) -> tuple[str, list[Plugin]]:
+def compose(
+    strategy: StrategyLike, registry: Registry, stream: str = ""
+) -> tuple[str, list[Plugin]]:
     """Turn what a user named into a name and plugins, each made from checked settings.
 
     Args:
         strategy: A strategy's name, a plugin object, a mapping from plugin name to settings, or a
             list of those.
         registry: Where names resolve.
+        stream: What will be learned; it may have defaults of its own for plugins' settings.
     """
     parts = [strategy] if isinstance(strategy, str | Plugin | Mapping) else list(strategy)
     names: list[str] = []
@@ -113,7 +117,8 @@ def compose(strategy: StrategyLike, registry: Registry) -> tuple[str, list[Plugi
         if isinstance(item, Plugin):
             plugins.append(item)
         else:
-            plugins.append(registry.build("plugin", item, settings[item]))
+            own = registry.plugins_for(stream).get(item, {})
+            plugins.append(registry.build("plugin", item, {**own, **settings[item]}))
     return "+".join(dict.fromkeys(names)) or "naive", plugins
 
 

@@ -141,7 +141,8 @@ def test_a_run_killed_while_learning_is_continued(tmp_path: Path, experience: in
     # What a kill between making a block's folder and putting the block there leaves behind.
     left = {folder.name for folder in (broken / "log" / "worker-default").iterdir()}
     (broken / "log" / "worker-default" / f"{len(left)}-train").mkdir()
-    result = clframe.fit(stream, [], resume=broken, **given)
+    allow = ["strategy.stopat", "plugins"]
+    result = clframe.fit(stream, [], resume=broken, resume_allow=allow, **given)
     assert len(result.matrix.rows) == 4
     assert without_time(broken / "log") == without_time(tmp_path / "whole" / "log")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from clframe.errors import DataError, SettingError
+from clframe.files import write_text
 from clframe.metrics.l2.log_rows import DATA_FILE, LOGGER_FILE, SCENARIO_FILE, STANDARD_COLUMNS
 from clframe.metrics.l2.result import plain, write_json
 
@@ -92,6 +92,11 @@ class L2LogWriter:
         """Number of blocks that have rows, the open one included."""
         return self._block + (1 if self._lines else 0)
 
+    @property
+    def kind(self) -> str | None:
+        """The kind of the open block; None if none is open."""
+        return self._kind
+
     def begin_block(self, kind: str, subtype: str = "wake") -> int:
         """Start a block, ending an open one, and return its number.
 
@@ -154,10 +159,7 @@ class L2LogWriter:
             return
         path = self.folder / self._worker / f"{self._block}-{self._kind}" / DATA_FILE
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{DATA_FILE}.{os.getpid()}.tmp")
-        text = "\t".join(self._columns) + "\n" + "".join(self._lines)
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(temporary, path)
+        write_text(path, "\t".join(self._columns) + "\n" + "".join(self._lines))
 
     def end_block(self) -> None:
         """Write the open block, if any, and close it."""

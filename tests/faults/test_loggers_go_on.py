@@ -1,0 +1,194 @@
+"""Loggers of a run that is taken up: the same run, every point once; a dead server is no matter."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def points_of_board(run: str) -> list[tuple[str, int, float]]:
+    """Every scalar of all event files: length, check sum, record, check sum; again and again."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    found = []
+    for path in sorted(Path(run, "tensorboard").glob("events.*")):
+        content, place = path.read_bytes(), 0
+        while place < len(content):
+            (length,) = struct.unpack("<Q", content[place : place + 8])
+            event = Event.FromString(content[place + 12 : place + 12 + length])
+            found += [
+                (value.tag, event.step, value.simple_value)
+                for value in event.summary.value
+                if value.tag != "matrix"
+            ]
+            place += 16 + length
+    return found
+
+
+def table(run: str) -> list[dict[str, str]]:
+    with Path(run, "csv/metrics.csv").open(newline="") as file:
+        return [dict(sorted(row.items())) for row in csv.DictReader(file)]
+
+
+def events(run: str) -> list[dict[str, Any]]:
+    lines = Path(run, "events.jsonl").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    return [{k: v for k, v in event.items() if k != "seconds"} for event in found]
+
+
+def test_files_hold_every_point_once(fit: Any, same: Any) -> None:
+    loggers = "logger=[csv,tensorboard]"
+    assert fit("run_dir=whole", loggers) == 0
+    # Stopped in the second epoch, then told to leave at once: points are logged and lost twice.
+    assert fit("run_dir=part", loggers, "checkpoint.every_n_steps=4", act="13:SIGTERM") == 130
+    assert fit("resume=part", act="19:twice") == 130
+    assert len(table("part")) <= len(table("whole"))
+    assert fit("resume=part", act="5:twice") == 130
+    assert fit("resume=part") == 0
+    assert same("whole", "part")
+    assert table("part") == table("whole")
+    assert events("part") == events("whole")
+    assert sorted(points_of_board("part")) == sorted(points_of_board("whole"))
+    assert len(points_of_board("whole")) > 20
+
+
+def test_events_that_somebody_cut_do_not_end_the_run(
+    fit: Any, same: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert fit("run_dir=whole") == 0
+    assert fit("run_dir=part", act="13:SIGTERM") == 130
+    os.truncate("part/events.jsonl", 0)
+    assert fit("resume=part") == 0
+    assert "what is missing stays so" in capfd.readouterr().err
+    assert same("whole", "part")
+
+
+CODE = """
+import os, signal, sys
+import clframe
+from clframe import Plugin, hookimpl
+from clframe.testing import toy_stream
+class Act(Plugin):
+    steps = 0
+    @hookimpl
+    def after_step(self):
+        self.steps += 1
+        if self.steps == int(os.environ.get("AT", 0)):
+            os.kill(os.getpid(), getattr(signal, os.environ["SIGN"]))
+try:
+    clframe.fit(toy_stream(), Act(), max_epochs=4, logger={"wandb": {"timeout": 5}}, batch_size=16,
+                run_dir="run", progress=False, resume="auto", checkpoint={"every_n_steps": 3})
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def run_wandb(folder: Path, **variables: str) -> tuple[int, str]:
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
+    environment |= {"HOME": str(home), "OMP_NUM_THREADS": "1", **variables}
+    done = subprocess.run(
+        [sys.executable, "-c", CODE],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.slow
+def test_wandb_goes_on_as_the_same_run(tmp_path: Path) -> None:
+    assert run_wandb(tmp_path, WANDB_MODE="offline", AT="27", SIGN="SIGTERM")[0] == 130
+    code, error = run_wandb(tmp_path, WANDB_MODE="offline")
+    assert code == 0, error
+    folders = sorted((tmp_path / "run/wandb").glob("offline-run-*"))
+    assert len(folders) == 2
+    assert len({folder.name.rsplit("-", 1)[1] for folder in folders}) == 1
+    known = json.loads((tmp_path / "run/wandb/clframe.json").read_text())
+    assert folders[0].name.endswith(known["id"])
+    # 3 experiences of 4 epochs, 4 rows, the metrics, the matrix as table and image: each once.
+    assert known["sent"] == 12 + 4 + 1 + 2
+    (losses,) = [len(points) for points in [_logged(folders, "train/loss")]]
+    assert losses == 12
+
+
+def _logged(folders: list[Path], key: str) -> list[str]:
+    """All values of a key in the files of offline runs."""
+    from wandb.proto import wandb_internal_pb2
+
+    found = []
+    for folder in folders:
+        (path,) = folder.glob("*.wandb")
+        for data in _records(path.read_bytes()):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(data)
+            found += [
+                item.value_json
+                for item in record.history.item
+                if (item.key or "/".join(item.nested_key)) == key
+            ]
+    return found
+
+
+def _records(content: bytes) -> Iterator[bytes]:
+    """A 7-byte head, then LevelDB's log format in blocks of 32 KiB."""
+    place, parts = 7, b""
+    while place < len(content):
+        left = 32768 - place % 32768
+        if left < 7:
+            place += left
+            continue
+        _, length, kind = struct.unpack("<IHB", content[place : place + 7])
+        parts += content[place + 7 : place + 7 + length]
+        place += 7 + length
+        if kind in (1, 4):
+            yield parts
+            parts = b""
+
+
+@pytest.mark.slow
+def test_a_server_that_takes_the_connection_and_is_silent_does_not_end_the_run(
+    tmp_path: Path,
+) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(50)
+        taken: list[socket.socket] = []
+
+        def accept() -> None:
+            while True:
+                try:
+                    taken.append(server.accept()[0])
+                except OSError:
+                    return
+
+        threading.Thread(target=accept, daemon=True).start()
+        started = time.monotonic()
+        code, error = run_wandb(
+            tmp_path,
+            WANDB_API_KEY="0" * 40,
+            WANDB_BASE_URL=f"http://127.0.0.1:{server.getsockname()[1]}",
+        )
+        for connection in taken:
+            connection.close()
+    assert code == 0, error
+    assert "this run is logged offline" in error
+    assert "Traceback" not in error
+    assert time.monotonic() - started < 200
+    assert (tmp_path / "run/results.json").exists()

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+HERE = Path(__file__).parent
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Without what a process started by another would find."""
+    left_out = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    return {**kept, "OMP_NUM_THREADS": "1", **more}
+
+
+def run_command(words: list[str], cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; one that hangs fails the test."""
+    return subprocess.run(
+        words,
+        cwd=cwd,
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="session")
+def command() -> Any:
+    if (os.cpu_count() or 1) < 2:
+        pytest.skip("two processes need two processor cores")
+    return run_command
+
+
+@pytest.fixture(scope="session")
+def worker() -> Any:
+    """The cases, as a module of this process."""
+    spec = importlib.util.spec_from_file_location("ranks_worker", HERE / "worker.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def ranked(command: Any, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What each of two ranks ended with, for every case; one process group for all."""
+    folder = tmp_path_factory.mktemp("ranks")
+    done = command([sys.executable, str(HERE / "worker.py"), "2", str(folder)], folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in (0, 1)]
