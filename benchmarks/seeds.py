@@ -94,8 +94,9 @@ def main() -> None:
             one, row = statistics.median(times["one"]), statistics.median(ratios["in a row"])
             report[f"{size} {name}"] = {"one": one, "batched": middle, "in_a_row": row}
             label = f"784-{'-'.join(map(str, hidden))}-10, batch {batch}"
+            spread = f"{low:.2f} to {high:.2f}"
             print(
-                f"| {label} | {name} | {one:.2f} | {middle:.2f} | {low:.2f} to {high:.2f} | {row:.2f} |",
+                f"| {label} | {name} | {one:.2f} | {middle:.2f} | {spread} | {row:.2f} |",
                 flush=True,
             )
     if arguments.json:

@@ -55,6 +55,8 @@ class TrainerSettings:
         eval_batch_size: Samples per evaluation batch.
         gradient_clip_val: Clip the gradient's norm to this; None for no clipping.
         reset_optimizer: Start each experience with a fresh optimiser.
+        evaluate_every: Measure past and future tasks after every so many experiences, and at the
+            end; the tasks just learned are measured after each. Other cells stay unknown.
         check_val_every_n_epoch: Evaluate the current tasks every n epochs; None for never.
         on_nan: When the loss is not finite, ``stop`` with a sentence that says where and whose term
             it was (no checkpoint is taken of such a run), or ``ignore`` it.
@@ -73,6 +75,7 @@ class TrainerSettings:
     eval_batch_size: int = 1024
     gradient_clip_val: float | None = None
     reset_optimizer: bool = False
+    evaluate_every: int = 1
     check_val_every_n_epoch: int | None = None
     on_nan: Literal["stop", "ignore"] = "stop"
 
@@ -85,6 +88,7 @@ class TrainerSettings:
             ("eval_batch_size", 1),
             ("gradient_clip_val", 0),
             ("num_nodes", 1),
+            ("evaluate_every", 1),
             ("check_val_every_n_epoch", 1),
         ):
             at_least(getattr(self, name), bound, f"trainer.{name}")

@@ -6,6 +6,7 @@ plugin has is skipped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from clframe.data import Batch, Data, join
@@ -64,6 +65,14 @@ def penalties(learner: Learner, step: Step) -> tuple[list[Term], list[Tensor]]:
             added.append(result)
             step.terms.append(result.detach())
     return terms, added
+
+
+def evaluate_tasks(learner: Learner, tasks: Sequence[Task]) -> dict[str, dict[str, float]]:
+    """What was measured in one go; empty where tasks have to be measured one by one."""
+    found: dict[str, dict[str, float]] | None = learner.plugins.hook.evaluate_tasks(
+        learner=learner, tasks=tasks
+    )
+    return found or {}
 
 
 def evaluate_task(learner: Learner, task: Task) -> dict[str, float]:

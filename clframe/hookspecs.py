@@ -21,7 +21,8 @@ A run goes like this; names with parentheses are hooks, the rest is core::
                     after_step(learner, step)
                 after_epoch(learner, experience, epoch, logs)
         after_experience(learner, experience, data)      Fisher, pruning, buffers, teachers
-        for each task of the stream:
+        evaluate_tasks(learner, tasks)                   all tasks in one pass where that can be
+        for each task of the stream, if that was not so:
             evaluate_task(learner, task)                 core's answer asks, for each batch:
                 predict(learner, x, task)
         after_evaluation(learner, row, results)          one row of the matrix
@@ -40,6 +41,7 @@ Rules that hold for all hooks:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -171,6 +173,17 @@ class HookSpecs:
         """
 
     # ---------------------------------------------------------------- evaluation
+
+    @hookspec(firstresult=True)
+    def evaluate_tasks(
+        self, learner: Learner, tasks: Sequence[Task]
+    ) -> dict[str, dict[str, float]] | None:
+        """Measure the learner on several tasks in one go. First result wins.
+
+        Return measures by the task's name, or None to have the tasks measured one by one through
+        :meth:`evaluate_task`. Core's answer puts the data of all tasks through the model together;
+        it leaves the tasks alone where a plugin has ways of its own to evaluate or predict.
+        """
 
     @hookspec(firstresult=True)
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:

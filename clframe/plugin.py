@@ -118,6 +118,11 @@ class Plugins:
         """Whether any plugin has this hook."""
         return hook in self._implemented
 
+    def only(self, plugin: Plugin, hook: str) -> bool:
+        """Whether this plugin alone has this hook."""
+        found = getattr(self.hook, hook).get_hookimpls()
+        return [implementation.plugin for implementation in found] == [plugin]
+
     def state_dict(self) -> dict[str, dict[str, Any]]:
         """The state of every plugin by name."""
         return {plugin.name: plugin.state_dict() for plugin in self.ordered}

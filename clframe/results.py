@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import platform
 import resource
@@ -55,6 +56,7 @@ class Timing:
         return {
             "train_seconds": self.train_seconds,
             "eval_seconds": self.eval_seconds,
+            "eval_share": self.eval_seconds / max(self.train_seconds + self.eval_seconds, 1e-9),
             "samples_per_second": samples / max(self.train_seconds, 1e-9),
             "peak_memory_bytes": peak_memory_bytes(device),
         }
@@ -128,22 +130,29 @@ def without_nan(value: Any) -> Any:
 
 def environment(device: str) -> dict[str, Any]:
     """Versions, device and revision: what is needed to make the same run again."""
+    return {
+        "clframe": clframe.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "versions": dict(_versions()),
+        "device": device,
+        "revision": _revision(),
+    }
+
+
+@functools.cache
+def _versions() -> dict[str, str | None]:
+    """Of the packages that a run rests on; reading them takes a while, so only once."""
     versions: dict[str, str | None] = {}
     for package in _PACKAGES:
         try:
             versions[package] = version(package)
         except PackageNotFoundError:
             versions[package] = None
-    return {
-        "clframe": clframe.__version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "versions": versions,
-        "device": device,
-        "revision": _revision(),
-    }
+    return versions
 
 
+@functools.cache
 def _revision() -> str | None:
     """The git revision of a development checkout; None for an installed package."""
     root = Path(__file__).resolve().parent.parent

@@ -12,7 +12,7 @@ import torch
 
 from clframe import faults, hooks, identity, signals
 from clframe.console import notice
-from clframe.experience import Stream
+from clframe.experience import Stream, Task
 from clframe.learner import Learner
 from clframe.matrix import BEFORE, AccuracyMatrix
 from clframe.results import Result, Timing, environment
@@ -122,22 +122,32 @@ def set_up(
     return matrix, timing
 
 
+def tasks_to_measure(learner: Learner) -> list[Task]:
+    """All tasks, or with ``trainer.evaluate_every`` between two full rows only the newest ones."""
+    stream, seen = learner.stream, learner.seen
+    whole = len(seen) % learner.engine.settings.evaluate_every == 0 or len(seen) == len(stream)
+    return list(stream.tasks if whole else seen[-1].tasks)
+
+
 def evaluate(
     learner: Learner, row: str, matrix: AccuracyMatrix, timing: Timing, record: bool = True
 ) -> None:
-    """Measure the learner on every task, learned or not: one row of the matrix."""
+    """Measure the learner on the tasks, learned or not: one row of the matrix."""
     started = time.perf_counter()
     keeper = learner.keeper
     results = keeper.evaluated() if record else {}
     learner.eval()
-    for task in learner.stream.tasks:
+    tasks = [task for task in tasks_to_measure(learner) if task.name not in results]
+    with torch.inference_mode():
+        results |= hooks.evaluate_tasks(learner, tasks) if tasks else {}
+    for task in tasks:
         if task.name not in results:
             with torch.inference_mode():
                 results[task.name] = hooks.evaluate_task(learner, task)
             if record:
                 keeper.after_task(results)
     learner.train()
-    matrix.measure = next(iter(results[matrix.columns[0]]))
+    matrix.measure = next(iter(next(iter(results.values()))))
     matrix.add_row(row, {name: measures[matrix.measure] for name, measures in results.items()})
     timing.eval_seconds += time.perf_counter() - started
     if record:

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import torch
 from avalanche.benchmarks.classic import SplitMNIST
-from avalanche.evaluation.metrics import accuracy_metrics, loss_metrics
+from avalanche.evaluation.metrics import (
+    accuracy_metrics,
+    forgetting_metrics,
+    loss_metrics,
+    timing_metrics,
+)
 from avalanche.logging import CSVLogger, InteractiveLogger
 from avalanche.models import SimpleMLP
 from avalanche.training.plugins import EvaluationPlugin
@@ -39,6 +44,8 @@ def run(method: str, data_dir: str, seed: int) -> list[float]:
         evaluation = EvaluationPlugin(
             accuracy_metrics(minibatch=True, epoch=True, experience=True, stream=True),
             loss_metrics(minibatch=True, epoch=True, experience=True, stream=True),
+            timing_metrics(epoch=True),
+            forgetting_metrics(experience=True, stream=True),
             loggers=[InteractiveLogger(), CSVLogger(log_folder=str(Path(folder) / "log"))],
         )
         make, settings = STRATEGIES[method]
@@ -48,7 +55,7 @@ def run(method: str, data_dir: str, seed: int) -> list[float]:
             criterion=torch.nn.CrossEntropyLoss(),
             train_mb_size=128,
             train_epochs=1,
-            eval_mb_size=1024,
+            eval_mb_size=128,
             evaluator=evaluation,
             **settings,
         )
