@@ -88,11 +88,12 @@ def accuracies_together(stack: Stack, tasks: Sequence[Task]) -> list[float]:
     """The accuracy of each seed on its task of the same number."""
     settings, device = stack.learners[0].engine.settings, stack.learners[0].engine.device
     feed = Feed([task.data.to(device) for task in tasks])
+    mask = Masks(stack.learners)
     n = len(feed.data[0])
     right = torch.zeros(len(tasks), dtype=torch.long, device=device)
     orders = torch.arange(n).expand(len(tasks), n)
     for chunk in feed.chunks(orders, settings.eval_batch_size):
-        outputs = mask_together(stack.learners, stack.run(chunk.x)[0], chunk.task)
+        outputs = mask(stack.run(chunk.x)[0], chunk.task)
         right += (outputs.argmax(2) == chunk.y).sum(1)
     return [hits / max(n, 1) for hits in right.tolist()]
 
@@ -164,6 +165,7 @@ class Trainer:
         self.clip = stack.learners[0].engine.settings.gradient_clip_val
         self.parameters = [[p for p in x.parameters() if p.requires_grad] for x in stack.learners]
         self.optimizer = stack.take_optimizers()
+        self.mask = Masks(stack.learners)
 
     def close(self) -> None:
         """Give every learner its optimiser's state back."""
@@ -196,7 +198,7 @@ class Trainer:
     def _plain_steps(self, chunk: Chunk) -> tuple[list[Step], Tensor]:
         """The mean cross-entropy of every seed, and steps where a plugin looks at them."""
         outputs, features = self.stack.run(chunk.x)
-        outputs = mask_together(self.stack.learners, outputs, chunk.task)
+        outputs = self.mask(outputs, chunk.task)
         losses = functional.cross_entropy(
             outputs.flatten(0, 1), chunk.y.flatten(), reduction="none"
         )
@@ -234,16 +236,28 @@ class Trainer:
         return steps
 
 
-def mask_together(learners: Sequence[Learner], outputs: Tensor, task: Tensor) -> Tensor:
-    """Shut the outputs that do not compete, for all seeds at once."""
-    lowest = torch.finfo(outputs.dtype).min
-    if learners[0].stream.scenario == "task":
-        shut = [learner.inactive_of_task[task[seat]] for seat, learner in enumerate(learners)]
-        return outputs.masked_fill(torch.stack(shut), lowest)
-    if any(learner._any_inactive for learner in learners):
-        shut = [learner.inactive for learner in learners]
-        return outputs.masked_fill(torch.stack(shut)[:, None], lowest)
-    return outputs
+class Masks:
+    """The outputs that do not compete, for all seeds at once; open outputs must not change.
+
+    Args:
+        learners: Whose outputs are masked.
+    """
+
+    def __init__(self, learners: Sequence[Learner]) -> None:
+        self._of_task: Tensor | None = None
+        self._shut: Tensor | None = None
+        if learners[0].stream.scenario == "task":
+            self._of_task = torch.stack([learner.inactive_of_task for learner in learners])
+            self._seat = torch.arange(len(learners), device=self._of_task.device)[:, None]
+        elif any(learner._any_inactive for learner in learners):
+            self._shut = torch.stack([learner.inactive for learner in learners])[:, None]
+
+    def __call__(self, outputs: Tensor, task: Tensor) -> Tensor:
+        """Outputs (seeds, samples, units) with those shut that do not compete."""
+        shut = self._shut if self._of_task is None else self._of_task[self._seat, task]
+        if shut is None:
+            return outputs
+        return outputs.masked_fill(shut, torch.finfo(outputs.dtype).min)
 
 
 def stack_inputs(inputs: Sequence[Any]) -> Any:
