@@ -1,0 +1,117 @@
+"""How fast the tabletop world runs, and how often its scripted expert succeeds.
+
+    python benchmarks/tabletop_world.py speed [--steps 300]
+    python benchmarks/tabletop_world.py expert [--suites tabletop_goal ...] [--episodes 20]
+        [--first-seed 1000] [--json FILE]
+
+Speed is CPU time of one core over random actions. An episode of the expert counts as a success if
+the goal holds at some step within the horizon; kinds are what the goal asks for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from clframe.streams.tabletop import SUITES, TabletopTask, tasks
+from clframe.streams.tabletop.env import HORIZON, make
+from clframe.streams.tabletop.expert import Expert
+from clframe.streams.tabletop.pictures import CAMERAS
+from clframe.streams.tabletop.world import World
+
+TEN = ("tabletop_spatial", "tabletop_object", "tabletop_goal", "tabletop_long")
+
+
+def speed(steps: int) -> None:
+    """Print steps per second of every ten-task suite, without and with two cameras."""
+    print(f"{'suite':20} {'state':>8} {'2 cameras 64x64':>16} {'reset ms':>9}")
+    for suite in TEN:
+        rates = []
+        for cameras, count in (((), steps), (CAMERAS, steps // 4)):
+            spent = 0.0
+            for number in range(3):
+                env = make(suite, str(3 * number), cameras=cameras)
+                env.reset(seed=0)
+                rng = np.random.default_rng(0)
+                start = time.process_time()
+                for _ in range(count):
+                    env.step(rng.uniform(-0.5, 0.5, 7))
+                spent += time.process_time() - start
+            rates.append(3 * count / spent)
+        start = time.process_time()
+        for seed in range(20):
+            env.world.reset(np.random.default_rng(seed))
+        reset = 50 * (time.process_time() - start)
+        print(f"{suite:20} {rates[0]:8.0f} {rates[1]:16.0f} {reset:9.1f}")
+
+
+def kind_of(task: TabletopTask) -> str:
+    """What a goal asks for, such as ``in + close``."""
+    return " + ".join(sorted(atom[0] for atom in task.problem.goal.atoms))
+
+
+def episode(world: World, seed: int) -> tuple[bool, int]:
+    """Whether the expert succeeds, and after how many steps."""
+    world.reset(np.random.default_rng(seed))
+    for step, action in enumerate(Expert(world).run(), 1):
+        world.step(action)
+        if world.satisfied():
+            return True, step
+        if step == HORIZON:
+            break
+    return False, HORIZON
+
+
+def expert(suites: list[str], episodes: int, first: int, file: Path | None) -> None:
+    """Print success per suite and per kind, and the tasks that fail at all."""
+    record = []
+    for suite in suites:
+        kinds: dict[str, list[bool]] = defaultdict(list)
+        lengths = []
+        spent = time.process_time()
+        for task in tasks(suite, n=30) if suite == SUITES[-1] else tasks(suite):
+            world = World(task.problem)
+            runs = [episode(world, seed) for seed in range(first, first + episodes)]
+            good = [success for success, _ in runs]
+            kinds[kind_of(task)].extend(good)
+            lengths.extend(steps for success, steps in runs if success)
+            record.append({"suite": suite, "task": task.name, "success": sum(good) / episodes})
+            if not all(good):
+                bad = [first + number for number, success in enumerate(good) if not success]
+                print(f"    {sum(good)}/{episodes} {task.name} (failed with seeds {bad})")
+        spent = time.process_time() - spent
+        all_runs = [success for runs in kinds.values() for success in runs]
+        print(
+            f"{suite}: {np.mean(all_runs):.3f} of {len(all_runs)} episodes, "
+            f"median {np.median(lengths):.0f} steps, {spent / len(all_runs):.2f} s an episode",
+            flush=True,
+        )
+        for kind, good in sorted(kinds.items()):
+            print(f"    {kind:24} {np.mean(good):.3f} of {len(good)}")
+    if file is not None:
+        file.write_text(json.dumps(record, indent=1))
+
+
+def main() -> None:
+    """Run the part that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=("speed", "expert"))
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--suites", nargs="+", default=list(TEN))
+    parser.add_argument("--episodes", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=1000)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    if given.part == "speed":
+        speed(given.steps)
+    else:
+        expert(given.suites, given.episodes, given.first_seed, given.json)
+
+
+if __name__ == "__main__":
+    main()

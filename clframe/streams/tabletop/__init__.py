@@ -1,0 +1,31 @@
+"""Lifelong robot manipulation on a table top: LIBERO's tasks on bodies made of primitives.
+
+A task description (`clframe.bddl`) is compiled to a MuJoCo model (`compiler`), started from its
+regions (`placement`), stepped by a floating gripper (`world`), judged by its predicates
+(`predicates`), seen by two ray-cast cameras (`pictures`), and solved by a scripted expert
+(`expert`). `env` is its Gymnasium environment (extra ``clframe[robot]``), `suites` the task lists.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from clframe.hookspecs import hookimpl
+from clframe.streams.tabletop.suites import ORDERS, SUITES, TabletopTask, ordered, task, tasks
+
+if TYPE_CHECKING:
+    from clframe.registry import Registry
+
+__all__ = ["ORDERS", "SUITES", "TabletopTask", "ordered", "task", "tasks"]
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Add the suites as streams."""
+    # Here and not above: worker processes import this package and have no use for torch.
+    from clframe.streams.tabletop.stream import MODEL, PLUGINS, TRAINER, summaries, tabletop
+
+    for name, summary in summaries().items():
+        factory = partial(tabletop, name)
+        registry.add("stream", name, factory, summary, MODEL, PLUGINS, TRAINER)

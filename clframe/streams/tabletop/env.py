@@ -1,0 +1,186 @@
+"""The Gymnasium environment of a tabletop task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.bddl import Leniency, Problem, parse
+from clframe.errors import DataError, SettingError, nearest
+from clframe.streams.tabletop import suites
+from clframe.streams.tabletop.compiler import AGENT_CAMERA
+from clframe.streams.tabletop.disturbance import Disturber
+from clframe.streams.tabletop.observation import FAR, Layout, StateVector, layout_of, suite_layout
+from clframe.streams.tabletop.pictures import CAMERAS, Pictures
+from clframe.streams.tabletop.world import RATE, World
+
+try:
+    import gymnasium
+    from gymnasium import spaces
+except ModuleNotFoundError as error:
+    raise SettingError(
+        "The tabletop environments need Gymnasium; install it with: pip install 'clframe[robot]'"
+    ) from error
+
+HORIZON = 600
+ACTION_SIZE = 7
+Observation = dict[str, Any]
+
+
+class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
+    """One task as an environment: 7-d actions at 20 Hz, reward 1 and end of episode on success.
+
+    Observations are a dictionary: ``state`` always, and for each camera ``<camera>_rgb`` (uint8)
+    and ``<camera>_depth`` (metres). ``info`` holds ``success``, ``language`` and ``progress`` (the
+    share of the goal's atoms that hold). A start state follows from the seed alone. ``disturber``,
+    if set, pushes the hand about until the next reset.
+
+    Args:
+        task: A task of a suite, a problem, or the path or text of a task file.
+        cameras: Some of ``agentview`` and ``wrist``.
+        size: Pixels of a picture's side.
+        horizon: Steps until the episode is cut off.
+        layout: Slots of the state; None takes those of the task's suite, or of the task alone.
+        render_mode: None or ``rgb_array`` (the agent's view, 256 pixels).
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": RATE}  # noqa: RUF012  Gymnasium's own
+
+    def __init__(
+        self,
+        task: suites.TabletopTask | Problem | Path | str,
+        cameras: Sequence[str] = (),
+        size: int = 64,
+        horizon: int = HORIZON,
+        layout: Layout | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        for camera in cameras:
+            if camera not in CAMERAS:
+                raise SettingError(f"There is no camera '{camera}'; {nearest(camera, CAMERAS)}")
+        if horizon < 1:
+            raise SettingError(f"horizon must be 1 or more, not {horizon}.")
+        problem, self.language = _read(task)
+        if layout is None:
+            generated = isinstance(task, suites.TabletopTask) and task.suite == suites.GENERATED
+            if isinstance(task, suites.TabletopTask) and not generated:
+                layout = suite_layout(task.suite)
+            else:
+                layout = layout_of([problem])
+        self.task, self.horizon, self.cameras = task, horizon, tuple(cameras)
+        self.render_mode = render_mode
+        self.world = World(problem)
+        self.layout = layout
+        self._state = StateVector(self.world, layout)
+        self._pictures = Pictures(self.world, size) if cameras else None
+        self._film: Pictures | None = None
+        self._steps = 0
+        self.disturber: Disturber | None = None
+        self.action_space = spaces.Box(-1.0, 1.0, (ACTION_SIZE,), np.float32)
+        seen: dict[str, spaces.Space[Any]] = {
+            "state": spaces.Box(-FAR, FAR, (layout.size,), np.float32)
+        }
+        for camera in cameras:
+            seen[f"{camera}_rgb"] = spaces.Box(0, 255, (size, size, 3), np.uint8)
+            seen[f"{camera}_depth"] = spaces.Box(0.0, FAR, (size, size), np.float32)
+        self.observation_space = spaces.Dict(seen)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode; the same seed starts the same one."""
+        super().reset(seed=seed)
+        self._steps = 0
+        self.disturber = None
+        self.world.reset(self.np_random)
+        return self._observe(), self._info(self.world.satisfied())
+
+    def step(
+        self, action: NDArray[np.floating[Any]]
+    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Do one action.
+
+        Raises:
+            DataError: If the action has another size or is not made of finite numbers.
+        """
+        array = np.asarray(action, dtype=np.float64)
+        if array.shape != (ACTION_SIZE,):
+            raise DataError(
+                f"An action of the task '{self.language}' has {ACTION_SIZE} numbers, "
+                f"not the shape {array.shape}."
+            )
+        if not np.isfinite(array).all():
+            raise DataError(
+                f"The policy's action at step {self._steps} of the task '{self.language}' holds "
+                "NaN or infinity; its training has probably diverged."
+            )
+        self.world.step(array if self.disturber is None else self.disturber(array))
+        self._steps += 1
+        success = self.world.satisfied()
+        observation = self._observe()
+        late = self._steps >= self.horizon
+        return observation, float(success), success, late and not success, self._info(success)
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """A picture for people."""
+        if self.render_mode is None:
+            return None
+        if self._film is None:
+            self._film = Pictures(self.world, 256, samples=2)
+        return self._film.take(AGENT_CAMERA).rgb
+
+    def simulator_state(self) -> NDArray[np.float64]:
+        """Time, positions and speeds of the simulation, as LIBERO's files keep them."""
+        data = self.world.data
+        return np.concatenate([[data.time], data.qpos, data.qvel])
+
+    def _observe(self) -> Observation:
+        seen: Observation = {"state": self._state.read()}
+        if self._pictures is not None:
+            for camera in self.cameras:
+                seen[f"{camera}_rgb"], seen[f"{camera}_depth"] = self._pictures.rgbd(camera)
+        return seen
+
+    def _info(self, success: bool) -> dict[str, Any]:
+        atoms = self.world.problem.goal.atoms
+        share = len(self.world.true_atoms()) / max(1, len(atoms))
+        return {"success": success, "language": self.language, "progress": share}
+
+
+def _read(task: suites.TabletopTask | Problem | Path | str) -> tuple[Problem, str]:
+    """The problem and its instruction."""
+    if isinstance(task, suites.TabletopTask):
+        return task.problem, task.instruction
+    problem = task if isinstance(task, Problem) else parse(task, lenient=Leniency.ALL)
+    return problem, problem.language or problem.name
+
+
+def make(suite: str, task: str, **settings: Any) -> TabletopEnv:
+    """The environment of a suite's task, by name or number.
+
+    >>> make("tabletop_goal", "7").language
+    'turn on the stove'
+    """
+    return TabletopEnv(suites.task(suite, task), **settings)
+
+
+def make_vector(
+    suite: str, names: Sequence[str], *, processes: bool = False, **settings: Any
+) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+    """Several environments stepped together.
+
+    Args:
+        suite: The suite.
+        names: A task's name or number for each environment.
+        processes: Whether each runs in a process of its own; worth it with cameras only.
+        **settings: As of `TabletopEnv`.
+    """
+    makers = [partial(make, suite, name, **settings) for name in names]
+    if processes:
+        return gymnasium.vector.AsyncVectorEnv(makers)
+    return gymnasium.vector.SyncVectorEnv(makers)

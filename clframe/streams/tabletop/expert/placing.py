@@ -1,0 +1,226 @@
+"""Putting down what is held: on things, in things from above, and in things from the front."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from clframe.bddl import Literal
+from clframe.streams.tabletop.expert.grasping import Grasping
+from clframe.streams.tabletop.expert.motion import SLOW, UP, Actions
+from clframe.streams.tabletop.gripper import HAND, MAX_OPENING, pointing_down
+from clframe.streams.tabletop.poses import Matrix, Point, rotate_z
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a thing is to be put.
+
+    Attributes:
+        point: The surface under it.
+        owner: What it will touch.
+        entry: Direction from which the spot is reached.
+        lying: Whether a long thing lies there on its side.
+        along: Direction of its long side, if the spot has one.
+        drop: Height above the point at which it is let go.
+        aside: How far it may be put to the left or right of the point.
+        depth: From the point to where the thing is clear of the entry.
+    """
+
+    point: Point
+    owner: str
+    entry: Point
+    lying: bool = False
+    along: Point | None = None
+    drop: float = 0.012
+    aside: float = 0.0
+    depth: float = 0.0
+
+
+class Placing(Grasping):
+    """Places."""
+
+    def spot_for(self, literal: Literal, number: int = 0) -> Spot:
+        """The spot that makes an ``on`` or ``in`` true.
+
+        Args:
+            literal: The literal.
+            number: How many things are there already.
+        """
+        world = self.world
+        _, name, place = literal
+        region = world.plan.regions.get(place)
+        if region is None:
+            below = world.plan.objects[place]
+            rise = 0.008 if below.grip and below.grip.kind == "rim" else below.height - below.bottom
+            return Spot(world.position(place) + rise * UP, place, UP)
+        if region.ranges:
+            x0, y0, x1, y1 = region.ranges[0]
+            return Spot(np.array([(x0 + x1) / 2, (y0 + y1) / 2, 0.0]), region.target, UP)
+        spec = world.plan.asset(region.target).places[region.name]
+        now = world.place(place)
+        x, y = spec.spots[number % len(spec.spots)]
+        asset = world.plan.objects[name]
+        lying = spec.lying and asset.long
+        if lying and spec.half[2] > 0:
+            # As far to the front as it goes, since a fixture hangs over the back.
+            y = asset.radius + 0.010 - spec.half[1]
+        point = now.pos + now.rotation @ np.array([x, y, -spec.half[2]])
+        entry = now.rotation @ np.array(spec.entry)
+        deep = literal[0] == "in" and entry[2] > 0.5
+        return Spot(
+            point,
+            region.target,
+            entry,
+            lying,
+            now.rotation @ np.array(spec.along),
+            0.015 if deep else 0.012,
+            max(0.0, spec.half[0] - asset.radius - 0.03),
+            spec.half[1] + asset.radius + 0.025,
+        )
+
+    def put(self, spot: Spot) -> Actions:
+        """Put down what is held."""
+        if spot.entry[2] > 0.5:
+            yield from self._from_above(spot)
+        else:
+            yield from self._from_front(spot)
+
+    def _offset(self) -> tuple[Point, Matrix]:
+        """Where the held thing is and how it is turned, in the hand's frame."""
+        assert self.held is not None
+        turned = self.world.rotation(HAND)
+        shift = turned.T @ (self.world.position(self.held) - self.hand)
+        return shift, turned.T @ self.world.rotation(self.held)
+
+    def _from_above(self, spot: Spot) -> Actions:
+        name = self.held
+        assert name is not None
+        rotation = self._best_rotation(spot)
+        rise = self._rise(rotation)
+        goal = spot.point + (rise + spot.drop) * UP
+
+        def over() -> Point:
+            """The hand's place that brings the thing's origin to the goal, as it is held now."""
+            return np.asarray(goal - rotation @ self._offset()[0])
+
+        landed = 0
+
+        def touches() -> bool:
+            nonlocal landed
+            landed = landed + 1 if self.world.touching(name, spot.owner) else 0
+            return landed >= 2
+
+        yield from self.travel(over, rotation, near=0.008, until=touches)
+        yield from self.release(rotation, opening=self._letting_go(name))
+
+    def _letting_go(self, name: str) -> float:
+        """How far to open: inside a vessel no further than its walls."""
+        grip = self.world.plan.objects[name].grip
+        return 0.05 if grip is not None and grip.kind == "rim" else MAX_OPENING
+
+    def _rise(self, rotation: Matrix) -> float:
+        """How far the held thing will reach below its origin once the hand is turned so."""
+        assert self.held is not None
+        asset = self.world.plan.objects[self.held]
+        turned = rotation @ self._offset()[1]
+        upright = float(turned[2, 2])
+        if upright > 0.8:
+            return asset.bottom
+        return asset.radius
+
+    def _rotations(self, spot: Spot) -> Iterator[Matrix]:
+        """Hand rotations to choose from."""
+        assert self.held is not None
+        turned = self.world.aim[1]
+        asset = self.world.plan.objects[self.held]
+        if spot.lying:
+            assert spot.along is not None
+            inner = self._offset()[1][:, 2]  # the long axis in the hand's frame
+            flat = float(np.arctan2(*(pointing_down() @ inner)[1::-1]))
+            way = float(np.arctan2(spot.along[1], spot.along[0]))
+            for turn in (0.0, np.pi):
+                yield pointing_down(way - flat + turn)
+            return
+        grip = asset.grip
+        tight = grip is not None and grip.yaws and grip.kind == "across" and spot.along is not None
+        if tight and spot.along is not None and spot.drop > 0.013:
+            # A thing with sides goes along the place: turn its longer side there.
+            side = self.world.rotation(self.held)[:, 1 if grip and grip.yaws[0] == 0.0 else 0]
+            now = float(np.arctan2(side[1], side[0]))
+            way = float(np.arctan2(spot.along[1], spot.along[0]))
+            for turn in (0.0, np.pi):
+                yield rotate_z(way - now + turn) @ turned
+            return
+        for number in range(8):
+            yield rotate_z(np.pi / 4 * number) @ turned
+
+    def _best_rotation(self, spot: Spot) -> Matrix:
+        """The rotation at which neither hand nor thing would be in anything else."""
+        world = self.world
+        assert self.held is not None
+        shift, inner = self._offset()
+        best, lowest = world.aim[1], np.inf
+        for rotation in self._rotations(spot):
+            # Judged a little above the end, where only sideways overlap counts.
+            goal = spot.point + (self._rise(rotation) + spot.drop + 0.012) * UP
+            position = goal - rotation @ shift
+            held = (self.held, position + rotation @ shift, rotation @ inner)
+            cost = 200 * world.overlap((position, rotation), world.opening, held)
+            cost += 0.1 * (1 - (np.trace(rotation @ world.aim[1].T) - 1) / 2)
+            if cost < lowest - 1e-9:
+                best, lowest = rotation, cost
+        return best
+
+    def _from_front(self, spot: Spot) -> Actions:
+        name = self.held
+        assert name is not None
+        inwards = -spot.entry
+        asset = self.world.plan.objects[name]
+        if asset.grip is not None and asset.grip.kind == "handle":
+            # The handle stays outside, towards the entry.
+            handle = self.world.rotation(name)[:, 0]
+            turn = np.arctan2(spot.entry[1], spot.entry[0]) - np.arctan2(handle[1], handle[0])
+            rotation = rotate_z(float(turn)) @ self.world.aim[1]
+        else:
+            # As it is held, turned about the vertical until the hand points in.
+            pointing = self.world.aim[1][:, 2]
+            turn = np.arctan2(inwards[1], inwards[0]) - np.arctan2(pointing[1], pointing[0])
+            rotation = rotate_z(float(turn)) @ self.world.aim[1]
+        goal = self._free_way(spot, rotation, spot.point + (asset.bottom + 0.006) * UP)
+
+        def before(distance: float) -> Point:
+            shift = rotation @ self._offset()[0]
+            return np.asarray(goal + distance * spot.entry - shift)
+
+        yield from self.travel(before(spot.depth), rotation)
+        yield from self.go(
+            lambda: before(spot.depth), rotation, near=0.006, speed=SLOW * 2, steps=25
+        )
+        yield from self.go(lambda: before(0.0), rotation, near=0.008, speed=SLOW * 1.5, steps=50)
+        if asset.grip is not None and asset.grip.kind == "handle":
+            yield from self.release(rotation, back=0.10)
+            return
+        self.held = None
+        yield from self.fingers(MAX_OPENING)
+        yield from self.go(self.hand + 0.20 * spot.entry, rotation, speed=SLOW * 2, near=0.02)
+
+    def _free_way(self, spot: Spot, rotation: Matrix, goal: Point) -> Point:
+        """The goal, moved aside if that leaves hand and thing a freer way in."""
+        assert self.held is not None
+        shift, inner = self._offset()
+        across = np.cross(UP, spot.entry)
+        best, lowest = goal, np.inf
+        for part in (0.0, 0.5, -0.5, 1.0, -1.0):
+            moved = goal + part * spot.aside * across
+            cost = 0.002 * abs(part)
+            for share in (1.0, 0.75, 0.5, 0.25, 0.0):
+                thing = moved + share * spot.depth * spot.entry
+                hand = (thing - rotation @ shift, rotation)
+                held = (self.held, thing, rotation @ inner)
+                cost += self.world.overlap(hand, self.world.opening, held)
+            if cost < lowest:
+                best, lowest = moved, cost
+        return best

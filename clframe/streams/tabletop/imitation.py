@@ -1,0 +1,89 @@
+"""Tabletop tasks as `clframe.robot` wants them: an environment, an expert and an instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.robot.task import RobotTask
+from clframe.streams.tabletop.disturbance import Disturbance, Disturber
+from clframe.streams.tabletop.observation import Layout
+from clframe.streams.tabletop.suites import TabletopTask
+
+if TYPE_CHECKING:
+    from clframe.streams.tabletop.env import TabletopEnv
+
+LIMIT = 600
+"""Steps that the expert may take, as LIBERO's evaluation."""
+
+
+def robot_task(
+    task: TabletopTask,
+    cameras: Sequence[str] = (),
+    size: int = 64,
+    disturbance: Disturbance | None = None,
+    layout: Layout | None = None,
+) -> RobotTask:
+    """A task to be learned by imitation.
+
+    Args:
+        task: Of a suite.
+        cameras: Whose pictures are in the observations.
+        size: Pixels of a picture's side.
+        disturbance: How the hand is pushed about while demonstrating; None is the default one.
+        layout: Slots of the state; None takes those of the suite.
+    """
+    import mujoco
+
+    how = disturbance or Disturbance()
+    # Everything that decides what demonstrations look like, since files are kept by this name.
+    seen = f"-{'-'.join(cameras)}-{size}" if cameras else ""
+    if layout is not None:
+        seen += f"-{layout.size}"
+    return RobotTask(
+        name=task.name,
+        family=f"{task.suite}-mujoco{mujoco.__version__}{seen}",
+        language=task.instruction,
+        environment=partial(environment, task, tuple(cameras), size, layout),
+        expert=partial(expert, disturbance=how),
+        limit=LIMIT,
+        facts={
+            "suite": task.suite,
+            "bddl": task.text,
+            "mujoco": mujoco.__version__,
+            "disturbance": [how.jitter, how.pushes, how.strength],
+        },
+    )
+
+
+def environment(
+    task: TabletopTask,
+    cameras: Sequence[str] = (),
+    size: int = 64,
+    layout: Layout | None = None,
+) -> TabletopEnv:
+    """The environment of a task, made where it is needed."""
+    from clframe.streams.tabletop.env import TabletopEnv
+
+    return TabletopEnv(task, cameras, size, layout=layout)
+
+
+def expert(made: Any, disturbance: Disturbance | None = None) -> Iterator[NDArray[np.float64]]:
+    """The scripted expert's actions in an environment that was just reset.
+
+    Args:
+        made: A `TabletopEnv`, or a wrapper around one.
+        disturbance: How its hand is pushed about until the next reset; None leaves it alone.
+    """
+    from clframe.streams.tabletop.expert import Expert
+
+    env: TabletopEnv = getattr(made, "unwrapped", made)
+    if disturbance is not None:
+        # From the start state, so that the same episode is disturbed alike.
+        seed = int(np.abs(env.world.data.qpos).sum() * 1e9) % 2**32
+        env.disturber = Disturber(disturbance, seed)
+    return Expert(env.world).run()

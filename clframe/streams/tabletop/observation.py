@@ -1,0 +1,145 @@
+"""The state vector: proprioception, then a fixed slot for every thing a suite can contain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.bddl import Problem
+from clframe.streams.tabletop.compiler import blueprint
+from clframe.streams.tabletop.gripper import HAND
+from clframe.streams.tabletop.poses import rotvec_of_matrix
+from clframe.streams.tabletop.suites import tasks
+from clframe.streams.tabletop.world import World
+
+FAR = 10.0
+"""Bound of every number of the state, and of depth, in metres."""
+HAND_SIZE = 3 + 6 + 1 + 3 + 3 + 2
+OBJECT_SIZE = 1 + 3 + 3 + 6
+_MOST_PARTS = 3
+FIXTURE_SIZE = 1 + 3 + 2 + _MOST_PARTS * (1 + 3)
+_NEAR = 0.05
+"""Metres over which a nearness varies: fine where the hand acts, flat where it is far."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which named thing has which slot; the same for all tasks of a suite.
+
+    The vector is: hand position (3), its rotation's first two columns (6), finger opening (1), the
+    lead of its target in position (3) and rotation (3), touch of either finger (2); for each
+    object present or not (1), position (3), nearness (3), rotation (6); for each fixture present
+    or not (1), position (3), cosine and sine of its turn (2), and for up to three parts the joint
+    (1) and the nearness of the handle (3). What a task has not is zero. A nearness is
+    tanh(d / 5 cm) of the vector d from the hand: millimetres matter there, and a policy that sees
+    metres only cannot tell them.
+
+    Args:
+        objects: Movable instances.
+        fixtures: Standing instances.
+    """
+
+    objects: tuple[str, ...]
+    fixtures: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """Length of the vector."""
+        return HAND_SIZE + OBJECT_SIZE * len(self.objects) + FIXTURE_SIZE * len(self.fixtures)
+
+
+def layout_of(problems: Iterable[Problem]) -> Layout:
+    """A layout with a slot for everything that any of the problems names."""
+    objects: set[str] = set()
+    fixtures: set[str] = set()
+    for problem in problems:
+        plan = blueprint(problem)
+        objects.update(plan.objects)
+        fixtures.update(plan.fixtures)
+    return Layout(tuple(sorted(objects)), tuple(sorted(fixtures)))
+
+
+@cache
+def suite_layout(suite: str, n: int = 10, seed: int = 0) -> Layout:
+    """The layout of a suite; see `clframe.streams.tabletop.suites.tasks`.
+
+    >>> suite_layout("tabletop_goal").size
+    124
+    """
+    return layout_of(task.problem for task in tasks(suite, n, seed))
+
+
+class StateVector:
+    """Reads the state vector of one world.
+
+    Args:
+        world: Whose state.
+        layout: With a slot for everything in the world.
+    """
+
+    def __init__(self, world: World, layout: Layout) -> None:
+        self._world = world
+        self._size = layout.size
+        present = [name for name in layout.objects if name in world.plan.objects]
+        self._bodies = np.array([world.bodies[name] for name in present], dtype=int)
+        base = HAND_SIZE
+        slots = [base + OBJECT_SIZE * layout.objects.index(name) for name in present]
+        self._slots = np.array(slots, dtype=int)[:, None] + np.arange(OBJECT_SIZE)
+        base += OBJECT_SIZE * len(layout.objects)
+        self._fixtures: list[tuple[int, int]] = []
+        joints: list[int] = []
+        places: list[int] = []
+        bodies: list[int] = []
+        handles: list[tuple[float, float, float]] = []
+        for number, name in enumerate(layout.fixtures):
+            if name in world.plan.fixtures:
+                start = base + FIXTURE_SIZE * number
+                self._fixtures.append((start, world.bodies[name]))
+                for order, part in enumerate(world.plan.fixtures[name].parts):
+                    moving = world.joints[f"{name}/{part.name}"]
+                    joints.append(moving.qpos)
+                    bodies.append(moving.body)
+                    handles.append(part.handle)
+                    places.append(start + 6 + 4 * order)
+        self._joints, self._part_bodies = np.array(joints, int), np.array(bodies, int)
+        self._handles = np.array(handles).reshape(-1, 3)
+        self._part_slots = np.array(places, int)[:, None] + np.arange(4)
+
+    def read(self) -> NDArray[np.float32]:
+        """The vector now."""
+        world, data = self._world, self._world.data
+        vector = np.zeros(self._size)
+        hand, turned = world.position(HAND), world.rotation(HAND)
+        aim, wanted = world.aim
+        vector[0:3] = hand
+        vector[3:9] = turned[:, :2].T.reshape(-1)
+        vector[9] = world.opening
+        vector[10:13] = aim - hand
+        vector[13:16] = rotvec_of_matrix(wanted @ turned.T)
+        vector[16:18] = world.touch
+        if len(self._bodies):
+            positions = data.xpos[self._bodies]
+            block = np.empty((len(self._bodies), OBJECT_SIZE))
+            block[:, 0] = 1.0
+            block[:, 1:4] = positions
+            block[:, 4:7] = np.tanh((positions - hand) / _NEAR)
+            # The first two columns of each rotation, which is stored by rows.
+            block[:, 7:13] = data.xmat[self._bodies][:, [0, 3, 6, 1, 4, 7]]
+            vector[self._slots] = block
+        for start, body in self._fixtures:
+            vector[start] = 1.0
+            vector[start + 1 : start + 4] = data.xpos[body]
+            vector[start + 4 : start + 6] = data.xmat[body][[0, 3]]
+        if len(self._joints):
+            turns = data.xmat[self._part_bodies].reshape(-1, 3, 3)
+            grips = data.xpos[self._part_bodies] + np.einsum("pij,pj->pi", turns, self._handles)
+            parts = np.empty((len(self._joints), 4))
+            parts[:, 0] = data.qpos[self._joints]
+            parts[:, 1:] = np.tanh((grips - hand) / _NEAR)
+            vector[self._part_slots] = parts
+        # Only what has left the room is cut off.
+        return np.clip(vector, -FAR, FAR).astype(np.float32)

@@ -1,0 +1,89 @@
+"""Small rotation algebra on NumPy arrays; quaternions are (w, x, y, z) as in MuJoCo."""
+
+from __future__ import annotations
+
+from math import cos, sin
+
+import numpy as np
+from numpy.typing import NDArray
+
+Point = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+
+def rotate_x(angle: float) -> Matrix:
+    """Rotation about x."""
+    c, s = cos(angle), sin(angle)
+    return np.array([[1.0, 0, 0], [0, c, -s], [0, s, c]])
+
+
+def rotate_y(angle: float) -> Matrix:
+    """Rotation about y."""
+    c, s = cos(angle), sin(angle)
+    return np.array([[c, 0, s], [0, 1.0, 0], [-s, 0, c]])
+
+
+def rotate_z(angle: float) -> Matrix:
+    """Rotation about z."""
+    c, s = cos(angle), sin(angle)
+    return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1.0]])
+
+
+def quat_of_matrix(matrix: Matrix) -> NDArray[np.float64]:
+    """The quaternion of a rotation, with w >= 0.
+
+    >>> quat_of_matrix(rotate_x(np.pi / 2)).round(3).tolist()
+    [0.707, 0.707, 0.0, 0.0]
+    """
+    m = matrix
+    # The largest of four squares keeps the division safe (Shepperd's method).
+    squares = np.array(
+        [
+            1 + m[0, 0] + m[1, 1] + m[2, 2],
+            1 + m[0, 0] - m[1, 1] - m[2, 2],
+            1 - m[0, 0] + m[1, 1] - m[2, 2],
+            1 - m[0, 0] - m[1, 1] + m[2, 2],
+        ]
+    )
+    rows = np.array(
+        [
+            [squares[0], m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]],
+            [m[2, 1] - m[1, 2], squares[1], m[0, 1] + m[1, 0], m[0, 2] + m[2, 0]],
+            [m[0, 2] - m[2, 0], m[0, 1] + m[1, 0], squares[2], m[1, 2] + m[2, 1]],
+            [m[1, 0] - m[0, 1], m[0, 2] + m[2, 0], m[1, 2] + m[2, 1], squares[3]],
+        ]
+    )
+    quat = rows[int(np.argmax(squares))]
+    quat = quat / np.linalg.norm(quat)
+    return np.asarray(-quat if quat[0] < 0 else quat)
+
+
+def matrix_of_rotvec(vector: Point) -> Matrix:
+    """The rotation about a vector's direction by its length (Rodrigues).
+
+    >>> matrix_of_rotvec(np.array([0, 0, np.pi / 2])).round(3)[0].tolist()
+    [0.0, -1.0, 0.0]
+    """
+    angle = float(np.sqrt(vector @ vector))
+    if angle < 1e-12:
+        return np.eye(3)
+    x, y, z = vector / angle
+    skew = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return np.asarray(np.eye(3) + sin(angle) * skew + (1 - cos(angle)) * (skew @ skew))
+
+
+def rotvec_of_matrix(matrix: Matrix) -> Point:
+    """The inverse of `matrix_of_rotvec`, with an angle of at most pi."""
+    quat = quat_of_matrix(matrix)
+    length = float(np.linalg.norm(quat[1:]))
+    if length < 1e-12:
+        return np.zeros(3)
+    return np.asarray(quat[1:] / length * 2 * np.arctan2(length, quat[0]))
+
+
+def orthonormal(matrix: Matrix) -> Matrix:
+    """The rotation whose first column is that of a nearly orthonormal matrix."""
+    x = matrix[:, 0] / np.linalg.norm(matrix[:, 0])
+    y = matrix[:, 1] - x * (x @ matrix[:, 1])
+    y = y / np.linalg.norm(y)
+    return np.stack([x, y, np.cross(x, y)], axis=1)

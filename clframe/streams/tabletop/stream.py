@@ -1,0 +1,149 @@
+"""The suites as streams, learned from the scripted expert's demonstrations by imitation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clframe.errors import SettingError, nearest
+from clframe.robot.stream import ImitationSettings, TaskInput, imitation_stream
+from clframe.robot.windows import Scaling
+from clframe.streams.tabletop.imitation import LIMIT, robot_task
+from clframe.streams.tabletop.observation import HAND_SIZE, Layout, suite_layout
+from clframe.streams.tabletop.suites import GENERATED, ordered
+from clframe.streams.tabletop.suites import tasks as suite_tasks
+
+if TYPE_CHECKING:
+    from clframe.experience import Stream
+
+ACTION_SIZE = 7
+MODEL: dict[str, Any] = {"name": "policy"}
+PLUGINS: dict[str, dict[str, Any]] = {
+    # Labels are actions, so only the estimates that differentiate the learner's own loss apply.
+    "ewc": {"fisher": "true", "weight": 1e4},
+}
+TRAINER: dict[str, Any] = {"max_epochs": 60, "batch_size": 128}
+
+# Centre and spread of every number, in the order of `Layout`. Known before any task is seen, so
+# that inputs of about unit size tell nothing of tasks to come.
+_PLACE = ((-0.05, 0.12), (0.0, 0.12), (0.1, 0.1))
+_HAND = (
+    *_PLACE,
+    *((0.0, 0.6),) * 6,
+    (0.05, 0.035),
+    *((0.0, 0.03),) * 3,
+    *((0.0, 0.15),) * 3,
+    *((0.5, 0.5),) * 2,
+)
+_OBJECT = ((0.5, 0.5), *_PLACE, *((0.0, 0.4),) * 3, *((0.0, 0.6),) * 6)
+_FIXTURE = ((0.5, 0.5), *_PLACE, *((0.0, 0.7),) * 2, *((0.1, 0.2), *((0.0, 0.4),) * 3) * 3)
+
+
+def scaling(layout: Layout, things_visible: bool = True) -> Scaling:
+    """How the state is scaled; things that are to be seen in pictures only are hidden here.
+
+    >>> scaling(suite_layout("tabletop_goal"), things_visible=False).scale[-1]
+    np.float32(inf)
+    """
+    pairs = [*_HAND]
+    pairs += [pair for _ in layout.objects for pair in _OBJECT]
+    pairs += [pair for _ in layout.fixtures for pair in _FIXTURE]
+    centre, spread = np.array(pairs, np.float32).T
+    if not things_visible:
+        spread[HAND_SIZE:] = np.inf
+    return Scaling(centre, spread)
+
+
+def tabletop(
+    name: str,
+    data_dir: Path,
+    seed: int = 0,
+    tasks: list[str] | None = None,
+    n_tasks: int = 10,
+    suite_seed: int = 0,
+    order: str = "default",
+    cameras: list[str] | None = None,
+    size: int = 64,
+    demos: int = 50,
+    episodes: int = 20,
+    horizon: int = 200,
+    window: int = 1,
+    task_input: TaskInput = "one_hot",
+    goals: int = 0,
+    slots: int = 6,
+    processes: int | None = None,
+) -> Stream:
+    """A tabletop suite, learned from demonstrations one task after the other.
+
+    Args:
+        name: Of the suite.
+        data_dir: The data folder.
+        seed: Of the run.
+        tasks: Learn only these tasks of the suite, by name or number, in its order; None for all.
+        n_tasks: How many tasks the generated suite has.
+        suite_seed: Which tasks the generated suite has.
+        order: The order of learning: default, reversed, odd_then_even, both_ends, shuffled1, ...
+        cameras: The policy sees through these (agentview, wrist) and is told of the state only the
+            hand; choose ``model.picture=SIZE`` with it. None: it is told all.
+        size: Pixels of a picture's side.
+        demos: Demonstrations a task.
+        episodes: Episodes that measure a task; the same ones each time.
+        horizon: Steps until an episode is given up; LIBERO takes 600.
+        window: Observations that the policy sees.
+        task_input: How the policy is told the task: one_hot, language or none.
+        goals: Which start states are drawn, for demonstrations and for evaluation.
+        slots: Environments stepped at once.
+        processes: Worker processes; 0 for this one alone, null for one a core.
+    """
+    import mujoco
+
+    if horizon > LIMIT:
+        raise SettingError(f"stream.horizon must be at most {LIMIT}, got {horizon}")
+    how = ImitationSettings(demos, episodes, horizon, window, task_input, goals, slots, processes)
+    suite = suite_tasks(name, n_tasks, suite_seed)
+    found = ordered(_chosen(name, suite, tasks), order)
+    layout = suite_layout(name, n_tasks, suite_seed)
+    robots = [robot_task(task, cameras or (), size, layout=layout) for task in found]
+    return imitation_stream(
+        name,
+        robots,
+        range(len(robots)),
+        how,
+        data_dir,
+        layout.size,
+        ACTION_SIZE,
+        scaling(layout, things_visible=not cameras),
+        seed,
+        f"{demos} demonstrations a task by the scripted expert on MuJoCo {mujoco.__version__}",
+        [f"{camera}_rgb" for camera in cameras or ()],
+        size,
+    )
+
+
+def _chosen(name: str, suite: Sequence[Any], only: list[str] | None) -> list[Any]:
+    """Those tasks of a suite that are asked for."""
+    if only is None:
+        return list(suite)
+    known = {str(number): task for number, task in enumerate(suite)}
+    known |= {task.name: task for task in suite}
+    for wanted in only:
+        if str(wanted) not in known:
+            names = [task.name for task in suite]
+            raise SettingError(f"stream '{name}' has no task '{wanted}'; {nearest(wanted, names)}")
+    chosen = [known[str(wanted)] for wanted in only]
+    return [task for task in suite if task in chosen]
+
+
+def summaries() -> dict[str, str]:
+    """The streams and what each is, in a line."""
+    return {
+        "tabletop_spatial": "LIBERO's spatial tasks on a tabletop world: which bowl, by its place",
+        "tabletop_object": "LIBERO's object tasks on a tabletop world: which grocery",
+        "tabletop_goal": "LIBERO's goal tasks on a tabletop world: what to do in one scene",
+        "tabletop_long": "LIBERO's ten long tasks (LIBERO-10) on a tabletop world",
+        "tabletop_90": "LIBERO's ninety tasks on a tabletop world, for pretraining",
+        GENERATED: "generated tasks on a tabletop world, any number and seed",
+    }

@@ -1,0 +1,72 @@
+"""The suites as streams: lazy, in a chosen order, and learned from end to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import clframe
+from clframe.errors import SettingError
+from clframe.streams.tabletop import SUITES, tasks
+from clframe.streams.tabletop.observation import suite_layout
+from clframe.streams.tabletop.stream import scaling, summaries
+
+
+def test_every_suite_is_a_stream() -> None:
+    assert set(summaries()) == set(SUITES)
+    stream = clframe.stream("tabletop_long")
+    assert [task.name for task in stream.tasks] == [task.name for task in tasks("tabletop_long")]
+    assert stream.tasks[8].info["language"] == "put both moka pots on the stove"
+    assert stream.n_outputs == 7
+
+
+def test_a_part_of_a_suite_in_another_order() -> None:
+    stream = clframe.stream("tabletop_goal", tasks=["8", "turn_on_the_stove"], order="reversed")
+    assert [e.name for e in stream.experiences] == [
+        "put_the_bowl_on_the_plate",
+        "turn_on_the_stove",
+    ]
+    with pytest.raises(SettingError, match="stream 'tabletop_goal' has no task '99'"):
+        clframe.stream("tabletop_goal", tasks=["99"])
+    with pytest.raises(SettingError, match="There is no order"):
+        clframe.stream("tabletop_goal", order="sorted")
+    with pytest.raises(SettingError, match="horizon must be at most 600"):
+        clframe.stream("tabletop_goal", horizon=601)
+
+
+def test_generated_tasks_as_a_stream() -> None:
+    stream = clframe.stream("tabletop_generated", n_tasks=3, suite_seed=5)
+    layout = suite_layout("tabletop_generated", 3, 5)
+    assert len(stream) == 3
+    assert stream.input_shape == (layout.size + 3,)  # and the one-hot code of the task
+
+
+@pytest.mark.parametrize("suite", ["tabletop_goal", "tabletop_90"])
+def test_the_scaling_fits_the_state(suite: str) -> None:
+    layout = suite_layout(suite)
+    full, hidden = scaling(layout), scaling(layout, things_visible=False)
+    assert full.scale.shape == full.centre.shape == (layout.size,)
+    assert np.isfinite(full.scale).all()
+    assert np.isfinite(hidden.scale).sum() == 18
+
+
+def test_a_run_from_end_to_end(tmp_path: Path) -> None:
+    result = clframe.fit(
+        clframe.stream(
+            "tabletop_goal",
+            tasks=["7"],
+            demos=2,
+            episodes=2,
+            horizon=20,
+            processes=0,
+            data_dir=tmp_path,
+        ),
+        model="policy",
+        max_epochs=1,
+        run_dir=False,
+        progress=False,
+    )
+    assert result.matrix.values.shape == (2, 1)
+    assert len(list(tmp_path.rglob("turn_on_the_stove_demo.hdf5"))) == 1
