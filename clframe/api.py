@@ -328,7 +328,9 @@ def make_stream(
     # A stream may have a seed and a scenario of its own in its settings.
     if "seed" not in said:
         given["seed"] = seed
-    name = stream if isinstance(stream, str) else str(stream.get("name"))
+    name = stream if isinstance(stream, str) else stream.get("name")
+    if not isinstance(name, str):
+        raise SettingError("stream must be a name or a mapping with a name")
     fixed = not settings.accepts(registry.get("stream", name).factory, "scenario")
     if scenario is not None and not fixed:
         given["scenario"] = scenario

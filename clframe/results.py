@@ -56,7 +56,6 @@ class Timing:
         return {
             "train_seconds": self.train_seconds,
             "eval_seconds": self.eval_seconds,
-            "eval_share": self.eval_seconds / max(self.train_seconds + self.eval_seconds, 1e-9),
             "samples_per_second": samples / max(self.train_seconds, 1e-9),
             "peak_memory_bytes": peak_memory_bytes(device),
         }

@@ -193,9 +193,15 @@ def check_stream(stream: Stream) -> None:
             where = f"{kind} '{item.name}' of stream '{stream.name}'"
             assert len(data) > 0, f"{where} has no samples"
             outputs = set(item.outputs)
-            assert set(data.labels.tolist()) <= outputs, (
-                f"{where} has labels that are not among its outputs {sorted(outputs)}"
-            )
+            if data.labels.is_floating_point():
+                assert data.labels.shape[1:] == (len(outputs),), (
+                    f"{where} has actions of {list(data.labels.shape[1:])} numbers for "
+                    f"{len(outputs)} outputs"
+                )
+            else:
+                assert set(data.labels.tolist()) <= outputs, (
+                    f"{where} has labels that are not among its outputs {sorted(outputs)}"
+                )
             known = {task.index for task in stream.tasks}
             assert set(data.tasks.tolist()) <= known, f"{where} names unknown tasks"
             first = next(iter(data.batches(torch.arange(min(4, len(data))), 4)))

@@ -5,7 +5,7 @@ import torch
 
 from clframe import DataError, MapData, TensorData
 from clframe.data import Data, JoinedData, join, keep_inputs
-from clframe.loop import Budget, samples_of_epoch, epoch_order
+from clframe.loop import Budget, epoch_order, samples_of_epoch
 
 
 def tensors(n: int = 10, task: int = 0) -> TensorData:

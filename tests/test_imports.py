@@ -26,8 +26,10 @@ LAYERS = (
 
 # The layers of the package that a layer may import besides itself and core.
 ALLOWED: dict[str, set[str]] = {
-    "streams": {"render", "bddl", "robot"},  # robot streams take pictures of what task files describe
-    "plugins": {"metrics", "models", "robot"},  # public functions and modules, never their internals
+    # Robot streams take pictures of what task files describe, and are learned by imitation.
+    "streams": {"render", "bddl", "robot"},
+    # Public functions and modules, never their internals.
+    "plugins": {"metrics", "models", "robot"},
     "models": set(),
     "metrics": {"bddl"},  # BEHAVIOR's success score is the goal's own
     "bddl": set(),

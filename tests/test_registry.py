@@ -11,6 +11,7 @@ from clframe.api import make_model, make_stream
 from clframe.config import compose, experiments
 from clframe.engine import TrainerSettings
 from clframe.errors import DataError, PluginError, SettingError
+from clframe.experience import Experience, Stream, Task
 from clframe.registry import Registry, discover
 from clframe.settings import check
 from clframe.strategies import INFRASTRUCTURE, known_strategies
@@ -41,10 +42,20 @@ def test_every_strategy_composes_and_is_made(name: str) -> None:
 
 @pytest.mark.parametrize("name", REGISTRY.names("model"))
 def test_every_model_composes_and_is_made(name: str) -> None:
-    arguments, _ = compose([f"model={name}", "stream=split_mnist"])
-    stream = make_stream(REGISTRY, arguments["stream"], None, 0, None, False)
-    model = make_model(REGISTRY, arguments["model"], stream)
-    assert model(torch.zeros(2, *stream.input_shape)).shape == (2, 10)
+    # These two take colour pictures of some size; the weights of the one are a package apart.
+    others = {"frozen": ["model.pretrained=false"], "vgg": []}
+    stream_name = "split_cifar10" if name in others else "split_mnist"
+    arguments, _ = compose([f"model={name}", f"stream={stream_name}", *others.get(name, [])])
+    shape = (3, 32, 32) if name in others else (1, 28, 28)
+    model = make_model(REGISTRY, arguments["model"], _shaped(shape)).eval()
+    assert model(torch.zeros(2, *shape)).shape == (2, 10)
+
+
+def _shaped(shape: tuple[int, ...]) -> Stream:
+    """A stream of ten classes with inputs of this shape."""
+    task = Task(0, "task0", tuple(range(10)))
+    experience = Experience(0, "exp0", (task,), lambda: pytest.fail("no data is needed"))
+    return Stream("shaped", "domain", [experience], [task], shape, 10)
 
 
 @pytest.mark.parametrize("name", REGISTRY.names("optimizer"))

@@ -121,8 +121,11 @@ def show(result: Any) -> None:
     say(matrix_table(content["rows"], content["columns"], content["values"], colour, width))
     say()
     say(headline(result.metrics))
+    learning, measuring = result.timing["train_seconds"], result.timing["eval_seconds"]
+    share = measuring / max(learning + measuring, 1e-9)
+    say(f"\n{learning + measuring:.0f} s, {share:.0%} of it evaluation")
     if result.run_dir is not None:
-        say(f"\nrun folder: {result.run_dir}")
+        say(f"run folder: {result.run_dir}")
 
 
 def show_seeds(results: Sequence[Any]) -> None:

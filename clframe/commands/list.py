@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from clframe.console import say
@@ -44,9 +45,14 @@ def main(words: Sequence[str]) -> int:
                 )
                 say(" " * 21 + " | ".join(facts))
             continue
-        for entry in registry.entries(kind.removesuffix("s")):  # type: ignore[arg-type]
+        entries = registry.entries(kind.removesuffix("s"))  # type: ignore[arg-type]
+        for _, alike in itertools.groupby(entries, key=lambda entry: (entry.origin, entry.summary)):
+            entry, *others = alike
             origin = "" if entry.origin == "clframe" else f"  [{entry.origin}]"
-            say(f"  {entry.name:<18} {entry.summary}{origin}")
+            name = entry.name
+            if others:  # one line for all tasks of a kind
+                name = f"{name} ... {others[-1].name} ({len(others) + 1})"
+            say(f"  {name:<18} {entry.summary}{origin}")
             core = ("input_shape", "n_outputs", "data_dir", "download", "run_dir", "run_config")
             if kind != "metrics" and entry.name not in INFRASTRUCTURE:
                 settings = defaults(entry.factory, core)

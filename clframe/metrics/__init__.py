@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+from clframe.metrics.continual_world_metrics import continual_world
 from clframe.metrics.libero_metrics import libero
 from clframe.metrics.matrix import (
     average_over_run,
@@ -25,6 +26,7 @@ from clframe.metrics.matrix import (
 
 __all__ = [
     "average_over_run",
+    "continual_world",
     "forgetting",
     "gem",
     "intransigence",

@@ -50,6 +50,11 @@ def _entries() -> list[MetricInfo]:
         MetricInfo("libero.fwt", "area under the held learning curve", up, 0, 1),
         MetricInfo("libero.nbt", "success lost while learning later tasks", down, -1, 1),
         MetricInfo("libero.auc", "success over learning and all later tasks", up, 0, 1),
+        MetricInfo("continual_world.performance", "mean success at the end", up, 0, 1),
+        MetricInfo("continual_world.forgetting", "success when learned minus final", down, -1, 1),
+        MetricInfo(
+            "continual_world.forward_transfer", "area gained on single-task runs", up, None, 1
+        ),
         MetricInfo("l2.perf_recovery", "minus the slope of recovery times", up, None, None),
         MetricInfo("l2.avg_train_perf", "mean performance while learning", up, 1, 101),
         MetricInfo("l2.avg_eval_perf", "mean performance in evaluations", up, 1, 101),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Literal
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.classifier import Classifier
 from clframe.settings import at_least
@@ -17,6 +19,41 @@ if TYPE_CHECKING:
     from clframe.registry import Registry
 
 _LEAST_DEVIATION = 1e-4
+
+
+class Eyes(nn.Module):
+    """Looks at the pictures at the end of a vector and puts what it sees in their place.
+
+    Args:
+        n_inputs: Length of the vector.
+        side: Pixels of a picture's side.
+        pictures: How many there are.
+        width: Numbers that stand for them afterwards.
+    """
+
+    def __init__(self, n_inputs: int, side: int, pictures: int, width: int = 64) -> None:
+        super().__init__()
+        channels = 3 * pictures
+        self.shape = (channels, side, side)
+        self.plain = n_inputs - math.prod(self.shape)
+        if self.plain < 0 or side < 8:
+            raise SettingError(
+                f"model.picture={side} and model.pictures={pictures} need pictures of at least 8 "
+                f"pixels, and {math.prod(self.shape)} of the inputs, of which there are {n_inputs}"
+            )
+        # Each halves the sides.
+        sizes = (channels, 16, 32, 32)
+        layers: list[nn.Module] = []
+        for before, after in itertools.pairwise(sizes):
+            layers += [nn.Conv2d(before, after, 3, 2, 1), nn.ReLU()]
+        cells = math.ceil(side / 8) ** 2
+        self.see = nn.Sequential(*layers, nn.Flatten(), nn.Linear(32 * cells, width), nn.ReLU())
+        self.n_outputs = self.plain + width
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The rest of the vector, followed by what was seen."""
+        seen = self.see(x[:, self.plain :].reshape(len(x), *self.shape))
+        return torch.cat([x[:, : self.plain], seen], 1)
 
 
 class GaussianMixturePolicy(Classifier):
@@ -78,6 +115,8 @@ def policy(
     modes: int = 5,
     sample: bool = False,
     layer_norm: bool = False,
+    picture: int | None = None,
+    pictures: int = 1,
 ) -> Classifier:
     """A perceptron that maps what a robot sees to an action.
 
@@ -90,10 +129,17 @@ def policy(
         modes: Gaussians of the mixture.
         sample: ``gmm``: draw actions instead of taking the most likely mode's mean.
         layer_norm: Normalise the first hidden layer and squash it by tanh, as in Continual World.
+        picture: The inputs end with pictures of so many pixels a side; None for none.
+        pictures: How many, one for each camera and observation of the window.
     """
     at_least(modes, 1, "model.modes")
+    at_least(pictures, 1, "model.pictures")
     layers: list[nn.Module] = [nn.Flatten()]
     width = math.prod(input_shape)
+    if picture is not None:
+        eyes = Eyes(width, picture, pictures)
+        layers.append(eyes)
+        width = eyes.n_outputs
     for number, units in enumerate(hidden):
         at_least(units, 1, "model.hidden")
         layers.append(nn.Linear(width, units))

@@ -7,6 +7,7 @@ does not carry over to another.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -42,7 +43,10 @@ def fisher(
         estimate: ``exact``: ``sum_c p_c (d log p_c)^2`` over the active classes. ``sample``: one
             label drawn from ``p``. ``predicted``: the most probable label. ``true``: the data's own
             label (the empirical Fisher). ``batch``: the squared gradient of a mini-batch's mean
-            loss, mean over mini-batches; smaller than ``true`` by up to the batch size.
+            loss, mean over mini-batches; smaller than ``true`` by up to the batch size. Where the
+            squared error of ``n`` outputs is learned (``learner.squared_error``) ``exact`` is that
+            of the Gaussian whose likelihood the loss is, ``2/n sum_k (d f_k)^2``, and ``sample``
+            and ``predicted`` are not defined.
         samples: How many samples, drawn at random; None for all.
         batch_size: Of a mini-batch for ``batch``; for the others it changes only the speed.
         memory: Megabytes that gradients of single samples may take at a time (more is not faster).
@@ -64,7 +68,10 @@ def fisher(
         def variants(outputs: Any, batch: Batch) -> Iterator[Variant]:
             return _labels(learner, estimate, outputs, batch)
 
-        score = task_loss if estimate == "true" else log_likelihood
+        if estimate == "true":
+            score = task_loss
+        else:
+            score = _output if data.labels.is_floating_point() else log_likelihood
         return mean_over_samples(
             learner,
             data,
@@ -83,7 +90,12 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
     if estimate == "true":
         yield batch.y, None
         return
-    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or batch.y.is_floating_point():
+    actions = batch.y.is_floating_point()
+    if actions and estimate == "exact" and getattr(learner, "squared_error", False):
+        for number in range(outputs.shape[1]):
+            yield torch.full_like(batch.task, number), None
+        return
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or actions:
         raise PluginError(
             f"fisher={estimate} needs labels that are classes and a model with a logit for each: "
             "choose fisher=true or fisher=batch"
@@ -98,6 +110,16 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
     active = (outputs > torch.finfo(outputs.dtype).min).any(0).nonzero().flatten()
     for label in active.tolist():
         yield torch.full_like(batch.task, label), p[:, label]
+
+
+def _output(outputs: Tensor, batch: Batch) -> Tensor:
+    """The outputs that labels name, scaled so that the square of the gradient is a Fisher's term.
+
+    The mean over n numbers of ``(f - y)^2`` is the negative log-likelihood of a Gaussian of
+    variance ``n / 2``, whose Fisher information about its mean is ``2 / n``.
+    """
+    chosen = outputs.gather(1, batch.y[:, None])
+    return chosen.sum() * math.sqrt(2 / outputs.shape[1])
 
 
 def _of_batches(learner: Learner, data: Data, order: Tensor, batch_size: int) -> dict[str, Tensor]:

@@ -56,6 +56,6 @@ class Curves(Plugin):
 
     @hookimpl
     def after_epoch(self, learner: Learner, experience: Experience, epoch: int) -> None:
-        """The value after every n-th epoch."""
-        if (epoch + 1) % self.every_n_epochs == 0:
+        """The value after every n-th epoch; phases after learning (pruning) are not part of it."""
+        if (epoch + 1) % self.every_n_epochs == 0 and experience not in learner.seen:
             self.measure(learner, experience)

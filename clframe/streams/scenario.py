@@ -178,7 +178,13 @@ def _base_stream(
 ) -> Stream:
     from clframe.api import make_stream  # api imports the registry, which imports this file
 
-    return make_stream(registry, base, scenario, seed, data_dir, download)
+    made = make_stream(registry, base, scenario, seed, data_dir, download)
+    if made.learner is not None:
+        raise SettingError(
+            f"stream '{made.name}' is learned by {made.learner.__name__}; a scenario is made of "
+            "streams whose tasks are data with classes"
+        )
+    return made
 
 
 def _merged(

@@ -93,7 +93,7 @@ def learner_after(strategy: Any, experiences: int, folder: Any = False) -> Learn
     prepared = prepare_run(
         stream,
         strategy,
-        model() if strategy not in ("rtf",) else "mlp",
+        model() if strategy == "naive" else {"name": "mlp", "hidden": [8, 8]},
         run_dir=folder,
         logger="csv" if folder else None,
         trainer={"max_steps": 1, "batch_size": BATCH, "accelerator": "cpu"},

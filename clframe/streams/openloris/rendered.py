@@ -59,7 +59,7 @@ class RenderSettings:
         """A name for the folder of what these settings give.
 
         >>> RenderSettings().key()
-        'v2-ray-64px-10f-s0-x1-all-clean'
+        'v3-ray-64px-10f-s0-x1-all-clean'
         """
         size, frames, seed, noisy, renderer, samples, palette = astuple(self)
         depth = "noisy" if noisy else "clean"

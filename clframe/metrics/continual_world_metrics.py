@@ -1,0 +1,111 @@
+"""Average performance, forgetting and forward transfer of Continual World.
+
+Wołczyk et al., "Continual World: A Robotic Benchmark For Continual Reinforcement Learning",
+NeurIPS 2021, Section 4. ``p_i(t)`` is the success rate on task ``i`` at time ``t``; task ``i`` of
+``N`` is learned in the interval ``[(i - 1) D, i D]``, and the run ends at ``T = N D``. Tasks are
+counted by learning intervals: where one comes back (CW20) it is another ``i``.
+
+>>> R = [[0.9, 0.0], [0.3, 0.8]]
+>>> curves, reference = [[0.0, 0.6, 0.9], [0.0, 0.4, 0.8]], [[0.0, 0.6, 0.9], [0.0, 0.8, 0.8]]
+>>> found = continual_world(R, curves=curves, reference=reference)
+>>> [round(found[key], 4) for key in ("performance", "forgetting", "forward_transfer")]
+[0.55, 0.3, -0.25]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from clframe.errors import SettingError
+from clframe.metrics.matrix import learned_columns
+
+Floats = NDArray[np.float64]
+Curves = Sequence[Sequence[float] | None]
+
+
+def area_under(curve: Sequence[float]) -> float:
+    """``1/D`` times the integral of ``p(t)`` over the interval, by the trapezoidal rule.
+
+    >>> area_under([0.0, 1.0, 1.0])
+    0.75
+
+    Args:
+        curve: The success rate at evenly spaced times, both ends of the interval included; a single
+            value where nothing was learned and it stayed the same.
+    """
+    values = np.asarray(curve, dtype=np.float64)
+    if values.ndim != 1 or not len(values):
+        raise SettingError("a curve of success rates must be a list of one value or more")
+    return float(values[0] if len(values) == 1 else (values[:-1] + values[1:]).mean() / 2)
+
+
+def forward_transfer(area: float, reference: float) -> float | None:
+    """``(AUC - AUC_b) / (1 - AUC_b)``; None where the reference is perfect from the start.
+
+    >>> forward_transfer(0.75, 0.5)
+    0.5
+    """
+    return None if reference >= 1 else (area - reference) / (1 - reference)
+
+
+def continual_world(
+    matrix: ArrayLike,
+    task_of_row: Sequence[Sequence[int]] | None = None,
+    curves: Curves | None = None,
+    reference: Curves | None = None,
+) -> dict[str, Any]:
+    """The three metrics of Continual World.
+
+    ``performance`` is the mean of ``p_i(T)``; ``forgetting`` the mean of ``F_i = p_i(i D) -
+    p_i(T)``, below zero where later learning helped; ``forward_transfer`` the mean of ``FT_i =
+    (AUC_i - AUC_i^b) / (1 - AUC_i^b)``, with ``AUC_i`` the mean of ``p_i`` while task ``i`` is
+    learned and ``b`` a run that learns it alone from scratch. The paper averages the last five
+    evaluations for ``p_i(T)``; here it is the last row.
+
+    Args:
+        matrix: Success rates [row, task] after every learning interval.
+        task_of_row: Columns learned at each row; default: row i learns column i.
+        curves: For each row, the success rate on its task at evenly spaced times from the start to
+            the end of its learning; None where it was not measured.
+        reference: The same of the single-task runs, in the order of the rows.
+
+    Returns:
+        ``performance, forgetting, forward_transfer``, and per row ``forgetting_i``,
+        ``forward_transfer_i``, ``area_i``. What cannot be told is None.
+    """
+    values = np.asarray(matrix, dtype=np.float64)
+    if values.ndim != 2 or 0 in values.shape:
+        raise SettingError(f"the matrix must be [row, task], but its shape is {values.shape}")
+    now = learned_columns(values.shape, task_of_row)
+    rows = len(values)
+    for name, given in (("curves", curves), ("reference", reference)):
+        if given is not None and len(given) != rows:
+            raise SettingError(f"{name} has {len(given)} rows, but the matrix has {rows}")
+    own = [np.flatnonzero(line) for line in now]
+    learned = np.logical_or.reduce(now, axis=0)
+    lost = [float((values[i, own[i]] - values[-1, own[i]]).mean()) for i in range(rows)]
+    areas = [None if c is None else area_under(c) for c in curves or [None] * rows]
+    bases = [None if c is None else area_under(c) for c in reference or [None] * rows]
+    gains = [
+        None if a is None or b is None else forward_transfer(a, b)
+        for a, b in zip(areas, bases, strict=True)
+    ]
+    complete = None not in areas and None not in bases
+    # A task whose reference is perfect from the start can show no transfer.
+    known = [gain for gain in gains if gain is not None] if complete else []
+    return {
+        "performance": _known(values[-1, learned].mean()),
+        "forgetting": _known(np.mean(lost)),
+        "forward_transfer": _known(np.mean(known)) if known else None,
+        "forgetting_i": [_known(value) for value in lost],
+        "forward_transfer_i": gains,
+        "area_i": areas,
+    }
+
+
+def _known(value: float | np.floating[Any]) -> float | None:
+    return None if np.isnan(value) else float(value)

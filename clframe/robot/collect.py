@@ -1,0 +1,190 @@
+"""Making demonstrations: experts act, and what succeeds is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import queue
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clframe.console import notice
+from clframe.errors import DataError
+from clframe.robot import demonstrations
+from clframe.robot.demonstrations import Demonstration
+from clframe.robot.task import (
+    DEMONSTRATION,
+    Environment,
+    RobotTask,
+    as_dictionary,
+    episode_seeds,
+    seed_key,
+)
+from clframe.robot.workers import Caller, close, crew, usable_cores
+
+AFTER_SUCCESS = 10
+"""Steps kept after the goal was reached, so that holding it is demonstrated, too."""
+_TRIES = 4
+"""Episodes tried for each one wanted before a task is given up."""
+_LINE_EVERY = 20.0
+
+
+def path_of(task: RobotTask, folder: Path, goals: int = 0) -> Path:
+    """Where a task's demonstrations are kept under the data folder."""
+    family = task.family if goals == 0 else f"{task.family}-goals-{goals}"
+    return folder / "demos" / family / f"{task.name}_demo.hdf5"
+
+
+def record(task: RobotTask, environment: Environment, seed: int) -> Demonstration | None:
+    """One episode of the expert; None if it does not reach the goal."""
+    assert task.expert is not None
+    observation, _ = environment.reset(seed=seed)
+    tell = getattr(environment, "simulator_state", None)
+    seen: list[dict[str, Any]] = []
+    actions: list[Any] = []
+    states: list[Any] = []
+    left = task.limit
+    succeeded = False
+    for action in task.expert(environment):
+        seen.append(as_dictionary(observation))
+        actions.append(np.clip(np.asarray(action, np.float32), -1.0, 1.0))
+        if tell is not None:
+            states.append(tell())
+        observation, _, terminated, truncated, info = environment.step(actions[-1])
+        left -= 1
+        if info["success"] and not succeeded:
+            succeeded, left = True, min(left, AFTER_SUCCESS)
+        if terminated or truncated or left <= 0:
+            break
+    if not succeeded:
+        return None
+    return Demonstration(
+        np.stack(actions),
+        {name: np.stack([one[name] for one in seen]) for name in seen[0]},
+        np.stack(states) if states else np.zeros((0, 0)),
+        seed,
+    )
+
+
+def make_file(task: RobotTask, path: Path, n: int, goals: int = 0) -> tuple[int, int]:
+    """Record n successful episodes and write them; returns how many were kept and tried.
+
+    Raises:
+        DataError: The expert fails too often.
+    """
+    if task.expert is None:
+        raise DataError(
+            f"task '{task.name}' has no expert to demonstrate it: put its demonstrations at "
+            f"'{path}'"
+        )
+    environment = task.environment()
+    kept: list[Demonstration] = []
+    tried = 0
+    key = seed_key(task, goals, DEMONSTRATION)
+    while len(kept) < n:
+        if tried >= _TRIES * n:
+            raise DataError(
+                f"the expert of task '{task.name}' reached the goal in {len(kept)} of {tried} "
+                f"episodes; {n} successful ones are wanted"
+            )
+        demo = record(task, environment, episode_seeds(1, *key, start=tried)[0])
+        tried += 1
+        if demo is not None:
+            kept.append(demo)
+    facts = {**task.facts, "family": task.family, "goals": goals, "episodes_tried": tried}
+    demonstrations.write(path, task.name, task.language, facts, kept)
+    getattr(environment, "close", lambda: None)()
+    return len(kept), tried
+
+
+def has_enough(path: Path, n: int) -> bool:
+    """Whether a file is there with at least n demonstrations."""
+    return path.is_file() and demonstrations.read_info(path).demos >= n
+
+
+def ensure(
+    tasks: Sequence[RobotTask],
+    folder: Path,
+    n: int,
+    goals: int = 0,
+    processes: int | None = None,
+    again: bool = False,
+) -> list[tuple[RobotTask, int, int, float]]:
+    """Make what is missing, tasks in parallel; returns what was made, tried and the seconds.
+
+    Args:
+        tasks: Whose demonstrations are wanted.
+        folder: The data folder.
+        n: Demonstrations a task.
+        goals: The stream's choice of goals.
+        processes: Worker processes; 0 for this one alone, None for one a core.
+        again: Make them even if they are there.
+    """
+    wanted = [t for t in tasks if again or not has_enough(path_of(t, folder, goals), n)]
+    if not wanted:
+        return []
+    with _alone(path_of(wanted[0], folder, goals).parent):
+        # Another process may have made some while this one waited.
+        wanted = [t for t in wanted if again or not has_enough(path_of(t, folder, goals), n)]
+        return _make_all(wanted, folder, n, goals, processes) if wanted else []
+
+
+def _make_all(
+    tasks: Sequence[RobotTask], folder: Path, n: int, goals: int, processes: int | None
+) -> list[tuple[RobotTask, int, int, float]]:
+    count = usable_cores() if processes is None else processes
+    notice(
+        f"recording {n} demonstrations of {len(tasks)} task{'s' if len(tasks) > 1 else ''} in "
+        f"'{path_of(tasks[0], folder, goals).parent}'"
+    )
+    callers = crew(min(count, len(tasks)))
+    idle: queue.SimpleQueue[Caller] = queue.SimpleQueue()
+    for caller in callers:
+        idle.put(caller)
+
+    def make(task: RobotTask) -> tuple[RobotTask, int, int, float]:
+        caller = idle.get()
+        started = time.perf_counter()
+        try:
+            caller.send(make_file, task, path_of(task, folder, goals), n, goals)
+            kept, tried = caller.receive()
+        finally:
+            idle.put(caller)
+        return task, kept, tried, time.perf_counter() - started
+
+    done: list[tuple[RobotTask, int, int, float]] = []
+    last = time.perf_counter()
+    try:
+        with ThreadPoolExecutor(len(callers)) as threads:
+            futures = [threads.submit(make, task) for task in tasks]
+            try:
+                for future in as_completed(futures):
+                    done.append(future.result())
+                    now = time.perf_counter()
+                    if sys.stderr.isatty() or now - last > _LINE_EVERY:
+                        last = now
+                        notice(f"demonstrations: {len(done)} of {len(tasks)} tasks")
+            except BaseException:
+                for future in futures:
+                    future.cancel()
+                close(callers)
+                raise
+    finally:
+        close(callers)
+    return sorted(done, key=lambda item: list(tasks).index(item[0]))
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let one process at a time make demonstrations; the others wait."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        with contextlib.suppress(OSError):  # a file system without locks: go on without
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

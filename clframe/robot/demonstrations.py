@@ -1,0 +1,205 @@
+"""Demonstrations in HDF5 files, laid out as robomimic and LIBERO have them.
+
+One file a task: ``data/demo_0 .. demo_n``, each with ``actions [T, A]``, ``obs/<name> [T, ...]``,
+``rewards``, ``dones`` (1 at the last step only) and, where the simulator tells it, ``states [T, 1 +
+nq + nv]``. ``data`` has the attributes ``env_name``, ``env_args`` and ``problem_info`` (both JSON),
+``num_demos`` and ``total``; each demonstration has ``num_samples`` and the ``seed`` of its episode.
+Row t of everything is from before action t, as in robomimic. (LIBERO's own files hold observations
+from after the action; ``obs_convention`` of our files says which it is.)
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.errors import DataError
+from clframe.files import write_bytes
+from clframe.robot.task import Observation
+
+BEFORE = "before_action"
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """One episode: ``T`` observations and the action taken at each.
+
+    Args:
+        actions: ``[T, A]``.
+        observations: ``[T, ...]`` by name.
+        states: Of the simulator, ``[T, ...]``; empty where it does not tell them.
+        seed: Starts the same episode again; None where it is not known.
+    """
+
+    actions: NDArray[np.float32]
+    observations: Observation
+    states: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    seed: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+@dataclass(frozen=True)
+class Info:
+    """What a file says of itself.
+
+    Args:
+        name: Of the task.
+        language: Its instruction.
+        facts: Everything in ``env_args``: how the environment was made, which versions.
+        demos: How many demonstrations there are.
+        steps: In all.
+    """
+
+    name: str
+    language: str
+    facts: Mapping[str, Any]
+    demos: int
+    steps: int
+
+
+def write(
+    path: Path,
+    name: str,
+    language: str,
+    facts: Mapping[str, Any],
+    demos: Sequence[Demonstration],
+) -> None:
+    """Write a file, whole or not at all."""
+    import h5py
+
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        data = file.create_group("data")
+        data.attrs["env_name"] = name
+        data.attrs["env_args"] = json.dumps(
+            {"env_name": name, "type": "clframe", "env_kwargs": dict(facts)}
+        )
+        problem = {"problem_name": name, "domain_name": "robot", "language_instruction": language}
+        data.attrs["problem_info"] = json.dumps(problem)
+        data.attrs["num_demos"] = len(demos)
+        data.attrs["total"] = sum(len(demo) for demo in demos)
+        data.attrs["obs_convention"] = BEFORE
+        data.attrs["macros_image_convention"] = "opencv"
+        for number, demo in enumerate(demos):
+            _write_one(data.create_group(f"demo_{number}"), demo)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, content.getvalue())
+
+
+def _write_one(group: Any, demo: Demonstration) -> None:
+    group.attrs["num_samples"] = len(demo)
+    if demo.seed is not None:
+        group.attrs["seed"] = demo.seed
+    last = np.zeros(len(demo), np.uint8)
+    last[-1] = 1
+    group.create_dataset("actions", data=demo.actions)
+    group.create_dataset("rewards", data=last)
+    group.create_dataset("dones", data=last)
+    if len(demo.states):
+        group.create_dataset("states", data=demo.states)
+    for name, values in demo.observations.items():
+        packed = "gzip" if values.dtype == np.uint8 and values.ndim > 2 else None
+        group.create_dataset(f"obs/{name}", data=values, compression=packed)
+
+
+def read_info(path: Path) -> Info:
+    """What a file says of itself, without reading its demonstrations."""
+    with _opened(path) as file:
+        return _info(file, path)
+
+
+def read(
+    path: Path, n: int | None = None, names: Sequence[str] | None = None
+) -> list[Demonstration]:
+    """The first n demonstrations of a file.
+
+    Args:
+        path: The file.
+        n: How many; None for all.
+        names: Observations to read; None for all.
+
+    Raises:
+        DataError: The file is not one of demonstrations, or has too few.
+    """
+    with _opened(path) as file:
+        info = _info(file, path)
+        if n is not None and info.demos < n:
+            raise DataError(f"'{path}' holds {info.demos} demonstrations, but {n} are wanted")
+        data = file["data"]
+        keys = sorted(data, key=_number)[:n]
+        return [_read_one(data[key], f"'{path}' data/{key}", names) for key in keys]
+
+
+def _opened(path: Path) -> Any:
+    import h5py
+
+    if not path.is_file():
+        raise DataError(f"there is no file of demonstrations '{path}'")
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise DataError(f"'{path}' is not an HDF5 file, or is broken: {error}") from error
+
+
+def _number(key: str) -> int:
+    digits = key.rpartition("_")[2]
+    return int(digits) if digits.isdigit() else -1
+
+
+def _info(file: Any, path: Path) -> Info:
+    data = file.get("data")
+    demos = [key for key in data or () if key.startswith("demo_")]
+    if not demos:
+        raise DataError(
+            f"'{path}' holds no demonstrations: there should be groups data/demo_0, data/demo_1, "
+            "... as robomimic and LIBERO have them"
+        )
+    problem = _json(data.attrs.get("problem_info", "{}"), f"'{path}': problem_info")
+    facts = _json(data.attrs.get("env_args", "{}"), f"'{path}': env_args")
+    language = problem.get("language_instruction", "")
+    words = language if isinstance(language, str) else " ".join(map(str, language))
+    return Info(
+        name=str(problem.get("problem_name") or data.attrs.get("env_name", "")),
+        language=words.strip('"'),
+        facts=facts.get("env_kwargs", {}),
+        demos=len(demos),
+        steps=sum(len(data[key]["actions"]) for key in demos if "actions" in data[key]),
+    )
+
+
+def _json(text: Any, what: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} is not JSON: {error}") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _read_one(group: Any, where: str, names: Sequence[str] | None) -> Demonstration:
+    if "actions" not in group or "obs" not in group:
+        raise DataError(f"{where} must hold 'actions' and 'obs', has {', '.join(group) or 'none'}")
+    actions = np.asarray(group["actions"], np.float32)
+    if actions.ndim != 2 or not len(actions):
+        raise DataError(f"{where}/actions must be [steps, numbers], is {actions.shape}")
+    if not np.isfinite(actions).all():
+        raise DataError(f"{where}/actions holds NaN or infinity")
+    seen = {}
+    for name in group["obs"] if names is None else names:
+        if name not in group["obs"]:
+            raise DataError(f"{where} has no observation '{name}', only {', '.join(group['obs'])}")
+        values = np.asarray(group["obs"][name])
+        if len(values) != len(actions):
+            raise DataError(f"{where}/obs/{name} has {len(values)} rows for {len(actions)} actions")
+        seen[name] = values if values.dtype == np.uint8 else values.astype(np.float32)
+    states = np.asarray(group["states"]) if "states" in group else np.zeros((0, 0))
+    seed = group.attrs.get("seed")
+    return Demonstration(actions, seen, states, None if seed is None else int(seed))

@@ -1,0 +1,179 @@
+"""Episodes of a policy in several environments at once, the same whatever runs them.
+
+A task's episodes go through a fixed number of *slots*, each with an environment of its own. Slots
+are dealt out to workers; the policy sees the observations of all slots as one batch. So results do
+not depend on how many processes there are, and the policy, with all that plugins make of it,
+stays in this process.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.robot.task import (
+    Environment,
+    MakeEnvironment,
+    Observation,
+    as_dictionary,
+    check_action,
+)
+from clframe.robot.workers import Caller
+
+KEPT = 24
+"""Environments that a process keeps; one of Meta-World takes 30 MB and 40 ms to make."""
+
+Act: TypeAlias = "Callable[[Observation, NDArray[np.bool_]], NDArray[Any]]"
+"""Actions for the observations of all slots ``[slot, step of the window, ...]``; the second
+argument says which slots have just begun an episode."""
+
+_environments: collections.OrderedDict[tuple[str, int], Environment] = collections.OrderedDict()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an episode ended: whether the goal was reached, and after how many steps."""
+
+    success: bool
+    steps: int
+
+
+# ------------------------------------------------------------ what a worker does
+
+
+def _environment(key: str, slot: int, make: MakeEnvironment) -> Environment:
+    """The environment of a slot; those not used for longest are given up."""
+    place = (key, slot)
+    if place not in _environments:
+        while len(_environments) >= KEPT:
+            _, oldest = _environments.popitem(last=False)
+            getattr(oldest, "close", lambda: None)()
+        _environments[place] = make()
+    _environments.move_to_end(place)
+    return _environments[place]
+
+
+def reset(key: str, make: MakeEnvironment, seeds: dict[int, int]) -> dict[int, Observation]:
+    """Begin an episode in each of these slots."""
+    found = {}
+    for slot, seed in seeds.items():
+        observation, _ = _environment(key, slot, make).reset(seed=seed)
+        found[slot] = as_dictionary(observation)
+    return found
+
+
+def step(
+    key: str, make: MakeEnvironment, actions: dict[int, NDArray[Any]]
+) -> dict[int, tuple[Observation, bool, bool]]:
+    """One action in each of these slots: what is seen, whether the goal holds, whether it ended."""
+    found = {}
+    for slot, action in actions.items():
+        environment = _environment(key, slot, make)
+        observation, _, terminated, truncated, info = environment.step(action)
+        found[slot] = (as_dictionary(observation), bool(info["success"]), terminated or truncated)
+    return found
+
+
+def forget() -> None:
+    """Give up all environments of this process."""
+    while _environments:
+        getattr(_environments.popitem()[1], "close", lambda: None)()
+
+
+# ------------------------------------------------------------ what this process does
+
+
+def _ask(crew: Sequence[Caller], function: Any, key: str, make: Any, work: dict[int, Any]) -> Any:
+    """Deal work by slot out to the crew and put the answers together."""
+    shares: list[dict[int, Any]] = [{} for _ in crew]
+    for slot, item in work.items():
+        shares[slot % len(crew)][slot] = item
+    busy = [(caller, share) for caller, share in zip(crew, shares, strict=True) if share]
+    for caller, share in busy:
+        caller.send(function, key, make, share)
+    together: dict[int, Any] = {}
+    for caller, _ in busy:
+        together |= caller.receive()
+    return together
+
+
+class _Windows:
+    """The last observations of every slot; an episode's first one fills its whole window."""
+
+    def __init__(self, slots: int, length: int) -> None:
+        self.slots, self.length = slots, length
+        self.arrays: Observation = {}
+
+    def begin(self, slot: int, observation: Observation) -> None:
+        for name, value in observation.items():
+            if name not in self.arrays:
+                shape = (self.slots, self.length, *value.shape)
+                self.arrays[name] = np.zeros(shape, value.dtype)
+            self.arrays[name][slot] = value
+
+    def add(self, slot: int, observation: Observation) -> None:
+        for name, value in observation.items():
+            window = self.arrays[name][slot]
+            window[:-1] = window[1:].copy()
+            window[-1] = value
+
+
+def run_episodes(
+    crew: Sequence[Caller],
+    key: str,
+    make: MakeEnvironment,
+    seeds: Sequence[int],
+    act: Act,
+    horizon: int,
+    slots: int = 6,
+    window: int = 1,
+) -> list[Outcome]:
+    """Run one episode for each seed; an episode is a success if the goal holds at any step.
+
+    Args:
+        crew: Who steps the environments.
+        key: Names the task and its family; environments are kept under it.
+        make: Makes the task's environment.
+        seeds: Of the episodes.
+        act: The policy.
+        horizon: Steps until an episode is given up.
+        slots: Environments stepped at once.
+        window: Observations that the policy sees.
+    """
+    waiting = collections.deque(enumerate(seeds))
+    slots = max(1, min(slots, len(seeds)))
+    outcomes: list[Outcome | None] = [None] * len(seeds)
+    number_of: dict[int, int] = {}
+    steps = dict.fromkeys(range(slots), 0)
+    windows = _Windows(slots, window)
+    free = list(range(slots))
+    while True:
+        starting: dict[int, int] = {}
+        while free and waiting:
+            slot = free.pop(0)
+            number_of[slot], starting[slot] = waiting.popleft()
+            steps[slot] = 0
+        if starting:
+            for slot, observation in _ask(crew, reset, key, make, starting).items():
+                windows.begin(slot, observation)
+        if not number_of:
+            break
+        begun = np.array([slot in starting for slot in range(slots)])
+        actions = act(windows.arrays, begun)
+        check_action(actions[list(number_of)], key)
+        wanted = {slot: actions[slot] for slot in sorted(number_of)}
+        for slot, (observation, success, ended) in sorted(
+            _ask(crew, step, key, make, wanted).items()
+        ):
+            steps[slot] += 1
+            if success or ended or steps[slot] >= horizon:
+                outcomes[number_of.pop(slot)] = Outcome(success, steps[slot])
+                free.append(slot)
+            else:
+                windows.add(slot, observation)
+    return [outcome for outcome in outcomes if outcome is not None]

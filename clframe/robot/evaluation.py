@@ -1,0 +1,92 @@
+"""The success rate of a learner on a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from clframe import hooks
+from clframe.robot.episodes import Act, Outcome, run_episodes
+from clframe.robot.task import EVALUATION, Observation, RobotTask, episode_seeds, seed_key
+from clframe.robot.windows import STATE, Inputs
+
+if TYPE_CHECKING:
+    from clframe.experience import Task
+    from clframe.learner import Learner
+    from clframe.robot.workers import Caller
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How a task is measured; ``info["evaluation"]`` of the task.
+
+    Args:
+        robot: The task.
+        inputs: What the policy is given for windows of observations.
+        episodes: How many are run, always the same ones.
+        horizon: Steps until an episode is given up.
+        slots: Environments stepped at once.
+        goals: The stream's choice of goals.
+        processes: Worker processes; 0 for this one alone, None for one a core.
+    """
+
+    robot: RobotTask
+    inputs: Inputs
+    episodes: int = 20
+    horizon: int = 200
+    slots: int = 6
+    goals: int = 0
+    processes: int | None = None
+
+    @property
+    def seeds(self) -> list[int]:
+        """Of the episodes: the same for every run, learner and method."""
+        return episode_seeds(self.episodes, *seed_key(self.robot, self.goals, EVALUATION))
+
+
+def policy_of(learner: Learner, task: Task, inputs: Inputs) -> Act:
+    """How the learner acts on a task, through all that plugins make of its predictions."""
+    device = learner.engine.device
+    generator = torch.Generator(device=device)
+    # Apart from the learner's own draws, so that measuring changes nothing about learning.
+    generator.manual_seed(task.index)
+    names = (STATE, *inputs.pictures)
+    reset: Any = getattr(learner.model, "reset", None)
+    action_of: Any = learner.action_of
+
+    def act(windows: Observation, begun: NDArray[np.bool_]) -> NDArray[Any]:
+        if reset is not None and begun.any():
+            reset(torch.from_numpy(begun).to(device))
+        raw = {name: torch.from_numpy(windows[name]).to(device) for name in names}
+        number = torch.full((len(begun),), task.index, dtype=torch.long, device=device)
+        outputs = hooks.predict(learner, inputs(raw, number), task)
+        actions: NDArray[Any] = action_of(outputs, generator).float().cpu().numpy()
+        return actions
+
+    return act
+
+
+def evaluate(
+    learner: Learner,
+    task: Task,
+    how: Evaluation,
+    crew: Sequence[Caller],
+    seeds: Sequence[int] | None = None,
+) -> list[Outcome]:
+    """Run the task's episodes (or those of other seeds) with the learner as it is."""
+    with learner.engine.autocast():
+        return run_episodes(
+            crew,
+            f"{how.robot.family}/{how.robot.name}",
+            how.robot.environment,
+            how.seeds if seeds is None else seeds,
+            policy_of(learner, task, how.inputs),
+            how.horizon,
+            how.slots,
+            how.inputs.window,
+        )

@@ -1,0 +1,53 @@
+"""The learner that clones behaviour; method plugins act on it as on a classifier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+from torch.nn import functional
+
+from clframe.learner import Learner
+
+if TYPE_CHECKING:
+    import torch
+
+    from clframe.data import Batch
+
+
+class ImitationLearner(Learner):
+    """Learns to do what demonstrations do.
+
+    Labels are actions. Any model with as many outputs as an action has numbers can be used: its
+    outputs are the action, learned by the mean squared error. A policy brings its own loss and way
+    of acting (``action_loss(outputs, actions)``, ``action_of(outputs, generator)``), as one with a
+    mixture of Gaussians does; a recurrent one has ``reset(begun)``, told which rows of the batch
+    begin an episode. All outputs belong to every task.
+
+    A learner that collects its own data can take the same place: it is what ``Stream.learner``
+    names, and it may override :meth:`clframe.learner.Learner.train_on` or come with a plugin that
+    has ``fit_experience``.
+    """
+
+    def mask_outputs(self, logits: Tensor, task: Tensor) -> Tensor:
+        """Nothing competes: the numbers of an action belong to all tasks."""
+        return logits
+
+    @property
+    def squared_error(self) -> bool:
+        """Whether outputs are actions, learned by their squared error."""
+        return not hasattr(self.model, "action_loss")
+
+    def task_loss(self, outputs: Any, batch: Batch) -> Tensor:
+        """The policy's own loss, or the mean squared error; mean over samples."""
+        own: Any = getattr(self.model, "action_loss", None)
+        if own is not None:
+            loss: Tensor = own(outputs, batch.y)
+            return loss
+        return functional.mse_loss(outputs, batch.y)
+
+    def action_of(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
+        """The actions that outputs stand for."""
+        own: Any = getattr(self.model, "action_of", None)
+        action: Tensor = outputs if own is None else own(outputs, generator)
+        return action.clamp(-1.0, 1.0)

@@ -1,0 +1,106 @@
+"""What imitation needs to know of a task: an environment, an expert, an instruction.
+
+Light on purpose: worker processes import it and have no use for torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.errors import DataError
+
+Observation: TypeAlias = "dict[str, NDArray[Any]]"
+
+
+class Environment(Protocol):
+    """The part of Gymnasium's interface that is used.
+
+    ``info["success"]`` of a step says whether the goal holds now; ``reset(seed=...)`` starts the
+    same episode for the same seed. An observation is an array or a dictionary of arrays.
+    """
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode."""
+        ...
+
+    def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Do one action: observation, reward, terminated, truncated, info."""
+        ...
+
+
+MakeEnvironment: TypeAlias = "Callable[[], Environment]"
+Expert: TypeAlias = "Callable[[Environment], Iterator[NDArray[Any]]]"
+"""Yields the actions that reach the goal of an environment that was just reset."""
+
+
+@dataclass(frozen=True)
+class RobotTask:
+    """One task of a robot.
+
+    Args:
+        name: Unique in its family.
+        family: Which tasks this one shares a folder of demonstrations with; it should name all
+            that decides what they look like, versions included.
+        language: The instruction.
+        environment: Makes the environment; a function of a module (or a partial of one), so that
+            worker processes can call it.
+        expert: Solves it; likewise. None where demonstrations come from elsewhere.
+        limit: Steps that an expert may take.
+        facts: Anything else worth writing into the demonstrations (versions, settings).
+    """
+
+    name: str
+    family: str
+    language: str
+    environment: MakeEnvironment
+    expert: Expert | None = None
+    limit: int = 500
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def as_dictionary(observation: Any) -> Observation:
+    """An observation as arrays by name; a bare array is the ``state``."""
+    if isinstance(observation, Mapping):
+        return {str(name): np.asarray(value) for name, value in observation.items()}
+    return {"state": np.asarray(observation, dtype=np.float32)}
+
+
+def episode_seeds(n: int, *key: int, start: int = 0) -> list[int]:
+    """Seeds of n episodes, the same ones for the same key.
+
+    >>> episode_seeds(3, 0, 1) == episode_seeds(5, 0, 1)[:3]
+    True
+    >>> set(episode_seeds(100, 0, 1)) & set(episode_seeds(100, 0, 2))
+    set()
+    """
+    return [
+        int(np.random.SeedSequence([*key, number]).generate_state(1)[0])
+        for number in range(start, start + n)
+    ]
+
+
+DEMONSTRATION, EVALUATION = 0, 1
+"""Which episodes a seed is for; what is learned from and what is measured on never meet."""
+
+
+def seed_key(task: RobotTask, goals: int, purpose: int) -> tuple[int, ...]:
+    """The key of a task's episodes: its name, the stream's choice of goals, what they are for."""
+    import zlib
+
+    return (zlib.crc32(task.name.encode()), goals, purpose)
+
+
+def check_action(action: NDArray[Any], task: str) -> None:
+    """Refuse an action that is not made of finite numbers."""
+    if not np.isfinite(action).all():
+        raise DataError(
+            f"the policy's action in task '{task}' holds NaN or infinity; its training has "
+            "probably diverged"
+        )

@@ -1,0 +1,136 @@
+"""Demonstrations as training data: a window of observations in, the expert's action out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clframe.data import TensorData
+from clframe.errors import DataError
+from clframe.robot.demonstrations import Demonstration
+
+STATE = "state"
+_CLIP = 5.0
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How numbers of a state become inputs of about unit size: ``(x - centre) / scale``.
+
+    A number that is exactly zero stays so: it is the padding of a thing that a task has not.
+
+    Args:
+        centre: Per number.
+        scale: Per number; infinity hides it.
+    """
+
+    centre: NDArray[np.float32]
+    scale: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, demos: Sequence[Demonstration], floor: float = 0.05) -> Scaling:
+        """Mean and deviation over demonstrations, the latter at least ``floor``."""
+        states = np.concatenate([demo.observations[STATE] for demo in demos])
+        deviation = np.maximum(states.std(0), floor)
+        return cls(states.mean(0).astype(np.float32), deviation.astype(np.float32))
+
+
+class Inputs:
+    """What the policy is given for stored windows of observations: the stream's transform.
+
+    One vector: the state's windows, scaled and laid end to end, the task's vector (its number as a
+    one-hot code, or its instruction), and then the pictures, flattened with channels first, as
+    numbers in 0..1. (``model=policy`` with ``picture=SIZE`` puts them back into shape.)
+
+    Args:
+        scaling: Of the state; looked up with the first sample, since it may have to be read.
+        state_size: Numbers of a state.
+        tasks: One vector for each task.
+        window: Observations in a window.
+        pictures: Names of observations that are pictures, square and all of one size.
+        picture_size: Pixels of their side.
+    """
+
+    def __init__(
+        self,
+        scaling: Callable[[], Scaling],
+        state_size: int,
+        tasks: NDArray[np.float32],
+        window: int = 1,
+        pictures: Sequence[str] = (),
+        picture_size: int = 0,
+    ) -> None:
+        self.window, self.pictures = window, tuple(pictures)
+        seen = len(self.pictures) * window * 3 * picture_size**2
+        self.size = window * state_size + tasks.shape[1] + seen
+        self.tasks = torch.from_numpy(tasks)
+        self._look_up = scaling
+        self._scaling: tuple[Tensor, Tensor] | None = None
+
+    def _scaling_on(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Centre and factor, once for a device."""
+        if self._scaling is None or self._scaling[0].device != device:
+            found = self._look_up()
+            self._scaling = (
+                torch.from_numpy(found.centre).to(device),
+                torch.from_numpy(1.0 / found.scale).to(device),
+            )
+            self.tasks = self.tasks.to(device)
+        return self._scaling
+
+    def __call__(self, x: Any, task: Tensor) -> Any:
+        """Stored windows and the task of each to inputs."""
+        state = x[STATE]
+        centre, factor = self._scaling_on(state.device)
+        scaled = ((state - centre) * factor).clamp(-_CLIP, _CLIP)
+        scaled = scaled.masked_fill(state == 0, 0.0).flatten(1)
+        seen = [_flattened(x[name]) for name in self.pictures]
+        return torch.cat([scaled, self.tasks[task], *seen], 1)
+
+
+def _flattened(pictures: Tensor) -> Tensor:
+    """Windows of pictures ``[n, window, h, w, 3]`` as rows of numbers in 0..1, channels first."""
+    return pictures.permute(0, 1, 4, 2, 3).flatten(1).to(torch.float32).div_(255.0)
+
+
+@dataclass
+class Windowed:
+    """Windows of several demonstrations: inputs by name and one action for each."""
+
+    inputs: dict[str, Tensor] = field(default_factory=dict)
+    actions: Tensor = field(default_factory=lambda: torch.empty(0))
+
+
+def windowed(demos: Sequence[Demonstration], window: int, names: Sequence[str]) -> Windowed:
+    """Every step with the observations up to it; before the first one, the first one again."""
+    rows, starts = [], 0
+    for demo in demos:
+        steps = np.arange(len(demo))
+        back = np.arange(window - 1, -1, -1)
+        rows.append(starts + np.maximum(steps[:, None] - back[None], 0))
+        starts += len(demo)
+    index = np.concatenate(rows)
+    inputs = {}
+    for name in names:
+        for demo in demos:
+            if name not in demo.observations:
+                raise DataError(
+                    f"the demonstrations have no observation '{name}', only "
+                    f"{', '.join(demo.observations)}"
+                )
+        values = np.concatenate([demo.observations[name] for demo in demos])
+        inputs[name] = torch.from_numpy(np.ascontiguousarray(values[index]))
+    actions = np.concatenate([demo.actions for demo in demos])
+    return Windowed(inputs, torch.from_numpy(actions))
+
+
+def data_of(demos: Sequence[Demonstration], task: int, inputs: Inputs) -> TensorData:
+    """Demonstrations of one task as training data, whose labels are actions."""
+    made = windowed(demos, inputs.window, (STATE, *inputs.pictures))
+    return TensorData(made.inputs, made.actions, task, transform=inputs)

@@ -1,0 +1,75 @@
+"""The parts of the Continual World benchmark that compute."""
+
+from __future__ import annotations
+
+import importlib.resources
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clframe.config import compose, experiments
+from clframe.streams.metaworld import CW10
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Import the benchmark as running it would: with its folder on the path."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    for name in ("grid", "continual_world"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return importlib.import_module("continual_world")
+
+
+def results(values: list[list[float]], curves: dict[str, dict[str, list[float]]]) -> dict[str, Any]:
+    columns = [f"t{i}" for i in range(len(values[0]))]
+    return {
+        "matrix": {"rows": ["before", *curves], "columns": columns, "values": values},
+        "curves": curves,
+        "timing": {"train_seconds": 60.0, "eval_seconds": 30.0},
+        "source": "made up",
+    }
+
+
+def test_a_run_is_judged_against_the_single_task_runs_of_its_seed(bench: Any) -> None:
+    curves = {"t0": {"t0": [0.0, 1.0]}, "t1": {"t1": [0.5, 0.9]}, "t0 (2)": {"t0": [0.2, 0.8]}}
+    run = results([[0.0, 0.0], [1.0, 0.5], [0.2, 0.9], [0.8, 0.4]], curves)
+    alone = {
+        f"single_t{i}": {
+            "0": bench.measure(results([[0.0], [1.0]], {f"t{i}": {f"t{i}": [0.0, 1.0]}}))
+        }
+        for i in range(2)
+    }
+    found = {"cw20_naive": {"0": bench.measure(run)}, **alone}
+    judged = bench.judge(found["cw20_naive"]["0"], bench.references(found, "0"), joint=False)
+    assert judged["performance"] == pytest.approx(0.6)
+    assert judged["forgetting_i"] == pytest.approx([0.2, 0.5, 0.0])
+    assert judged["forward_transfer_i"] == pytest.approx([0.0, 0.4, 0.0])
+    text = bench.table(found)
+    assert "| CW20 | naive | 1 | 0.60 | 0.23 | 0.13 | 60 | 30 | 0.05 / 0.73 / 0.20 |" in text
+    assert "Single-task runs: mean final success 1.00." in text
+
+
+def test_without_references_transfer_is_not_told(bench: Any) -> None:
+    run = bench.measure(results([[0.0], [1.0]], {"t0": {"t0": [0.0, 1.0]}}))
+    text = bench.table({"cw10_ewc": {"0": run, "1": run}})
+    assert "| CW10 | ewc | 2 | 1.00 ± 0.00 | 0.00 ± 0.00 | - |" in text
+
+
+def test_every_cell_is_an_experiment(bench: Any) -> None:
+    own = {name for name in experiments() if name.startswith("continual_world/")}
+    cells = {f"{s}_{m}" for s in ("cw10", "cw20") for m in bench.METHODS}
+    cells |= {f"single_{task}" for task in CW10}
+    assert own == {f"continual_world/{cell}" for cell in cells}
+    folder = Path(str(importlib.resources.files("clframe.configs"))) / "experiment"
+    for name in own:  # forward transfer compares runs of equal length
+        text = (folder / f"{name}.yaml").read_text()
+        assert "- /experiment/continual_world/_protocol@_global_\n" in text
+        assert "trainer" not in text
+    arguments, strategy = compose(["experiment=continual_world/single_push-wall"])
+    assert arguments["stream"] == {"name": "metaworld_cw10", "tasks": ["push-wall"]}
+    assert strategy == "naive"
+    assert arguments["trainer"]["check_val_every_n_epoch"] is not None
