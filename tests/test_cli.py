@@ -219,12 +219,14 @@ def test_a_stopped_run_leaves_with_130_and_goes_on(here: Path, sign: signal.Sign
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert process.stderr is not None
+    said = ""
     for line in process.stderr:
+        said += line
         if "[1/5]" in line:  # one experience is safe
             break
     process.send_signal(sign)
     rest = process.stderr.read()
-    assert process.wait(timeout=60) == 130
+    assert process.wait(timeout=60) == 130, said + rest
     assert "Traceback" not in rest
     assert "resume=RUN" in rest
     process.stderr.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv as table
 import io
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,8 +86,9 @@ class Board(TensorBoardLogger):
     """Lightning's TensorBoard logger, able to go on with a board that is there."""
 
     def __init__(self, run_dir: Path) -> None:
-        # A file for each process: a killed one may have left its own in the same second.
-        super().__init__(run_dir, "", "tensorboard", filename_suffix=f".{os.getpid()}")
+        # A file of its own for each start: the one before may have been in the same second.
+        suffix = f".{os.getpid()}.{time.time_ns()}"
+        super().__init__(run_dir, "", "tensorboard", filename_suffix=suffix)
         self._folder = run_dir / "tensorboard"
         self._lengths: dict[str, int] = {}
 
