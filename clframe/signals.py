@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from clframe.console import notice
 from clframe.errors import SettingError, nearest
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ def listening(keeper: Keeper, names: Sequence[str]) -> Iterator[None]:
             raise KeyboardInterrupt
         if keeper.stop is None:
             keeper.stop = name
-            notice(f"{name}: saving after this step; Ctrl-C again leaves at once")
+            # Not through sys.stderr: the signal may have come in the middle of writing to it.
+            words = f"clframe: {name}: saving after this step; Ctrl-C again leaves at once\n"
+            with contextlib.suppress(OSError):
+                os.write(2, words.encode())
 
     before = {}
     for name in dict.fromkeys((*ALWAYS, *names)):
