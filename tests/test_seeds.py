@@ -142,6 +142,12 @@ def test_the_failure_of_one_seed_ends_all_with_its_sentence() -> None:
         run_together(prepared(**arguments(Fails(), "class")))
 
 
+def test_a_loss_that_is_not_finite_stops_the_seeds() -> None:
+    given = arguments("naive", "class", optimizer={"name": "sgd", "lr": 1e30})
+    with pytest.raises(clframe.ClframeError, match=r"the loss of seed 0 is not finite"):
+        run_together(prepared(**given))
+
+
 def test_bad_seeds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SettingError, match="different numbers"):
         fit_seeds([1, 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +13,7 @@ from torch.nn import functional
 
 from clframe import hooks
 from clframe.data import Batch, Data, cat_inputs, join, map_inputs
+from clframe.faults import NotFiniteError
 from clframe.learner import Step
 from clframe.loop import Budget, epoch_order, samples_of_epoch
 from clframe.seeds.stack import Stack
@@ -66,6 +68,12 @@ def train_together(stack: Stack, lessons: Sequence[Lesson]) -> None:
             left -= steps
         seconds = (time.perf_counter() - started) / len(lessons)
         for (learner, experience, _, _), total in zip(lessons, totals.tolist(), strict=True):
+            if learner.engine.settings.on_nan == "stop" and not math.isfinite(total):
+                raise NotFiniteError(
+                    f"the loss of seed {learner.seed} is not finite in experience "
+                    f"'{experience.name}', epoch {learner.epoch + 1}: a smaller learning rate or "
+                    "weight may help, trainer.on_nan=ignore goes on all the same"
+                )
             learner.global_steps += steps
             learner.samples += used
             logs = {
