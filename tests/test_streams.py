@@ -175,3 +175,14 @@ def test_the_embedded_file_is_what_its_notice_says() -> None:
     stream = clframe.stream("split_mnist", n_experiences=10)
     assert [len(e.data) for e in stream] == [500] * 10
     assert [len(t.data) for t in stream.tasks] == [100] * 10
+
+
+@pytest.mark.parametrize("name", ["split_mnist", "permuted_mnist", "rotated_mnist"])
+def test_images_can_be_normalised(name: str) -> None:
+    plain, centred = (clframe.stream(name, normalize=on) for on in (False, True))
+    order = torch.arange(64)
+    one = next(plain.experiences[1].data.batches(order, 64)).x
+    other = next(centred.experiences[1].data.batches(order, 64)).x
+    assert torch.allclose(other, (one - 0.1307) / 0.3081, atol=1e-6)
+    everything = next(centred.tasks[0].data.batches(order, 64)).x
+    assert abs(float(everything.mean())) < 0.3

@@ -9,11 +9,11 @@ from typing import Any
 from case import measure
 
 import clframe
-import clframe.api  # what clframe imports on first use, others import at once
+from clframe.registry import discover
 
 STRATEGIES: dict[str, Any] = {
     "naive": "naive",
-    "replay": {"replay": {"size": 2000}},
+    "replay": {"replay": {"size": 2000, "policy": "class_balanced"}},
     "ewc": {"ewc": {"weight": 2.0, "fisher": "batch"}},
     "online_ewc": {"ewc": {"weight": 2.0, "fisher": "batch", "online": True, "gamma": 0.9}},
     "si": {"si": {"c": 1.0}},
@@ -25,7 +25,7 @@ def run(method: str, data_dir: str, seed: int) -> list[float]:
     """Train on one pair of digits after the other."""
     with tempfile.TemporaryDirectory() as folder:
         result = clframe.fit(
-            clframe.stream("split_mnist", data_dir=data_dir, scenario="class"),
+            clframe.stream("split_mnist", data_dir=data_dir, scenario="class", normalize=True),
             STRATEGIES[method],
             {"name": "mlp", "hidden": [400, 400]},
             optimizer={"name": "sgd", "lr": 0.05},
@@ -39,4 +39,5 @@ def run(method: str, data_dir: str, seed: int) -> list[float]:
 
 
 if __name__ == "__main__":
+    discover()  # imports on first use what others import at once
     measure(run)

@@ -7,22 +7,36 @@ does not carry over to another.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
+from clframe.data import Batch
 from clframe.errors import PluginError
-from clframe.plugins._per_sample import Variant, evaluation_mode, mean_over_samples
+from clframe.plugins._per_sample import (
+    NotPlainError,
+    Variant,
+    empty_sums,
+    evaluation_mode,
+    linear_layers,
+    mean_over_samples,
+    name_in,
+    watched,
+)
 
 if TYPE_CHECKING:
-    from clframe.data import Batch, Data
+    from clframe.data import Data
     from clframe.learner import Learner
 
 Estimate: TypeAlias = Literal["exact", "sample", "predicted", "true", "batch"]
+
+_ROWS = 1024
+"""Samples that go through the model in one pass where mini-batches are smaller."""
 
 
 def fisher(
@@ -125,17 +139,61 @@ def _output(outputs: Tensor, batch: Batch) -> Tensor:
 def _of_batches(learner: Learner, data: Data, order: Tensor, batch_size: int) -> dict[str, Tensor]:
     """Mean over mini-batches of the squared gradient of the mean loss."""
     parameters = learner.named_trainable()
-    total = {name: torch.zeros_like(p) for name, p in parameters.items()}
     count = -(-len(order) // batch_size)
     # Whole batches, since a square is taken of each.
     own = learner.engine.share(torch.arange(count))
     order = order[own[0] * batch_size : (own[-1] + 1) * batch_size] if len(own) else order[:0]
-    for batch in data.batches(order, batch_size):
-        outputs, _ = learner.run_model(batch.x, batch.task)
-        loss = learner.task_loss(outputs, batch)
-        gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
-        for name, gradient in zip(parameters, gradients, strict=True):
-            if gradient is not None:
-                total[name].addcmul_(gradient, gradient)
+    layers = linear_layers(learner.model, parameters)
+    total: dict[str, Tensor] | None = None
+    if layers is not None:
+        with contextlib.suppress(NotPlainError):
+            total = _squares_in_linear_layers(learner, layers, data, order, batch_size)
+    if total is None:
+        total = {name: torch.zeros_like(p) for name, p in parameters.items()}
+        for batch in data.batches(order, batch_size):
+            outputs, _ = learner.run_model(batch.x, batch.task)
+            loss = learner.task_loss(outputs, batch)
+            gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)
+            torch._foreach_addcmul_(list(total.values()), gradients, gradients)
+    total = {name: total[name] for name in parameters}  # the same order on every rank
     learner.engine.sum(total)
     return {name: value / max(count, 1) for name, value in total.items()}
+
+
+def _squares_in_linear_layers(
+    learner: Learner, layers: dict[str, nn.Linear], data: Data, order: Tensor, batch_size: int
+) -> dict[str, Tensor]:
+    """The sum over mini-batches, several of which go through the model in one pass.
+
+    Only the weights' gradients are made for each of them by itself: what came back to a layer,
+    times what went in.
+    """
+    total = empty_sums(layers)
+    work = {name: torch.empty_like(value) for name, value in total.items()}
+    portion = batch_size * max(1, _ROWS // batch_size)
+    with watched(layers) as seen:
+        for batch in data.batches(order, portion):
+            seen.clear()
+            outputs, _ = learner.run_model(batch.x, batch.task)
+            if len(seen) != len(layers) or not isinstance(outputs, Tensor):
+                raise NotPlainError
+            losses = [
+                learner.task_loss(outputs[rows], Batch(None, batch.y[rows], batch.task[rows]))
+                for rows in _slices(len(batch), batch_size)
+            ]
+            back = torch.autograd.grad(
+                torch.stack(losses).sum(), [output for _, output in seen.values()]
+            )
+            for (name, (inputs, _)), deltas in zip(seen.items(), back, strict=True):
+                weight, bias = name_in(name, "weight"), name_in(name, "bias")
+                for rows in _slices(len(batch), batch_size):
+                    gradient = torch.mm(deltas[rows].T, inputs[rows], out=work[weight])
+                    total[weight].addcmul_(gradient, gradient)
+                    if bias in total:
+                        total[bias].add_(deltas[rows].sum(0).square())
+    return total
+
+
+def _slices(n: int, size: int) -> Iterator[slice]:
+    """The rows of each mini-batch."""
+    return (slice(start, start + size) for start in range(0, n, size))

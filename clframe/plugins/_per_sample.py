@@ -40,7 +40,7 @@ Variants: TypeAlias = "Callable[[Any, Batch], Iterator[Variant]]"
 Measure: TypeAlias = "Callable[[Tensor], Tensor]"
 
 
-class _NotPlainError(Exception):
+class NotPlainError(Exception):
     """A linear layer is used in a way that the short cut does not cover."""
 
 
@@ -83,10 +83,10 @@ def mean_over_samples(
     count = len(order)
     order = learner.engine.share(order) if shared else order
     parameters = learner.named_trainable()
-    layers = _linear_layers(learner.model, parameters)
+    layers = linear_layers(learner.model, parameters)
     total: dict[str, Tensor] | None = None
     if layers is not None:
-        with contextlib.suppress(_NotPlainError):
+        with contextlib.suppress(NotPlainError):
             batches = data.batches(order, batch_size)
             total = _sum_in_linear_layers(learner, layers, batches, score, variants, measure)
     if total is None:
@@ -104,7 +104,7 @@ def mean_over_samples(
 # ------------------------------------------------------------ linear layers
 
 
-def _linear_layers(
+def linear_layers(
     model: nn.Module, parameters: dict[str, nn.Parameter]
 ) -> dict[str, nn.Linear] | None:
     """The linear layers by name if all trainable parameters are theirs, else None."""
@@ -112,7 +112,7 @@ def _linear_layers(
     covered: list[str] = []
     for name, module in model.named_modules(remove_duplicate=False):
         own = [
-            _name(name, key)
+            name_in(name, key)
             for key, parameter in module.named_parameters(recurse=False, remove_duplicate=False)
             if parameter.requires_grad
         ]
@@ -126,9 +126,42 @@ def _linear_layers(
     return layers if sorted(covered) == sorted(parameters) else None
 
 
-def _name(module: str, key: str) -> str:
+def name_in(module: str, key: str) -> str:
     """A parameter's name in the model; the model itself has an empty name."""
     return f"{module}.{key}" if module else key
+
+
+@contextlib.contextmanager
+def watched(layers: dict[str, nn.Linear]) -> Iterator[dict[str, tuple[Tensor, Tensor]]]:
+    """While it lasts, what goes into each layer and what comes out of it in the last pass.
+
+    Clear it before a pass. A layer that is used twice in a pass, or on more than rows of vectors,
+    raises ``NotPlainError``.
+    """
+    seen: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def keep(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+        def hook(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            if name in seen or output.ndim != 2:
+                raise NotPlainError
+            seen[name] = (inputs[0].detach(), output)
+
+        return hook
+
+    with contextlib.ExitStack() as stack:
+        for name, layer in layers.items():
+            # First in line, so that it sees the layer's own output whatever other hooks make of it.
+            stack.enter_context(layer.register_forward_hook(keep(name), prepend=True))
+        yield seen
+
+
+def empty_sums(layers: dict[str, nn.Linear]) -> dict[str, Tensor]:
+    """A zero for each parameter of the layers, by the parameter's name."""
+    return {
+        name_in(layer, key): torch.zeros_like(p)
+        for layer, module in layers.items()
+        for key, p in module.named_parameters()
+    }
 
 
 def _sum_in_linear_layers(
@@ -139,30 +172,13 @@ def _sum_in_linear_layers(
     variants: Variants,
     measure: Measure,
 ) -> dict[str, Tensor]:
-    seen: dict[str, tuple[Tensor, Tensor]] = {}
-
-    def keep(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
-        def hook(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            if name in seen or output.ndim != 2:
-                raise _NotPlainError
-            seen[name] = (inputs[0].detach(), output)
-
-        return hook
-
-    total = {
-        _name(layer, key): torch.zeros_like(p)
-        for layer, module in layers.items()
-        for key, p in module.named_parameters()
-    }
-    with contextlib.ExitStack() as stack:
-        for name, layer in layers.items():
-            # First in line, so that it sees the layer's own output whatever other hooks make of it.
-            stack.enter_context(layer.register_forward_hook(keep(name), prepend=True))
+    total = empty_sums(layers)
+    with watched(layers) as seen:
         for batch in batches:
             seen.clear()
             outputs, _ = learner.run_model(batch.x, batch.task)
             if len(seen) != len(layers):
-                raise _NotPlainError
+                raise NotPlainError
             back: dict[str, Tensor] = {}
             for labels, weights in variants(_detached(outputs), batch):
                 value = score(outputs, Batch(batch.x, labels, batch.task))
@@ -174,9 +190,9 @@ def _sum_in_linear_layers(
                     part = part if weights is None else part * weights[:, None]
                     back[name] = back[name] + part if name in back else part
             for name, part in back.items():
-                total[_name(name, "weight")].addmm_(part.T, measure(seen[name][0]))
+                total[name_in(name, "weight")].addmm_(part.T, measure(seen[name][0]))
                 if layers[name].bias is not None:
-                    total[_name(name, "bias")].add_(part.sum(0))
+                    total[name_in(name, "bias")].add_(part.sum(0))
     return total
 
 

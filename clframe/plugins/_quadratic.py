@@ -7,7 +7,7 @@ terms is again one such term, so neither memory nor time per step grows with wha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ class Quadratic:
         self.strength: dict[str, Tensor] = {}
         self.anchor: dict[str, Tensor] = {}
         self.constant: Tensor | None = None
-        self._bound: tuple[list[Tensor], list[Tensor], list[nn.Parameter]] | None = None
+        self._bound: _Bound | None = None
 
     def __bool__(self) -> bool:
         return bool(self.strength)
@@ -62,16 +62,26 @@ class Quadratic:
 
     def value(self, model: nn.Module, factor: float) -> Tensor:
         """``factor`` times the form at the model's parameters, with its gradient."""
-        if self._bound is None:
-            parameters = dict(model.named_parameters())
-            self._bound = (
-                list(self.strength.values()),
-                list(self.anchor.values()),
-                [parameters[name] for name in self.strength],
-            )
-        strength, anchor, bound = self._bound
-        value: Tensor = _Pull.apply(factor, strength, anchor, *bound)
-        return value if self.constant is None else value + factor * self.constant.to(value.dtype)
+        bound = self._bound
+        if bound is None or bound.factor != factor:
+            bound = self._bound = self._bind(model, factor)
+        value: Tensor = _Pull.apply(bound, *bound.parameters)
+        return value if bound.constant is None else value + bound.constant
+
+    def _bind(self, model: nn.Module, factor: float) -> _Bound:
+        parameters = dict(model.named_parameters())
+        constant = self.constant
+        first = next(iter(self.strength.values()))
+        on_cpu = first.device.type == "cpu"
+        return _Bound(
+            factor,
+            # The factor, and the 2 of the gradient, are multiplied in once instead of at each step.
+            torch._foreach_mul(list(self.strength.values()), 2.0 * factor),
+            list(self.anchor.values()),
+            [parameters[name] for name in self.strength],
+            None if constant is None else (factor * constant).to(first.dtype),
+            [torch.empty_like(value) for value in self.anchor.values()] if on_cpu else [],
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Strengths, anchors and the constant."""
@@ -84,20 +94,54 @@ class Quadratic:
         self._bound = None
 
 
+class _Bound(NamedTuple):
+    """What a step needs of the form, with the model's parameters found."""
+
+    factor: float
+    pull: tuple[Tensor, ...]
+    anchor: list[Tensor]
+    parameters: list[nn.Parameter]
+    constant: Tensor | None
+    work: list[Tensor]
+
+
 class _Pull(torch.autograd.Function):
-    """The form with its gradient written out: half the time of what autograd makes of it."""
+    """The form with its gradient written out: a third of the time of what autograd makes of it.
+
+    What it costs is passes over memory. So on a CPU the distance is put where that of the last
+    step was, and the gradient is handed on without keeping hold of it: autograd then adds the
+    rest of the loss's gradient in place.
+    """
 
     @staticmethod
-    def forward(
-        ctx: Any, factor: float, strength: list[Tensor], anchor: list[Tensor], *theta: Tensor
-    ) -> Tensor:
-        distance = torch._foreach_sub(theta, anchor)
-        pull = torch._foreach_mul(distance, strength)
-        ctx.pull, ctx.factor = pull, factor
-        parts = [torch.dot(p.flatten(), d.flatten()) for p, d in zip(pull, distance, strict=True)]
-        return factor * torch.stack(parts).sum()
+    def forward(ctx: Any, bound: _Bound, *theta: Tensor) -> Tensor:
+        ctx.bound, ctx.theta = bound, theta
+        ctx.gradient, distance = _gradient(bound, theta)
+        parts = [
+            torch.dot(g.flatten(), d.flatten()) for g, d in zip(ctx.gradient, distance, strict=True)
+        ]
+        return torch.stack(parts).sum().mul_(0.5)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        return (None, None, None, *torch._foreach_mul(ctx.pull, 2.0 * ctx.factor * gradient))
+        own, ctx.gradient = ctx.gradient, None
+        if own is None:  # a second time through a graph that was retained
+            own, _ = _gradient(ctx.bound, ctx.theta)
+        # Where looking does not mean waiting for a device, a factor of 1 is not multiplied in.
+        if gradient.device.type == "cpu" and float(gradient) == 1.0:
+            return (None, *own)
+        return (None, *torch._foreach_mul(own, gradient))
+
+
+def _gradient(
+    bound: _Bound, theta: tuple[Tensor, ...]
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """The form's gradient, and how far parameters are from their anchors."""
+    if bound.work:
+        for p, anchor, room in zip(theta, bound.anchor, bound.work, strict=True):
+            torch.sub(p, anchor, out=room)
+        distance = tuple(bound.work)
+    else:
+        distance = torch._foreach_sub(theta, bound.anchor)
+    return torch._foreach_mul(distance, bound.pull), distance

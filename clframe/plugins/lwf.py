@@ -150,7 +150,9 @@ class LwF(Plugin):
             tasks = {task.index: task for past in learner.seen for task in past.tasks}
             old = [list(task.outputs) for task in tasks.values()]
             new: list[int] = []
-        elif learner.stream.scenario == "class" and learner.active_outputs == "seen":
+        elif learner.stream.scenario == "class" and (
+            learner.active_outputs == "seen" or self.weighting == "paper"
+        ):
             old = [sorted({unit for past in learner.seen for unit in past.outputs})]
             new = [unit for unit in experience.outputs if unit not in old[0]]
         else:

@@ -28,6 +28,14 @@ from clframe.streams._images import Images, load_images
 if TYPE_CHECKING:
     from clframe.registry import Registry
 
+_STATISTICS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "mnist": ((0.1307,), (0.3081,)),
+    "fashion_mnist": ((0.2860,), (0.3530,)),
+    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+}
+"""Mean and deviation of each channel over all training images."""
+
 
 def split(
     dataset: str,
@@ -37,6 +45,7 @@ def split(
     scenario: Scenario = "class",
     n_experiences: int = 5,
     class_order: list[int] | str | None = None,
+    normalize: bool = False,
 ) -> Stream:
     """Classes split over experiences.
 
@@ -49,6 +58,8 @@ def split(
         n_experiences: How many; classes are shared out as evenly as can be.
         class_order: None for the natural order, ``shuffled`` for one drawn from the seed, or a
             list of all classes.
+        normalize: Take the mean of all training images from each channel and divide by their
+            deviation, as is usual; images are in 0..1 otherwise.
     """
     images = load_images(dataset, data_dir, download)
     order = _class_order(class_order, images.n_classes, seed)
@@ -60,6 +71,7 @@ def split(
     groups = [[int(c) for c in group] for group in np.array_split(np.array(order), n_experiences)]
     width = max(len(group) for group in groups)
     domain = scenario == "domain"
+    transform = _finished(scale_images, dataset, normalize)
 
     def make(training: bool, number: int) -> TensorData:
         labels = images.train_labels if training else images.test_labels
@@ -68,7 +80,7 @@ def split(
         indices = matches.any(1).nonzero().squeeze(1)
         chosen = matches[indices].to(torch.int64).argmax(1) if domain else labels[indices]
         source = images.train if training else images.test
-        return TensorData(source, chosen, number, indices, scale_images)
+        return TensorData(source, chosen, number, indices, transform)
 
     return _stream(
         f"split_{dataset}",
@@ -92,6 +104,7 @@ def permuted(
     n_experiences: int = 10,
     pad: int = 0,
     first_identity: bool = True,
+    normalize: bool = False,
 ) -> Stream:
     """All classes in every experience, pixels permuted anew for each.
 
@@ -105,6 +118,8 @@ def permuted(
         n_experiences: How many permutations.
         pad: Zeros added on each side before permuting (2 gives the 32x32 of van de Ven & Tolias).
         first_identity: Leave the first experience's images as they are.
+        normalize: Take the mean of all training images from each channel and divide by their
+            deviation, as is usual; images are in 0..1 otherwise.
     """
     at_least(n_experiences, 1, "n_experiences")
     at_least(pad, 0, "pad")
@@ -116,7 +131,7 @@ def permuted(
     table = torch.stack([torch.randperm(pixels, generator=generator) for _ in range(n_experiences)])
     if first_identity:
         table[0] = torch.arange(pixels)
-    transform = Permute(table, pad)
+    transform = _finished(Permute(table, pad), dataset, normalize)
     return _whole(f"permuted_{dataset}", images, scenario, seed, n_experiences, transform, shape)
 
 
@@ -128,6 +143,7 @@ def rotated(
     scenario: Scenario = "domain",
     n_experiences: int = 10,
     max_angle: float = 180.0,
+    normalize: bool = False,
 ) -> Stream:
     """All classes in every experience, images turned by an angle that grows evenly.
 
@@ -140,11 +156,13 @@ def rotated(
             for each experience).
         n_experiences: How many angles.
         max_angle: Degrees that the angles stay below; experience i is turned by i/n of it.
+        normalize: Take the mean of all training images from each channel and divide by their
+            deviation, as is usual; images are in 0..1 otherwise.
     """
     at_least(n_experiences, 1, "n_experiences")
     images = load_images(dataset, data_dir, download)
     angles = torch.arange(n_experiences) * (math.radians(max_angle) / n_experiences)
-    transform = Rotate(angles)
+    transform = _finished(Rotate(angles), dataset, normalize)
     name = f"rotated_{dataset}"
     return _whole(name, images, scenario, seed, n_experiences, transform, images.shape)
 
@@ -180,6 +198,26 @@ class Rotate:
             self.turn = self.turn.to(x.device)
         grid = functional.affine_grid(self.turn[task], list(x.shape), align_corners=False)
         return functional.grid_sample(scale_images(x, task), grid, align_corners=False)
+
+
+class Normalize:
+    """Centres and scales the channels of what another transform gives."""
+
+    def __init__(self, transform: Transform, mean: Sequence[float], deviation: Sequence[float]):
+        self.transform = transform
+        self.mean = torch.tensor(mean).view(-1, 1, 1)
+        self.deviation = torch.tensor(deviation).view(-1, 1, 1)
+
+    def __call__(self, x: Any, task: Tensor) -> Any:
+        """The other transform's images, with mean 0 and deviation 1 over the data set."""
+        x = self.transform(x, task)
+        if self.mean.device != x.device:
+            self.mean, self.deviation = self.mean.to(x.device), self.deviation.to(x.device)
+        return x.sub_(self.mean).div_(self.deviation)
+
+
+def _finished(transform: Transform, dataset: str, normalize: bool) -> Transform:
+    return Normalize(transform, *_STATISTICS[dataset]) if normalize else transform
 
 
 def _class_order(order: Sequence[int] | str | None, n_classes: int, seed: int) -> list[int]:

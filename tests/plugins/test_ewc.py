@@ -139,3 +139,17 @@ def test_contract_of_estimates(estimate: Any) -> None:
 def test_settings_that_make_no_sense_are_refused(settings: Any) -> None:
     with pytest.raises(SettingError, match=r"ewc\."):
         EWC(**settings)
+
+
+def test_a_retained_graph_gives_the_same_gradient_again() -> None:
+    model = torch.nn.Linear(4, 3)
+    form = Quadratic()
+    strength = {name: torch.rand_like(p) for name, p in model.named_parameters()}
+    form.replace(strength, {name: p + 1.0 for name, p in model.named_parameters()})
+    parameters = list(model.parameters())
+    expected = [-2.0 * 0.5 * value for value in strength.values()]
+    loss = form.value(model, 0.5)
+    for factor in (1.0, 3.0):
+        found = torch.autograd.grad(factor * loss, parameters, retain_graph=True)
+        for one, other in zip(found, expected, strict=True):
+            assert torch.allclose(one, factor * other)

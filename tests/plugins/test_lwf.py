@@ -219,3 +219,14 @@ def test_contract(scenario: Any, weighting: Any) -> None:
 def test_settings_that_make_no_sense_are_refused() -> None:
     with pytest.raises(SettingError, match=r"lwf\.temperature must be above 0"):
         LwF(temperature=0.0)
+
+
+def test_the_papers_form_leaves_unseen_classes_out_even_where_all_outputs_compete() -> None:
+    plugin = LwF(weighting="paper")
+    learner, _, _ = third_experience(plugin, toy_stream("class"))
+    learner.active_outputs = "all"
+    plugin.before_experience(learner, learner.stream.experiences[2])
+    assert plugin.units.tolist() == [[0, 1, 2, 3]]
+    distils_all = LwF(weighting="van_de_ven")
+    distils_all.before_experience(learner, learner.stream.experiences[2])
+    assert distils_all.units.tolist() == [[0, 1, 2, 3, 4, 5]]
