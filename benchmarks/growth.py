@@ -1,10 +1,14 @@
 """Whether a step gets slower, or memory larger, as experiences go by.
 
-    python benchmarks/growth.py [--experiences 2 50] [--scenario domain] [--json FILE]
+    python benchmarks/growth.py [--experiences 2 20 50 100] [--json FILE] [--markdown FILE]
+    python benchmarks/growth.py --avalanche --environments DIR
 
-For each strategy, one learner has learned few experiences of permuted MNIST and another many. Both
-stay in memory and take turns: blocks of steps on their next experience, CPU time of one thread.
-Reported is the median over turns of the ratio many / few, and what the plugins keep in bytes.
+For each strategy, learners have learned few to many experiences of permuted MNIST. They stay in
+memory and take turns: blocks of steps on their next experience, CPU time of one thread. Reported is
+the median over turns of the ratio most / fewest, and what the plugins keep in bytes.
+
+With ``--avalanche`` the same is asked of Avalanche, in an environment of its own as in
+``peers.py``: CPU time of a training iteration while one stream goes by.
 """
 
 from __future__ import annotations
@@ -12,10 +16,12 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
+import peers
 import torch
 
 import clframe
@@ -35,7 +41,11 @@ STRATEGIES: dict[str, Any] = {
     "dgr": "dgr",
     "dgr_distill": "dgr_distill",
     "rtf": "rtf",
+    "packnet": {"packnet": {"prune": 0.95, "post_steps": 2}},
+    "xdg": "xdg",
 }
+SCENARIOS = {"packnet": "task", "xdg": "task"}
+"""Where a method needs another scenario than domain-incremental."""
 
 
 def tensors(value: Any) -> list[torch.Tensor]:
@@ -80,45 +90,83 @@ def seconds(learner: Learner, steps: int) -> float:
     return time.process_time() - started
 
 
+def measure(name: str, counts: list[int], turns: int, steps: int) -> dict[str, Any]:
+    """Learners after so many experiences each, taking turns."""
+    scenario = SCENARIOS.get(name, "domain")
+    learners = [learned(STRATEGIES[name], n, counts[-1] + 1, scenario) for n in counts]
+    for learner in learners:
+        seconds(learner, steps)
+    taken: list[list[float]] = []
+    for turn in range(turns):
+        order = list(range(len(learners)))
+        times = {i: seconds(learners[i], steps) for i in (order if turn % 2 else order[::-1])}
+        taken.append([1e3 * times[i] / steps for i in order])
+    low, middle, high = statistics.quantiles([row[-1] / row[0] for row in taken], n=4)
+    return {
+        "ms": [statistics.median(row[i] for row in taken) for i in range(len(counts))],
+        "ratio": middle,
+        "quartiles": [low, high],
+        "bytes": [
+            sum(t.numel() * t.element_size() for t in tensors(x.plugins.state_dict()))
+            for x in learners
+        ],
+    }
+
+
+def of_avalanche(folder: Path, counts: list[int]) -> dict[str, Any]:
+    """What Avalanche's methods take after so many experiences."""
+    python = peers.avalanche_python(folder.resolve())
+    case = peers.CASES / "avalanche_growth.py"
+    report = {}
+    for name in ("naive", "ewc", "online_ewc", "si", "lwf", "replay"):
+        command = [str(python), str(case), name, *map(str, counts)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"Avalanche's {name} failed:\n{done.stderr[-2000:]}")
+        report[name] = json.loads(done.stdout.splitlines()[-1])
+    return report
+
+
+def table(report: dict[str, Any], counts: list[int]) -> str:
+    """The report as Markdown."""
+    after = " | ".join(f"ms after {n}" for n in counts)
+    lines = [f"| strategy | {after} | ratio | quartiles | state bytes |"]
+    lines.append("| --- |" + " --- |" * (len(counts) + 3))
+    for name, row in report.items():
+        ms = " | ".join(f"{value:.2f}" for value in row["ms"])
+        quartiles = " to ".join(f"{q:.3f}" for q in row.get("quartiles", []))
+        kept = f"{row['bytes'][0]:,} to {row['bytes'][-1]:,}" if "bytes" in row else ""
+        lines.append(f"| {name} | {ms} | {row['ratio']:.3f} | {quartiles} | {kept} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--experiences", type=int, nargs=2, default=[2, 50])
-    parser.add_argument("--scenario", default="domain")
+    parser.add_argument("--experiences", type=int, nargs="+", default=[2, 20, 50, 100])
     parser.add_argument("--strategies", nargs="+", default=list(STRATEGIES))
-    parser.add_argument("--turns", type=int, default=15)
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--avalanche", action="store_true")
+    parser.add_argument("--environments", type=Path, default=Path("runs/peers"))
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--markdown", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    few, many = arguments.experiences
-    report = {}
-    print(f"permuted MNIST, {arguments.scenario}-incremental, 784-400-400, batch 128")
-    print(f"| strategy | ms a step after {few} | after {many} | ratio | quartiles | state bytes |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for name in arguments.strategies:
-        learners = [learned(STRATEGIES[name], n, many + 1, arguments.scenario) for n in (few, many)]
-        for learner in learners:
-            seconds(learner, arguments.steps)
-        pairs = []
-        for turn in range(arguments.turns):
-            order = (0, 1) if turn % 2 == 0 else (1, 0)
-            taken = {i: seconds(learners[i], arguments.steps) for i in order}
-            pairs.append((taken[0], taken[1]))
-        low, middle, high = statistics.quantiles([b / a for a, b in pairs], n=4)
-        step = [1e3 * statistics.median(p[i] for p in pairs) / arguments.steps for i in (0, 1)]
-        sizes = [
-            sum(t.numel() * t.element_size() for t in tensors(x.plugins.state_dict()))
-            for x in learners
-        ]
-        report[name] = {"ms": step, "ratio": middle, "quartiles": [low, high], "bytes": sizes}
-        print(
-            f"| {name} | {step[0]:.2f} | {step[1]:.2f} | {middle:.3f} | {low:.3f} to {high:.3f} | "
-            f"{sizes[0]:,} to {sizes[1]:,} |",
-            flush=True,
-        )
+    counts = arguments.experiences
+    print("permuted MNIST, 784-400-400, batch 128, one thread")
+    if arguments.avalanche:
+        report = of_avalanche(arguments.environments, counts)
+    else:
+        report = {}
+        for name in arguments.strategies:
+            report[name] = measure(name, counts, arguments.turns, arguments.steps)
+            print(f"{name}: ratio {report[name]['ratio']:.3f}", flush=True)
+    print(table(report, counts))
     if arguments.json:
-        arguments.json.write_text(json.dumps(report, indent=1))
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+    if arguments.markdown:
+        arguments.markdown.write_text(table(report, counts) + "\n")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from clframe import identity, launch, settings
+from clframe import identity, launch, settings, workers
+from clframe import pretrain as pretraining
+from clframe.augment import augmented
 from clframe.engine import Engine, TrainerSettings
 from clframe.errors import SettingError
 from clframe.experience import SCENARIOS, Scenario, Stream
@@ -52,6 +54,7 @@ def fit(
     data_dir: str | Path | None = None,
     download: bool = False,
     active_outputs: Literal["seen", "all"] = "seen",
+    pretrain: str | Path | None = None,
     plugin_path: str | Path | Sequence[str | Path] | None = None,
     run_dir: str | Path | Literal[False] | None = None,
     resume: str | Path | None = None,
@@ -76,6 +79,7 @@ def fit(
         data_dir: The data folder; None is ``$CLFRAME_DATA`` or ``~/.cache/clframe``.
         download: Whether missing data may be fetched.
         active_outputs: Class-incremental: compete among the classes ``seen`` so far or ``all``.
+        pretrain: A run folder whose final weights the model starts from.
         plugin_path: A file (or files) with plugins of your own.
         run_dir: Where to write; None is ``runs/<stream>/<strategy>/<time>-s<seed>/``, False is
             nowhere.
@@ -104,6 +108,7 @@ def fit(
             data_dir=data_dir,
             download=download,
             active_outputs=active_outputs,
+            pretrain=pretrain,
             plugin_path=plugin_path,
             run_dir=run_dir,
             resume=resume,
@@ -116,6 +121,7 @@ def fit(
         try:
             return run(prepared.learner, prepared.stream, prepared.strategy, prepared.folder)
         finally:
+            workers.end_all()
             for plugin in prepared.learner.plugins.ordered:
                 if isinstance(plugin, ProgressBar):
                     plugin.close()
@@ -142,6 +148,7 @@ def prepare_run(
     data_dir: str | Path | None = None,
     download: bool = False,
     active_outputs: Literal["seen", "all"] = "seen",
+    pretrain: str | Path | None = None,
     plugin_path: str | Path | Sequence[str | Path] | None = None,
     run_dir: str | Path | Literal[False] | None = False,
     resume: str | Path | None = None,
@@ -199,7 +206,7 @@ def prepare_run(
         "strategy": {plugin.name: _settings_of(plugin) for plugin in plugins},
         "model": _record(registry, "model", model),
         "optimizer": _record(registry, "optimizer", optimizer),
-        "trainer": dict(vars(how)),
+        "trainer": _plain(vars(how)),
         "checkpoint": _plain(vars(saving)),
         "logger": {
             n: dict(logger.get(n) or {}) if isinstance(logger, Mapping) else {} for n in names
@@ -209,6 +216,7 @@ def prepare_run(
         "data_dir": None if data_dir is None else str(data_dir),
         "download": download,
         "active_outputs": active_outputs,
+        "pretrain": None if pretrain is None else str(pretrain),
         "plugin_path": [str(path) for path in paths] or None,
         "strategy_name": strategy_name,
     }
@@ -220,6 +228,8 @@ def prepare_run(
     if not engine.is_zero:  # rank zero writes and speaks for all
         folder, names, progress = None, [], False
     the_model = make_model(registry, model, the_stream, data_dir)
+    begun = pretraining.begin(pretrain, resume, the_model)
+    the_stream = augmented(the_stream, how.augment)
     # A model may replace the inputs by something that it makes of them once (frozen features).
     prepare: Any = getattr(the_model, "prepare_stream", None)
     if prepare is not None:
@@ -257,6 +267,7 @@ def prepare_run(
         active_outputs,
         seed,
     )
+    learner.pretrained = begun
     return Prepared(learner, the_stream, strategy_name, folder)
 
 
@@ -355,6 +366,7 @@ def make_model(
         registry,
         "model",
         model,
+        stream=stream,
         input_shape=stream.input_shape,
         n_outputs=stream.n_outputs,
         data_dir=data_folder(data_dir),
@@ -389,7 +401,7 @@ def _record(registry: Registry, kind: Kind, named: Any) -> dict[str, Any]:
     if not isinstance(named, Mapping):
         return {"object": f"{type(named).__module__}.{type(named).__qualname__}"}
     factory = registry.get(kind, named["name"]).factory
-    core = ("input_shape", "n_outputs", "data_dir", "download", "seed", "scenario")
+    core = ("stream", "input_shape", "n_outputs", "data_dir", "download", "seed", "scenario")
     return {"name": named["name"], **settings.defaults(factory, core), **_plain(dict(named))}
 
 

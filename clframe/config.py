@@ -34,6 +34,7 @@ ROOT_KEYS = (
     "data_dir",
     "download",
     "active_outputs",
+    "pretrain",
     "plugin_path",
     "run_dir",
     "resume",
@@ -85,7 +86,8 @@ def compose(overrides: Sequence[str]) -> tuple[dict[str, Any], str]:
         config["model"] |= registry.model_for(config["stream"]["name"])
     for key, value in parsed:
         _set(config, key, value, registry)
-    return arguments(config, registry), _strategy_name(choices, chosen)
+    made = arguments(config, registry)
+    return made, _strategy_name(choices, chosen, made["strategy"] or {})
 
 
 def plugin_paths(overrides: Sequence[str]) -> list[str]:
@@ -235,7 +237,7 @@ def _place(known: dict[str, Any], key: str, value: Any, registry: Registry) -> N
     offered: set[str] = {*GROUPS, *ROOT_KEYS}
 
     def offer(where: str, target: dict[str, Any], factory: Callable[..., Any]) -> None:
-        offered.update(settings.defaults(factory, ("input_shape", "n_outputs")))
+        offered.update(settings.defaults(factory, ("stream", "input_shape", "n_outputs")))
         if settings.accepts(factory, key):
             homes.append((where, target))
 
@@ -254,13 +256,15 @@ def _place(known: dict[str, Any], key: str, value: Any, registry: Registry) -> N
     homes[0][1][key] = value
 
 
-def _strategy_name(overrides: Sequence[str], chosen: dict[Any, Any]) -> str:
+def _strategy_name(
+    overrides: Sequence[str], chosen: dict[Any, Any], plugins: dict[str, Any]
+) -> str:
     """The strategy's name for the records: its parts joined by a plus sign."""
     for override in reversed(overrides):
         if override.startswith("strategy="):
             return "+".join(_names(override.partition("=")[2]))
-    # Hydra tells a single choice; the default is a list, which it does not tell.
-    return str(chosen.get("strategy") or "naive")
+    # Hydra tells a single choice; of a list (the default's, an experiment's) the plugins are left.
+    return str(chosen.get("strategy") or "+".join(plugins) or "naive")
 
 
 def _sentence(error: Exception) -> str:

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
+_LONG = 24
+"""Names of tasks that are longer are put below the matrix and numbered in it."""
 # Muted red to green in the 256-colour palette, from 0 to 1.
 _SHADES = (131, 137, 143, 107, 71)
 
@@ -40,13 +42,19 @@ def matrix_table(
 ) -> str:
     """The matrix as text; with colours, each cell is shaded by its value.
 
-    Columns that do not fit the width are folded into further blocks.
+    Columns that do not fit the width are folded into further blocks. Where names are long (the
+    instructions of robots), columns and rows are numbered and the names follow.
 
     >>> print(matrix_table(["before", "exp0"], ["task0"], [[0.5], [None]]))
             task0
     before  0.500
     exp0        -
     """
+    if max(map(len, columns), default=0) > _LONG:
+        short = {name: f"#{number}" for number, name in enumerate(columns, 1)}
+        named = "\n".join(f"{number:<4}{name}" for name, number in short.items())
+        rows = [short.get(name, name) for name in rows]
+        return f"{matrix_table(rows, list(short.values()), values, colour, width)}\n\n{named}"
     first = max(len(name) for name in ["", *rows])
     cell = max(5, *(len(name) for name in columns))
     fit = len(columns) if width is None else max(1, (width - first) // (cell + 2))
@@ -76,6 +84,9 @@ def headline(metrics: Mapping[str, Mapping[str, Any]]) -> str:
         ("gem", "bwt", "change on earlier tasks since they were learned (below 0: forgetting)"),
         ("openloris", "accuracy", "mean over tasks seen so far, all rows"),
         ("openloris", "fwt", "mean over tasks not seen yet, all rows"),
+        ("libero", "fwt", "mean success while a task is learned, held at its best"),
+        ("libero", "nbt", "best success on a task minus that after later ones (forgetting)"),
+        ("libero", "auc", "mean success on a task, from its learning to the end"),
     )
     lines = []
     for family, name, words in wanted:

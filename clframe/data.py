@@ -1,8 +1,9 @@
 """Training and evaluation data as the loop sees it: gather by index, transform as a batch.
 
-``TensorData`` is the normal case: compact tensors (uint8 images) that live once in memory, shared
-by all experiences, which are only lists of indices into them. ``MapData`` carries any map-style
-PyTorch data set through ``DataLoader`` workers. Both give the same batches for the same order.
+``TensorData`` is the normal case: compact tensors (uint8 images) that live once in memory or in a
+mapped file, shared by all experiences, which are only lists of indices into them (see
+:mod:`clframe.tiers` for where they lie). ``MapData`` carries any map-style PyTorch data set through
+worker processes. All give the same batches for the same order.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from clframe import workers
 from clframe.errors import DataError
-
-Inputs: TypeAlias = "Tensor | dict[str, Tensor]"
-"""One tensor, or several by name (RGB and depth, the parts of a trajectory)."""
+from clframe.inputs import Inputs as Inputs
+from clframe.inputs import cat_inputs as cat_inputs
+from clframe.inputs import map_inputs as map_inputs
+from clframe.inputs import tensors_of
+from clframe.tiers import TensorSource as TensorSource
+from clframe.tiers import fetch
 
 Transform: TypeAlias = "Callable[[Any, Tensor], Any]"
 """Turns stored inputs of a batch into what the model takes; gets each sample's task as well."""
@@ -61,26 +66,6 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.task)
-
-
-def map_inputs(function: Callable[[Tensor], Tensor], x: Any) -> Any:
-    """Apply a function to a tensor or to each tensor of a mapping.
-
-    >>> map_inputs(lambda t: t + 1, {"a": torch.zeros(1)})
-    {'a': tensor([1.])}
-    """
-    if isinstance(x, dict):
-        return {key: function(value) for key, value in x.items()}
-    return function(x)
-
-
-def cat_inputs(parts: Sequence[Any]) -> Any:
-    """Join inputs along the first dimension."""
-    if len(parts) == 1:
-        return parts[0]
-    if isinstance(parts[0], dict):
-        return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
-    return torch.cat(list(parts))
 
 
 def portions(rows: Tensor, size: int) -> Sequence[Tensor]:
@@ -134,28 +119,17 @@ class Data(abc.ABC):
     def to(self, device: torch.device) -> Data:
         """The same data on a device, as far as it is held in memory."""
 
+    def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
+        """What the model takes for the samples at these positions, chunk after chunk."""
+        for positions in chunks:
+            yield self.transform(self.gather(positions), self.tasks[positions])
+
     def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
         """Batches of the samples in this order; the last one may be smaller."""
-        for positions in portions(order, batch_size):
+        chunks = portions(order, batch_size)
+        for positions, x in zip(chunks, self.inputs(chunks), strict=True):
             task = self.tasks[positions]
-            x = self.transform(self.gather(positions), task)
             yield Batch(x, self.labels[positions], task, data=self, positions=positions)
-
-
-class TensorSource:
-    """Tensors held once in memory, with a copy per device that asked for one."""
-
-    def __init__(self, x: Any) -> None:
-        self._copies: dict[torch.device, Any] = {}
-        first = next(iter(x.values())) if isinstance(x, dict) else x
-        self._copies[first.device] = x
-        self.home: torch.device = first.device
-
-    def on(self, device: torch.device) -> Any:
-        """The tensors on this device."""
-        if device not in self._copies:
-            self._copies[device] = map_inputs(lambda t: t.to(device), self._copies[self.home])
-        return self._copies[device]
 
 
 class TensorData(Data):
@@ -192,7 +166,6 @@ class TensorData(Data):
                 f"data needs one label and one task per sample: {len(self.indices)} samples, "
                 f"{len(self.labels)} labels, {len(self.tasks)} tasks"
             )
-        self._x = self.source.on(device)
 
     @property
     def repeatable(self) -> bool:
@@ -201,8 +174,10 @@ class TensorData(Data):
 
     def gather(self, positions: Tensor) -> Any:
         """The stored inputs at these positions."""
-        indices = self.indices[positions]
-        return map_inputs(lambda t: t.index_select(0, indices), self._x)
+        device = self.labels.device
+        x = self.source.on(device)
+        home = tensors_of(x)[0].device
+        return fetch(x, self.indices[positions].to(home), device)
 
     def subset(self, positions: Tensor) -> TensorData:
         """The samples at these positions; inputs are shared."""
@@ -229,15 +204,20 @@ class TensorData(Data):
 
     def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
         """Batches in this order; labels and tasks are laid out once, inputs batch by batch."""
-        order = order.to(self.labels.device)
-        indices = portions(self.indices[order], batch_size)
+        device = self.labels.device
+        order = order.to(device)
+        x = self.source.on(device)
+        home = tensors_of(x)[0].device
+        away = home != device
+        indices = portions(self.indices[order].to(home), batch_size)
         labels = portions(self.labels[order], batch_size)
         tasks = portions(self.tasks[order], batch_size)
         places = portions(order, batch_size)
-        x = self._x
         for place, index, label, task in zip(places, indices, labels, tasks, strict=True):
-            if isinstance(x, dict):
-                raw: Any = {key: value.index_select(0, index) for key, value in x.items()}
+            if away:
+                raw: Any = fetch(x, index, device)
+            elif isinstance(x, dict):
+                raw = {key: value.index_select(0, index) for key, value in x.items()}
             else:
                 raw = x.index_select(0, index)
             yield Batch(self.transform(raw, task), label, task, data=self, positions=place)
@@ -276,13 +256,11 @@ class MapData(Data):
 
     def gather(self, positions: Tensor) -> Any:
         """Read and collate the inputs at these positions, in this process."""
+        from torch.utils.data import default_collate
+
         places = self.indices[positions.cpu()].tolist()
         items = list(_readable(self.dataset[i][0] for i in places))
-        if isinstance(items[0], dict):
-            stacked: Any = {key: torch.stack([i[key] for i in items]) for key in items[0]}
-        else:
-            stacked = torch.stack(items)
-        return map_inputs(lambda t: t.to(self.device), stacked)
+        return map_inputs(lambda t: t.to(self.device), default_collate(items))
 
     def subset(self, positions: Tensor) -> MapData:
         """The samples at these positions."""
@@ -301,32 +279,27 @@ class MapData(Data):
     def to(self, device: torch.device) -> MapData:
         """The same data; batches will be moved to that device."""
         other = self.subset(torch.arange(len(self)))
+        other.labels, other.tasks = other.labels.to(device), other.tasks.to(device)
         other.device = device
         return other
 
+    def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
+        """The samples of each chunk, read ahead by the workers if there are any."""
+        read = self._read_ahead(chunks) if self.num_workers else map(self.gather, chunks)
+        for positions, raw in zip(chunks, read, strict=True):
+            yield self.transform(raw, self.tasks[positions.cpu()].to(self.device))
+
+    def _read_ahead(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
+        pool = workers.pool_of(self.dataset, self.num_workers, self.device.type == "cuda")
+        places = [self.indices[chunk.cpu()].tolist() for chunk in chunks]
+        for x, _ in _readable(pool.read(places)):
+            yield map_inputs(lambda t: t.to(self.device, non_blocking=True), x)
+
     def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
-        """Batches in this order, read ahead by the workers."""
-        from torch.utils.data import DataLoader
-
-        chunks = portions(order.cpu(), batch_size)
-        loader: DataLoader[Any] = DataLoader(
-            self.dataset,
-            batch_sampler=[self.indices[chunk].tolist() for chunk in chunks],
-            num_workers=self.num_workers,
-            # The seed of the workers, another one for each order. Left out, it would be drawn from
-            # the run's own generator, once more in a run that is taken up within an epoch.
-            generator=torch.Generator().manual_seed(_number_of(order)),
-        )
-        for positions, (x, _) in zip(chunks, _readable(loader), strict=True):
-            task = self.tasks[positions].to(self.device)
-            raw = map_inputs(lambda t: t.to(self.device), x)
-            label = self.labels[positions].to(self.device)
-            yield Batch(self.transform(raw, task), label, task, data=self, positions=positions)
-
-
-def _number_of(order: Tensor) -> int:
-    """A number that depends on an order and on nothing else."""
-    return int((order.cpu() * torch.arange(1, len(order) + 1)).sum())
+        """Batches in this order."""
+        for batch in super().batches(order.cpu(), batch_size):
+            batch.y, batch.task = batch.y.to(self.device), batch.task.to(self.device)
+            yield batch
 
 
 def _readable(items: Iterable[Any]) -> Iterator[Any]:
@@ -365,16 +338,32 @@ class JoinedData(Data):
 
     def gather(self, positions: Tensor) -> Any:
         """The inputs at these positions, transformed already, since each part has its own way."""
-        owner = torch.searchsorted(self._ends, positions, right=True)
-        pieces, places = [], []
-        for number, part in enumerate(self.parts):
-            where = (owner == number).nonzero().squeeze(1)
-            if len(where):
-                local = positions[where] - self._starts[number]
-                pieces.append(part.transform(part.gather(local), part.tasks[local]))
-                places.append(where)
-        back = torch.cat(places).argsort()
-        return map_inputs(lambda t: t[back], cat_inputs(pieces))
+        return next(self.inputs([positions]))
+
+    def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
+        """Each part's samples, read ahead where the part can, put in order."""
+        home = self.labels.device
+        owners = [torch.searchsorted(self._ends, chunk.to(home), right=True) for chunk in chunks]
+        # Started when its first sample is due, and nothing is asked of a part without samples.
+        streams: dict[int, Iterator[Any]] = {}
+        for owner in owners:
+            pieces, places = [], []
+            for number in owner.unique().tolist():
+                if number not in streams:
+                    streams[number] = self._part_inputs(number, chunks, owners)
+                pieces.append(next(streams[number]))
+                places.append((owner == number).nonzero().squeeze(1))
+            joined, back = cat_inputs(pieces), torch.cat(places).argsort()
+            yield map_inputs(lambda t, back=back: t[back.to(t.device)], joined)  # type: ignore[misc]
+
+    def _part_inputs(
+        self, number: int, chunks: Sequence[Tensor], owners: Sequence[Tensor]
+    ) -> Iterator[Any]:
+        mine = [
+            chunk.to(owner.device)[owner == number] - self._starts[number]
+            for chunk, owner in zip(chunks, owners, strict=True)
+        ]
+        return self.parts[number].inputs([chunk for chunk in mine if len(chunk)])
 
     def subset(self, positions: Tensor) -> Data:
         """The samples at these positions, in this order of parts."""
@@ -398,16 +387,22 @@ def join(parts: Sequence[Data]) -> Data:
     if len(parts) == 1:
         return first
     tensors = [part for part in parts if isinstance(part, TensorData)]
-    if (
-        len(tensors) == len(parts)
-        and isinstance(first, TensorData)
-        and all(p.source is first.source and p.transform == first.transform for p in tensors)
-    ):
-        return TensorData(
-            first.source,
-            torch.cat([p.labels for p in tensors]),
-            torch.cat([p.tasks for p in tensors]),
-            torch.cat([p.indices for p in tensors]),
-            first.transform,
-        )
+    mapped = [part for part in parts if isinstance(part, MapData)]
+    if all(part.transform == first.transform for part in parts):
+        if len(tensors) == len(parts) and len({id(part.source) for part in tensors}) == 1:
+            return TensorData(tensors[0].source, *_columns(tensors), first.transform)
+        if len(mapped) == len(parts) and len({id(part.dataset) for part in mapped}) == 1:
+            one = mapped[0]
+            joined = MapData(one.dataset, *_columns(mapped), one.transform, one.num_workers)
+            joined.device = one.device
+            return joined
     return JoinedData(parts)
+
+
+def _columns(parts: Sequence[TensorData | MapData]) -> tuple[Tensor, Tensor, Tensor]:
+    """Labels, tasks and indices of all parts."""
+    return (
+        torch.cat([part.labels for part in parts]),
+        torch.cat([part.tasks for part in parts]),
+        torch.cat([part.indices for part in parts]),
+    )

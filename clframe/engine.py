@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import torch
 from torch import Tensor
 
-from clframe import launch
+from clframe import launch, tiers
+from clframe.compiling import apply_options, check_options
 from clframe.errors import SettingError, nearest
 from clframe.loop import Budget
 from clframe.ranks import Ranks
@@ -57,9 +58,19 @@ class TrainerSettings:
         reset_optimizer: Start each experience with a fresh optimiser.
         evaluate_every: Measure past and future tasks after every so many experiences, and at the
             end; the tasks just learned are measured after each. Other cells stay unknown.
+        evaluate_tasks: ``all``, or only those ``learned`` so far (before learning: the first ones),
+            as benchmarks do in which measuring is dear; the cells of tasks to come stay unknown.
         check_val_every_n_epoch: Evaluate the current tasks every n epochs; None for never.
         on_nan: When the loss is not finite, ``stop`` with a sentence that says where and whose term
             it was (no checkpoint is taken of such a run), or ``ignore`` it.
+        augment: Random changes of the training images, such as ``[flip, {crop: {padding: 4}}]``;
+            see :mod:`clframe.augment`.
+        device_memory: How much data may lie on the device, such as 8GB; what does not fit is sent
+            over batch by batch. None is half of what is free. On the processor: mapped files up to
+            this size are read into memory, None leaves them mapped.
+        compile: Compile the model's pass with ``torch.compile``; the first steps wait for it.
+        channels_last: Keep convolutions' weights with channels last, which many devices prefer.
+        cuda_graphs: Replay the model's pass as CUDA graphs (compiles it as well).
     """
 
     accelerator: str = "auto"
@@ -72,12 +83,18 @@ class TrainerSettings:
     limit_train_batches: int | None = None
     batch_size: int = 128
     drop_last: bool = False
-    eval_batch_size: int = 1024
+    eval_batch_size: int = 512
     gradient_clip_val: float | None = None
     reset_optimizer: bool = False
     evaluate_every: int = 1
+    evaluate_tasks: Literal["all", "learned"] = "all"
     check_val_every_n_epoch: int | None = None
     on_nan: Literal["stop", "ignore"] = "stop"
+    augment: tuple[Any, ...] = ()
+    device_memory: int | str | None = None
+    compile: bool = False
+    channels_last: bool = False
+    cuda_graphs: bool = False
 
     def __post_init__(self) -> None:
         for name, bound in (
@@ -92,6 +109,7 @@ class TrainerSettings:
             ("check_val_every_n_epoch", 1),
         ):
             at_least(getattr(self, name), bound, f"trainer.{name}")
+        tiers.bytes_of(self.device_memory, "trainer.device_memory")
         if self.precision not in PRECISIONS:
             raise SettingError(
                 "trainer.precision must be 32-true, bf16-mixed or 16-mixed, "
@@ -144,6 +162,7 @@ class Engine:
                 "trainer.precision=bf16-mixed"
             )
         self._check_processes()
+        check_options(self.settings, self.device, self.world_size)
         self._plain = self.settings.precision in ("32-true", "32")
         self._step: Callable[[Batch], Step] | None = None
         self._settle: Callable[[], None] | None = None
@@ -200,6 +219,13 @@ class Engine:
 
     def attach(self, learner: Learner) -> None:
         """Put the learner on its device and make its optimiser."""
+        if not torch.cuda.is_available():
+            # Lightning has torch look for GPUs through the driver's own library. Where there is
+            # none, every step of an optimiser would search the system for it.
+            os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
+        said = self.settings.device_memory
+        tiers.set_room(self.device, tiers.bytes_of(said, "trainer.device_memory"))
+        apply_options(learner.model, self.settings)
         optimizer = learner.configure_optimizers()
         if self.ranks is None:
             _, learner.optimizer = self.fabric.setup(learner, optimizer)

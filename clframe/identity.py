@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _FREE = ("data_dir", "download", "logger", "checkpoint", "plugin_path", "strategy_name")
 """Settings that do not change a run's numbers, or whose effect is compared in another way."""
+_FREE_OF_TRAINER = ("device_memory",)
 _SAMPLES = 16
 
 
@@ -35,8 +36,10 @@ def describe(
     from clframe.results import environment
 
     machine = environment("")
+    trainer = {k: v for k, v in config.get("trainer", {}).items() if k not in _FREE_OF_TRAINER}
     return {
         **{key: value for key, value in config.items() if key not in _FREE},
+        "trainer": trainer,
         "version": {
             "clframe": machine["clframe"],
             "revision": machine["revision"],

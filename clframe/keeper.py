@@ -141,6 +141,11 @@ class Keeper:
         self._taken: dict[str, Any] | None = None
         self._evaluated: dict[str, dict[str, float]] = {}
 
+    @property
+    def timing(self) -> Timing:
+        """Where the time of the run goes."""
+        return self._timing
+
     def open(
         self,
         matrix: AccuracyMatrix,

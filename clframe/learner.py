@@ -97,6 +97,8 @@ class Learner(LightningModule):
         self.samples = 0
         self.curves: dict[str, dict[str, list[float]]] = {}
         self.current_task: Tensor | None = None
+        self.pretrained: dict[str, Any] | None = None
+        """Which run the model's weights come from."""
         self.keeper = Keeper(self)
         self.generator = torch.Generator()
         self.generator.manual_seed(seed)
@@ -119,6 +121,11 @@ class Learner(LightningModule):
         self.activate(experience)
         if self.engine.settings.reset_optimizer and self.seen:
             self.engine.renew_optimizer(self)
+
+    @property
+    def more_to_come(self) -> bool:
+        """Whether another experience follows; if not, nothing has to be prepared for it."""
+        return self.experience is not self.stream.experiences[-1]
 
     # ------------------------------------------------------------ active outputs
 
@@ -188,16 +195,25 @@ class Learner(LightningModule):
         self.loss_of(step)
         return step
 
-    def loss_of(self, step: Step) -> Tensor:
-        """The loss of a step: weighted mean over the parts, plus the plugins' terms."""
+    def loss_of(self, step: Step, of_parts: Sequence[Tensor] | None = None) -> Tensor:
+        """The loss of a step: weighted mean over the parts, plus the plugins' terms.
+
+        Args:
+            step: With its outputs.
+            of_parts: The loss of each part, where it has been computed already.
+        """
         terms, added = hooks.penalties(self, step)
-        loss = self.part_loss(step.outputs[0], step.parts[0])
+        if of_parts is None:
+            of_parts = [
+                self.part_loss(outputs, part)
+                for part, outputs in zip(step.parts, step.outputs, strict=True)
+            ]
+        loss = of_parts[0]
         if len(step.parts) > 1 or step.terms:
             step.losses.append(loss.detach())
         if len(step.parts) > 1 or terms:
             total = 1.0
-            for part, outputs in zip(step.parts[1:], step.outputs[1:], strict=True):
-                of_part = self.part_loss(outputs, part)
+            for part, of_part in zip(step.parts[1:], of_parts[1:], strict=True):
                 step.losses.append(of_part.detach())
                 loss = loss + part.weight * of_part
                 total += part.weight

@@ -7,9 +7,21 @@ import errno
 import fcntl
 import os
 import socket
+import weakref
 from pathlib import Path
 
 from clframe.errors import RunFolderError
+
+_held: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """In a forked process (one that reads data): the lock is the parent's, and ends with it."""
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class Lock:
@@ -50,6 +62,7 @@ class Lock:
                 "wait for it to end, or give another run_dir"
             ) from None
         self._descriptor = descriptor
+        _held.add(self)
         self.path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
 
     def release(self) -> None:
@@ -57,6 +70,7 @@ class Lock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+            _held.discard(self)
 
     def __enter__(self) -> Lock:
         self.take()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import platform
@@ -9,6 +10,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -37,6 +39,20 @@ class Timing:
         """Training has come to an end."""
         self.train_seconds, self._since = self._trained(), None
 
+    @contextlib.contextmanager
+    def measuring(self) -> Iterator[None]:
+        """What is done in here is evaluation, even in the midst of training."""
+        training = self._since is not None
+        if training:
+            self.stop()
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.eval_seconds += time.perf_counter() - started
+            if training:
+                self.start()
+
     def _trained(self) -> float:
         running = 0.0 if self._since is None else time.perf_counter() - self._since
         return self.train_seconds + running
@@ -56,6 +72,7 @@ class Timing:
         return {
             "train_seconds": self.train_seconds,
             "eval_seconds": self.eval_seconds,
+            "eval_share": self.eval_seconds / max(self.train_seconds + self.eval_seconds, 1e-9),
             "samples_per_second": samples / max(self.train_seconds, 1e-9),
             "peak_memory_bytes": peak_memory_bytes(device),
         }
@@ -77,6 +94,7 @@ class Result:
         metrics: By family.
         timing: Seconds, speed and memory.
         environment: Versions, device, revision.
+        pretrain: The run that the model's weights come from, if any.
         run_dir: Where the files are; None if none were written.
     """
 
@@ -91,6 +109,7 @@ class Result:
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
     timing: dict[str, float] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
+    pretrain: dict[str, Any] | None = None
     run_dir: Path | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -102,6 +121,7 @@ class Result:
             "scenario": self.scenario,
             "seed": self.seed,
             "source": self.source,
+            **({} if self.pretrain is None else {"pretrain": self.pretrain}),
             "matrix": self.matrix.to_json(),
             "curves": self.curves,
             "metrics": without_nan(self.metrics),

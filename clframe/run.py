@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import contextlib
-import time
 
 import torch
 
-from clframe import faults, hooks, identity, signals
+from clframe import faults, hooks, identity, signals, workers
 from clframe.console import notice
 from clframe.experience import Stream, Task
 from clframe.learner import Learner
@@ -32,6 +31,7 @@ def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | Non
     """
     with contextlib.ExitStack() as around:
         around.enter_context(faults.as_sentences(learner, folder))
+        around.callback(workers.end_all)
         if folder is not None:
             around.enter_context(folder.lock)
             around.enter_context(signals.listening(learner.keeper, folder.saving.signals))
@@ -84,6 +84,7 @@ def conclude(
         source=stream.source,
         task_of_row=[[task.index for task in experience.tasks] for experience in stream],
         curves=learner.curves,
+        pretrain=learner.pretrained,
         timing=timing.to_json(learner.samples, engine.device),
         environment=environment(str(engine.device)),
         run_dir=folder.path if folder else None,
@@ -123,32 +124,38 @@ def set_up(
 
 
 def tasks_to_measure(learner: Learner) -> list[Task]:
-    """All tasks, or with ``trainer.evaluate_every`` between two full rows only the newest ones."""
-    stream, seen = learner.stream, learner.seen
-    whole = len(seen) % learner.engine.settings.evaluate_every == 0 or len(seen) == len(stream)
-    return list(stream.tasks if whole else seen[-1].tasks)
+    """All tasks or those learned so far; between two full rows only the newest ones.
+
+    See ``trainer.evaluate_every`` and ``trainer.evaluate_tasks``.
+    """
+    stream, seen, how = learner.stream, learner.seen, learner.engine.settings
+    if seen and len(seen) % how.evaluate_every and len(seen) != len(stream):
+        return list(seen[-1].tasks)
+    if how.evaluate_tasks == "all":
+        return list(stream.tasks)
+    learned = {task.name for one in seen or stream.experiences[:1] for task in one.tasks}
+    return [task for task in stream.tasks if task.name in learned]
 
 
 def evaluate(
     learner: Learner, row: str, matrix: AccuracyMatrix, timing: Timing, record: bool = True
 ) -> None:
     """Measure the learner on the tasks, learned or not: one row of the matrix."""
-    started = time.perf_counter()
     keeper = learner.keeper
     results = keeper.evaluated() if record else {}
     learner.eval()
     tasks = [task for task in tasks_to_measure(learner) if task.name not in results]
-    with torch.inference_mode():
-        results |= hooks.evaluate_tasks(learner, tasks) if tasks else {}
-    for task in tasks:
-        if task.name not in results:
-            with torch.inference_mode():
-                results[task.name] = hooks.evaluate_task(learner, task)
-            if record:
-                keeper.after_task(results)
+    with timing.measuring():
+        with torch.inference_mode():
+            results |= hooks.evaluate_tasks(learner, tasks) if tasks else {}
+        for task in tasks:
+            if task.name not in results:
+                with torch.inference_mode():
+                    results[task.name] = hooks.evaluate_task(learner, task)
+                if record:
+                    keeper.after_task(results)
     learner.train()
     matrix.measure = next(iter(next(iter(results.values()))))
     matrix.add_row(row, {name: measures[matrix.measure] for name, measures in results.items()})
-    timing.eval_seconds += time.perf_counter() - started
     if record:
         learner.plugins.hook.after_evaluation(learner=learner, row=row, results=results)

@@ -24,8 +24,11 @@ def _parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Keyword parameters of a factory with their annotations resolved."""
     target = factory.func if isinstance(factory, functools.partial) else factory
     target = target.__init__ if inspect.isclass(target) else target
+    # Of the parameters only: what is returned often has a name for the type checker alone.
+    said = {k: v for k, v in getattr(target, "__annotations__", {}).items() if k != "return"}
+    names = getattr(target, "__globals__", {})
     try:
-        hints = typing.get_type_hints(target)
+        hints = typing.get_type_hints(types.SimpleNamespace(__annotations__=said), names)
     except (NameError, TypeError):  # annotations that only exist for the type checker
         hints = {}
     found = {}

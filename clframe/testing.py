@@ -97,7 +97,8 @@ def interrupted_run(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Re
         folder = RunFolder(Path(place))
         for stop in range(1, len(stream) + 1):
             prepared = prepare_toy(copy.deepcopy(plugins), stream, **trainer)
-            part = dataclasses.replace(stream, experiences=stream.experiences[:stop])
+            whole = prepared.stream
+            part = dataclasses.replace(whole, experiences=whole.experiences[:stop])
             result = run(prepared.learner, part, "toy", folder)
     return result
 
@@ -137,7 +138,7 @@ def killed_run(
             chosen = [*copy.deepcopy(plugins), Kill(after)]
             prepared = prepare_toy(chosen, stream, **trainer)
             try:
-                return run(prepared.learner, stream, "toy", folder), prepared.learner
+                return run(prepared.learner, prepared.stream, "toy", folder), prepared.learner
             except Killed:
                 continue
 
@@ -194,7 +195,7 @@ def check_stream(stream: Stream) -> None:
             assert len(data) > 0, f"{where} has no samples"
             outputs = set(item.outputs)
             if data.labels.is_floating_point():
-                assert data.labels.shape[1:] == (len(outputs),), (
+                assert data.labels.shape[-1] == len(outputs), (
                     f"{where} has actions of {list(data.labels.shape[1:])} numbers for "
                     f"{len(outputs)} outputs"
                 )

@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent.parent / "benchmarks"
 def load(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Import a benchmark as running it would: with its folder on the path."""
     monkeypatch.syspath_prepend(str(FOLDER))
-    for name in ("grid", "openloris", "three_scenarios"):
+    for name in ("evaluation", "grid", "openloris", "three_scenarios"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return importlib.import_module
 
@@ -151,3 +151,15 @@ def test_a_run_that_fails_is_reported_with_its_last_line(
 def test_final_accuracy_is_the_mean_of_the_last_row(load: Any) -> None:
     module = load("three_scenarios")
     assert module.final_accuracy({"matrix": {"values": [[0.1, 0.2], [0.5, 0.7]]}}) == 60.0
+
+
+def test_evaluation_is_measured_in_both_ways_and_told_as_a_table(load: Any) -> None:
+    module = load("evaluation")
+    learner = module.learner_of("packnet", 2)
+    row = {"method": "packnet", "tasks": 2, "images": 20, **module.rows(learner, 20, 2)}
+    assert 0 < row["spread"][0] <= row["faster"] <= row["spread"][1]
+    share = {"share": 0.25, "spread": [0.2, 0.3]}
+    text = module.table({"rows": [row], "shares": {"2": {"every": share, "fifth": share}}})
+    assert "| 2 | 25 % | 20 to 30 | 25 % | 20 to 30 |" in text
+    tables = [part.splitlines() for part in text.split("\n\n")]
+    assert all(len({line.count("|") for line in lines}) == 1 for lines in tables)

@@ -163,9 +163,16 @@ def test_the_run_folder_keeps_its_contract(here: Path) -> None:
     assert results["matrix"]["rows"] == ["before", *(f"exp{i}" for i in range(5))]
     assert results["matrix"]["columns"] == [f"task{i}" for i in range(5)]
     assert len(results["matrix"]["values"]) == 6
-    assert {"train_seconds", "eval_seconds", "samples_per_second", "peak_memory_bytes"} == set(
-        results["timing"]
-    )
+    timing = results["timing"]
+    assert {
+        "train_seconds",
+        "eval_seconds",
+        "eval_share",
+        "samples_per_second",
+        "peak_memory_bytes",
+    } == set(timing)
+    whole = timing["train_seconds"] + timing["eval_seconds"]
+    assert timing["eval_share"] == pytest.approx(timing["eval_seconds"] / whole)
     assert "embedded" in results["source"]
     config = yaml.safe_load((run / "config.yaml").read_text())
     assert config["trainer"]["max_epochs"] == 1

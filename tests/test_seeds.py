@@ -15,9 +15,11 @@ import clframe
 from clframe import Learner, Plugin, SettingError, hookimpl
 from clframe.api import prepare_run
 from clframe.cli import main
+from clframe.models.mlp import mlp
 from clframe.run import run
 from clframe.seeds import fit_seeds
 from clframe.seeds.group import run_together, why_not
+from clframe.seeds.perceptron import batched_pass
 from clframe.testing import toy_stream
 
 SEEDS = (0, 1, 2)
@@ -171,3 +173,34 @@ def test_the_command_shows_means_over_seeds(
     )
     kept = json.loads((tmp_path / "r" / "s1" / "results.json").read_text())
     np.testing.assert_allclose(kept["matrix"]["values"], single.matrix.values, atol=0.01)
+
+
+def test_the_quick_pass_of_perceptrons_equals_the_models_own() -> None:
+    models = [mlp((1, 4, 4), 6, [8, 5]) for _ in range(3)]
+    stacked = {
+        name: torch.stack([dict(m.named_parameters())[name] for m in models]).detach()
+        for name, _ in models[0].named_parameters()
+    }
+    quick = batched_pass(models[0])
+    assert quick is not None
+    x = torch.randn(3, 7, 1, 4, 4)
+    outputs, features = quick(stacked, x)
+    for seat, model in enumerate(models):
+        assert torch.allclose(outputs[seat], model(x[seat]), atol=1e-6)
+        assert torch.allclose(features[seat], model.features(x[seat]), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: model.register_parameter("scale", torch.nn.Parameter(torch.ones(1))),
+        lambda model: model.features.append(torch.nn.LayerNorm(5)),
+        lambda model: model.head.register_parameter("bias", None),
+        lambda model: model.head.register_forward_hook(lambda *_: None),
+    ],
+)
+def test_other_models_take_the_general_way(change: Any) -> None:
+    model = mlp((16,), 6, [8, 5])
+    assert batched_pass(model) is not None
+    change(model)
+    assert batched_pass(model) is None

@@ -13,7 +13,7 @@ from clframe.registry import discover
 
 STRATEGIES: dict[str, Any] = {
     "naive": "naive",
-    "replay": {"replay": {"size": 2000, "policy": "class_balanced"}},
+    "replay": {"replay": {"size": 2000, "policy": "class_balanced", "batch_size": 128}},
     "ewc": {"ewc": {"weight": 2.0, "fisher": "batch"}},
     "online_ewc": {"ewc": {"weight": 2.0, "fisher": "batch", "online": True, "gamma": 0.9}},
     "si": {"si": {"c": 1.0}},

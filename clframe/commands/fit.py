@@ -122,8 +122,8 @@ def show(result: Any) -> None:
     say()
     say(headline(result.metrics))
     learning, measuring = result.timing["train_seconds"], result.timing["eval_seconds"]
-    share = measuring / max(learning + measuring, 1e-9)
-    say(f"\n{learning + measuring:.0f} s, {share:.0%} of it evaluation")
+    how = "rollouts" if content["measure"] == "success" else "evaluation"
+    say(f"\n{learning + measuring:.0f} s, {result.timing['eval_share']:.0%} of it {how}")
     if result.run_dir is not None:
         say(f"run folder: {result.run_dir}")
 

@@ -53,9 +53,9 @@ def main(words: Sequence[str]) -> int:
             if others:  # one line for all tasks of a kind
                 name = f"{name} ... {others[-1].name} ({len(others) + 1})"
             say(f"  {name:<18} {entry.summary}{origin}")
-            core = ("input_shape", "n_outputs", "data_dir", "download", "run_dir", "run_config")
+            given = "stream input_shape n_outputs data_dir download run_dir run_config"
             if kind != "metrics" and entry.name not in INFRASTRUCTURE:
-                settings = defaults(entry.factory, core)
+                settings = defaults(entry.factory, given.split())
                 if settings:
                     shown = ", ".join(f"{key}={value}" for key, value in settings.items())
                     say(" " * 21 + shown)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Estimate: TypeAlias = Literal["exact", "sample", "predicted", "true", "batch"]
 
-_ROWS = 1024
+_ROWS = 512
 """Samples that go through the model in one pass where mini-batches are smaller."""
 
 

@@ -43,7 +43,7 @@ class Curves(Plugin):
     def measure(self, learner: Learner, experience: Experience) -> None:
         """Append one value for each task of the experience."""
         learner.eval()
-        with torch.inference_mode():
+        with learner.keeper.timing.measuring(), torch.inference_mode():
             for task in experience.tasks:
                 value = next(iter(hooks.evaluate_task(learner, task).values()))
                 self.curves.setdefault(experience.name, {}).setdefault(task.name, []).append(value)

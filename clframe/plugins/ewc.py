@@ -116,7 +116,12 @@ class EWC(Plugin):
 
     @hookimpl
     def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:
-        """Estimate the Fisher information on the experience's data and take it in."""
+        """Estimate the Fisher information on the experience's data and take it in.
+
+        Not after the stream's last experience: nothing would be held by it.
+        """
+        if not learner.more_to_come:
+            return
         new = fisher(
             learner,
             data,

@@ -72,7 +72,12 @@ class MAS(Plugin):
 
     @hookimpl
     def after_experience(self, learner: Learner, data: Data) -> None:
-        """Estimate the importance on the experience's data and move the anchor."""
+        """Estimate the importance on the experience's data and move the anchor.
+
+        Not after the stream's last experience: nothing would be held by it.
+        """
+        if not learner.more_to_come:
+            return
         new = self.importance(learner, data)
         # The running mean over n experiences moves by 1/n of the difference.
         share = 1.0 / len(learner.seen) if self.accumulate == "mean" else 1.0

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from clframe import hooks
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
-from clframe.plugin import Plugin
+from clframe.plugin import Plugin, Plugins
 from clframe.settings import at_least
 
 if TYPE_CHECKING:
@@ -37,11 +38,11 @@ class PackNet(Plugin):
     """Prunes each task's weights by magnitude, retrains and freezes them (PackNet).
 
     A task is trained on the weights that no earlier task owns, using those it finds. Then, in each
-    convolution and linear layer, the share ``prune`` of these weights with the smallest magnitude
-    is set to zero and left to later tasks; the others are retrained and belong to the task from
-    then on. On a task only weights of this task and of earlier ones are used. The rows of the head
-    belong to the tasks whose outputs they are. What is frozen stays so bit for bit under any
-    optimiser and weight decay.
+    convolution, linear layer, recurrent layer and embedding, the share ``prune`` of these weights
+    with the smallest magnitude is set to zero and left to later tasks; the others are retrained and
+    belong to the task from then on. On a task only weights of this task and of earlier ones are
+    used. The rows of the head belong to the tasks whose outputs they are. What is frozen stays so
+    bit for bit under any optimiser and weight decay.
 
     Nothing is learned when a task comes back: its weights are fixed, since later ones rest on them.
 
@@ -51,10 +52,11 @@ class PackNet(Plugin):
         post_epochs: Epochs of retraining; with ``post_steps`` also None: half of what the task was
             trained for (``paper``), or as much (``libero``).
         post_steps: Steps of retraining.
-        form: ``paper``: all other parameters (biases, norms, embeddings, ...) are learned with the
-            first task and then frozen. ``libero``, as that benchmark's code has it: biases of the
-            pruned layers and norms are never trained, norms stay in evaluation mode, and any other
-            parameter (recurrent layers, embeddings) goes on learning, so tasks may be forgotten.
+        form: ``paper``: all other parameters (biases, norms, ...) are learned with the first task
+            and then frozen. ``libero``, as that benchmark's code has it: only convolutions and
+            linear layers are pruned, their biases and norms are never trained, norms stay in
+            evaluation mode, and any other parameter (recurrent layers, embeddings) goes on
+            learning, so tasks may be forgotten.
     """
 
     name = "packnet"
@@ -86,6 +88,7 @@ class PackNet(Plugin):
         self.packs = 0
         self.pack_of_task: dict[int, int] = {}
         self._shown: int | None = None
+        self._others: tuple[Plugins, Plugins] | None = None
         self._masks: list[tuple[Tensor, Tensor, Tensor]] = []
         self._fixed: list[tuple[Tensor, Tensor]] = []
         self._hold_norms = False
@@ -123,6 +126,10 @@ class PackNet(Plugin):
                     self._pruned[name] = module.weight
                 if self.form == "libero" and module.bias is not None:
                     self._never.add(module.bias)
+            elif self.form == "paper" and isinstance(module, (nn.RNNBase, nn.Embedding)):
+                for key, weight in module.named_parameters(name, recurse=False):
+                    if weight.ndim == 2 and all(weight is not w for w in self._pruned.values()):
+                        self._pruned[key] = weight
         if self.form == "libero":
             self._never.update(p for norm in self._norms for p in norm.parameters())
         if not self._pruned:
@@ -276,6 +283,29 @@ class PackNet(Plugin):
             with torch.no_grad():
                 for weight, values in saved:
                     weight.copy_(values)
+
+    @hookimpl(tryfirst=True)
+    def evaluate_tasks(
+        self, learner: Learner, tasks: Sequence[Task]
+    ) -> dict[str, dict[str, float]] | None:
+        """One pass for the tasks of a pack, and one for all that are not learned yet."""
+        groups: dict[int | None, list[Task]] = {}
+        for task in tasks:
+            groups.setdefault(self.pack_of_task.get(task.index), []).append(task)
+        found: dict[str, dict[str, float]] = {}
+        plugins = learner.plugins
+        # With the weights shown the others measure as if there were no packs.
+        if self._others is None or self._others[0] is not plugins:
+            rest = [plugin for plugin in plugins.ordered if plugin is not self]
+            self._others = (plugins, Plugins(rest))
+        learner.plugins = self._others[1]
+        try:
+            for group in groups.values():
+                with self.weights_of(group[0]):
+                    found |= hooks.evaluate_tasks(learner, group)
+        finally:
+            learner.plugins = plugins
+        return found or None
 
     @hookimpl(wrapper=True)
     def evaluate_task(self, task: Task) -> Generator[None, Any, Any]:

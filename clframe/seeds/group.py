@@ -35,6 +35,8 @@ def why_not(prepared: Sequence[Prepared]) -> str | None:
             return f"plugin '{plugin.name}' cannot be batched"
     if first.engine.settings.precision not in ("32-true", "32") or first.engine.world_size > 1:
         return "mixed precision and several processes cannot be batched"
+    if first.engine.settings.compile or first.engine.settings.cuda_graphs:
+        return "a compiled model cannot be batched"
     for one in prepared:
         sizes = [len(experience.data) for experience in one.stream]
         if not all(experience.data.repeatable for experience in one.stream):

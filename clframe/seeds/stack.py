@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from clframe.errors import SettingError
+from clframe.seeds.perceptron import batched_pass
 
 if TYPE_CHECKING:
     from clframe.learner import Learner
@@ -81,6 +82,9 @@ class Stack:
 
     def _make_forward(self) -> Callable[[dict[str, Tensor], Any], tuple[Tensor, ...]]:
         """A pass of all models at once: a copy of the model takes the parameters it is given."""
+        quick = batched_pass(self.learners[0].model)
+        if quick is not None:
+            return quick
         model: Any = copy.deepcopy(self.learners[0].model)
         split = hasattr(model, "features") and hasattr(model, "head")
         # Written straight into the modules: torch.func.functional_call costs more than a small

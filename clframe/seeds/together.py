@@ -186,10 +186,7 @@ class Trainer:
         if self.plain:
             steps, losses = self._plain_steps(chunk)
         else:
-            steps = self._steps(chunk)
-            losses = torch.stack(
-                [learner.loss_of(step) for learner, step in zip(learners, steps, strict=True)]
-            )
+            steps, losses = self._steps(chunk)
         losses.sum().backward()
         if self.on_backward:
             for learner, step in zip(learners, steps, strict=True):
@@ -222,26 +219,45 @@ class Trainer:
                 step.loss = loss
         return steps, losses
 
-    def _steps(self, chunk: Chunk) -> list[Step]:
-        """Every seed's step up to its outputs, made in one pass."""
+    def _steps(self, chunk: Chunk) -> tuple[list[Step], Tensor]:
+        """Every seed's step and loss, with the outputs and the parts' losses made in one pass."""
         learners = self.stack.learners
         parts = [
             hooks.extra_batches(learner, self.feed.batch(chunk, seat))
             for seat, learner in enumerate(learners)
         ]
         sizes = [len(part) for part in parts[0]]
-        x = chunk.x
+        x, y, task = chunk.x, chunk.y, chunk.task
         if len(sizes) > 1:
             x = stack_inputs([cat_inputs([part.x for part in of_seed]) for of_seed in parts])
+            y = torch.stack([torch.cat([part.y for part in of_seed]) for of_seed in parts])
+            task = torch.stack([torch.cat([part.task for part in of_seed]) for of_seed in parts])
         outputs, features = self.stack.run(x)
-        steps = []
-        for seat, (learner, of_seed) in enumerate(zip(learners, parts, strict=True)):
-            task = torch.cat([part.task for part in of_seed])
-            learner.current_task = task
-            masked = learner.mask_outputs(outputs[seat], task)
-            split = [None] * len(sizes) if features is None else list(features[seat].split(sizes))
-            steps.append(Step(of_seed, list(masked.split(sizes)), split))
-        return steps
+        outputs = self.mask(outputs, task)
+        of_parts: list[Any] = [None] * len(learners)
+        if all(part.loss is None for of_seed in parts for part in of_seed):
+            of_samples = functional.cross_entropy(
+                outputs.flatten(0, 1), y.flatten(), reduction="none"
+            ).view(y.shape)
+            means = torch.stack([part.mean(1) for part in of_samples.split(sizes, 1)], 1)
+            of_parts = [of_seed.unbind() for of_seed in means.unbind()]
+        # Taken apart in one go: the gradient of a slice is a tensor as large as the whole.
+        seen = [None] * len(learners) if features is None else features.unbind()
+        tasks = task.unbind()
+        steps, losses = [], []
+        for seat, of_seed in enumerate(outputs.unbind()):
+            learner, features_of_seed = learners[seat], seen[seat]
+            learner.current_task = tasks[seat]
+            step = Step(parts[seat], [of_seed], [features_of_seed])
+            if len(sizes) > 1:
+                step.outputs = list(of_seed.split(sizes))
+                if features_of_seed is None:
+                    step.features = [None] * len(sizes)
+                else:
+                    step.features = list(features_of_seed.split(sizes))
+            steps.append(step)
+            losses.append(learner.loss_of(step, of_parts[seat]))
+        return steps, torch.stack(losses)
 
 
 class Masks:

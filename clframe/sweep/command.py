@@ -31,7 +31,7 @@ from clframe.sweep.manifest import Manifest, held
 if TYPE_CHECKING:
     from clframe.registry import Kind, Registry
 
-_GIVEN = ("input_shape", "n_outputs", "data_dir", "download", "seed", "scenario")
+_GIVEN = ("stream", "input_shape", "n_outputs", "data_dir", "download", "seed", "scenario")
 """Parameters that the core hands to streams and models."""
 _FIGURES = ("gem.acc", "gem.bwt", *HEADLINES)
 

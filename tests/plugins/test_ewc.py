@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from clframe import SettingError
+from clframe import Learner, SettingError
 from clframe.plugins._fisher import fisher
 from clframe.plugins._quadratic import Quadratic
 from clframe.plugins.ewc import EWC
@@ -84,17 +84,18 @@ def test_online_forms(
     form: Any, decay: float, share: float, factor: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fishers: list[dict[str, torch.Tensor]] = []
+    anchor: dict[str, torch.Tensor] = {}
     real = fisher
 
-    def recorded(*arguments: Any) -> dict[str, torch.Tensor]:
-        fishers.append(real(*arguments))
+    def recorded(learner: Learner, *arguments: Any) -> dict[str, torch.Tensor]:
+        fishers.append(real(learner, *arguments))
+        anchor.update((n, p.detach().clone()) for n, p in learner.named_trainable().items())
         return fishers[-1]
 
     monkeypatch.setattr("clframe.plugins.ewc.fisher", recorded)
     plugin = EWC(weight=10.0, online=True, gamma=0.5, form=form)
-    _, learner = toy_run([plugin], toy_stream("domain"))
-    assert len(fishers) == 3
-    anchor = {n: p.detach().clone() for n, p in learner.named_trainable().items()}
+    _, learner = toy_run([plugin], toy_stream("domain", n_experiences=4))
+    assert len(fishers) == 3  # none after the last experience, which nothing follows
     with torch.no_grad():
         for p in learner.parameters():
             p.add_(0.1)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from clframe import SettingError
+from clframe import Learner, SettingError
 from clframe.plugins import _per_sample
 from clframe.plugins.mas import MAS
 from clframe.run import set_up
@@ -39,21 +39,23 @@ def test_importance_equals_autograd_sample_by_sample(
 @pytest.mark.parametrize("accumulate", ["sum", "mean"])
 def test_importance_is_summed_or_averaged(accumulate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[dict[str, torch.Tensor]] = []
+    anchor: dict[str, torch.Tensor] = {}
     real = MAS.importance
 
-    def recorded(self: MAS, *arguments: Any) -> dict[str, torch.Tensor]:
-        found.append(real(self, *arguments))
+    def recorded(self: MAS, learner: Learner, *arguments: Any) -> dict[str, torch.Tensor]:
+        found.append(real(self, learner, *arguments))
+        anchor.update((n, p.detach().clone()) for n, p in learner.named_trainable().items())
         return found[-1]
 
     monkeypatch.setattr(MAS, "importance", recorded)
     plugin = MAS(weight=0.1, accumulate=accumulate)
-    _, learner = toy_run([plugin], toy_stream("class"))
-    assert len(found) == 3
-    for name, p in learner.named_trainable().items():
+    toy_run([plugin], toy_stream("class", n_experiences=4))
+    assert len(found) == 3  # none after the last experience, which nothing follows
+    for name in anchor:
         total = torch.stack([one[name] for one in found]).sum(0)
         expected = total if accumulate == "sum" else total / 3
         assert torch.allclose(plugin.quadratic.strength[name], expected, rtol=1e-5), name
-        assert torch.equal(plugin.quadratic.anchor[name], p.detach())
+        assert torch.equal(plugin.quadratic.anchor[name], anchor[name])
 
 
 @pytest.mark.parametrize("scenario", ["task", "domain", "class"])

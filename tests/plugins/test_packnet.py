@@ -51,22 +51,24 @@ class Memory(Plugin):
         if row == "before":
             return
         weights = dict(learner.model.named_parameters())
+        # By the layer's name, or by the parameter's own where a layer has several.
+        weights |= {name.removesuffix(".weight"): weight for name, weight in weights.items()}
         owners = self.packnet.owners
         for name, owner in owners.items():
             if name == "(head)":
                 continue
             for pack, kept in self.frozen.items():
-                now = weights[f"{name}.weight"][owner == pack]
+                now = weights[name][owner == pack]
                 assert torch.equal(now.view(torch.int32), kept[name].view(torch.int32))
                 self.compared += now.numel()
         if self.packnet.packs not in self.frozen:
             self.frozen[self.packnet.packs] = {
-                name: weights[f"{name}.weight"][owner == self.packnet.packs].clone()
+                name: weights[name][owner == self.packnet.packs].clone()
                 for name, owner in owners.items()
                 if name != "(head)"
             }
         rest = {k: v for k, v in learner.model.state_dict().items() if "head" not in k}
-        rest = {k: v for k, v in rest.items() if k.removesuffix(".weight") not in owners}
+        rest = {k: v for k, v in rest.items() if not {k, k.removesuffix(".weight")} & owners.keys()}
         if self.others:
             assert all(torch.equal(rest[k], v) for k, v in self.others.items())
         elif self.packnet.form == "paper":
@@ -251,12 +253,13 @@ class Recurrent(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self.place = nn.Embedding(1, 8)
         self.lstm = nn.LSTM(8, 8, batch_first=True)
         self.linear = nn.Linear(8, 16)
         self.head = nn.Linear(16, 6)
 
     def features(self, x: Tensor) -> Tensor:
-        return torch.relu(self.linear(self.lstm(x[:, None])[0][:, 0]))
+        return torch.relu(self.linear(self.lstm((x + self.place.weight)[:, None])[0][:, 0]))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.features(x))  # type: ignore[no-any-return]
@@ -266,8 +269,20 @@ def test_other_parameters_are_frozen_after_the_first_task_in_the_papers_form() -
     packnet = PackNet()
     memory = Memory(packnet)
     run([packnet, memory], toy_stream("task"), Recurrent(), optimizer=OPTIMIZERS[1])
-    assert any("lstm" in name for name in memory.others)
+    assert any("lstm.bias" in name for name in memory.others)
     assert len(memory.scores) == 3
+
+
+def test_recurrent_layers_and_embeddings_are_shared_out_like_other_layers() -> None:
+    packnet, model = PackNet(), Recurrent()
+    run([packnet], toy_stream("task"), model)
+    for name in ("lstm.weight_ih_l0", "lstm.weight_hh_l0", "place.weight"):
+        owner = packnet.owners[name]
+        assert set(owner.unique().tolist()) == {0, 1, 2, 3}, name
+        assert (dict(model.named_parameters())[name][owner == 0] == 0).all()
+    theirs = PackNet(form="libero")
+    run([theirs], toy_stream("task"), Recurrent())
+    assert not any("lstm" in name or "place" in name for name in theirs.owners)
 
 
 def test_tasks_are_not_forgotten() -> None:

@@ -73,7 +73,7 @@ class Frames:
             array = self.cache.rows(name, self.first, stop)
             # Depth fits into 15 bits, and torch can do more with signed numbers.
             stored[name] = torch.from_numpy(array.view(np.int16) if name == "depth" else array)
-        return TensorSource(stored["rgb"] if list(stored) == ["rgb"] else stored)
+        return TensorSource(stored["rgb"] if list(stored) == ["rgb"] else stored, mapped=True)
 
     @functools.cached_property
     def transform(self) -> Transform:
