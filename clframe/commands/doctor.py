@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from clframe.console import say
-from clframe.errors import SettingError
+from clframe.errors import DataError, SettingError
 
 PACKAGES = (
     "clframe",
@@ -104,6 +105,7 @@ def _robots() -> Iterator[tuple[bool, str]]:
             else "can run"
         )
         yield True, f"{title}: {state}"
+    yield from _libero(default_data_dir())
     if not _installed("metaworld"):
         return
     found = _metaworld.versions()
@@ -115,6 +117,34 @@ def _robots() -> Iterator[tuple[bool, str]]:
         )
     made = sorted((default_data_dir() / "demos").glob("*/*_demo.hdf5"))
     yield True, f"demonstrations: {len(made)} tasks in {default_data_dir() / 'demos'}"
+
+
+def _libero(data_dir: Path) -> Iterator[tuple[bool, str]]:
+    """Whether the real LIBERO can run here; each of its parts is the user's to fetch."""
+    from clframe.streams import _libero_places as libero
+    from clframe.streams._libero_tasks import SUITES, LiberoTask, tasks_of
+
+    problem = libero.not_usable()
+    said = ", ".join(f"{name} {at}" for name, at in libero.versions().items())
+    yield True, f"LIBERO, package: {f'{said}, can run' if problem is None else problem}"
+    places = libero.Places(data_dir)
+    try:
+        yield True, f"LIBERO, assets: found in {places.asset_folder()}"
+    except DataError as error:
+        yield True, str(error)
+    files: dict[str, Callable[[LiberoTask], Path]] = {
+        "initial states": places.init_file,
+        "demonstrations": places.demonstration_file,
+    }
+    for title, file_of in files.items():
+        counts = []
+        for suite in SUITES:
+            there = 0
+            for task in tasks_of(suite):
+                with contextlib.suppress(DataError):
+                    there += file_of(task).is_file()
+            counts.append(f"{suite} {there} of {len(tasks_of(suite))}")
+        yield True, f"LIBERO, {title}: {', '.join(counts)}"
 
 
 def _installed(package: str) -> bool:

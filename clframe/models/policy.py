@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.classifier import Classifier
+from clframe.models.mixture import ActionMixture
 from clframe.settings import at_least
 
 if TYPE_CHECKING:
     from clframe.registry import Registry
-
-_LEAST_DEVIATION = 1e-4
 
 
 class Eyes(nn.Module):
@@ -56,11 +54,11 @@ class Eyes(nn.Module):
         return torch.cat([x[:, : self.plain], seen], 1)
 
 
-class GaussianMixturePolicy(Classifier):
+class GaussianMixturePolicy(ActionMixture, Classifier):
     """Outputs a mixture of diagonal Gaussians over actions, as the policies of LIBERO do.
 
-    The means go through tanh, deviations are softplus + 1e-4. The loss is the negative
-    log-likelihood of the demonstrated action, which falls below zero when deviations are small.
+    The loss is the negative log-likelihood of the demonstrated action, which falls below zero when
+    deviations are small.
 
     Args:
         features: Maps inputs to one vector per sample.
@@ -75,36 +73,6 @@ class GaussianMixturePolicy(Classifier):
     ) -> None:
         super().__init__(features, n_features, modes * (2 * n_actions + 1))
         self.n_actions, self.modes, self.sample = n_actions, modes, sample
-
-    def mixture(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Means and deviations ``[n, modes, numbers]`` and the modes' log-probabilities."""
-        split = self.modes * self.n_actions
-        shape = (len(outputs), self.modes, self.n_actions)
-        means = outputs[:, :split].reshape(shape).tanh()
-        deviations = functional.softplus(outputs[:, split : 2 * split].reshape(shape))
-        return means, deviations + _LEAST_DEVIATION, outputs[:, 2 * split :].log_softmax(1)
-
-    def action_loss(self, outputs: Tensor, actions: Tensor) -> Tensor:
-        """The negative log-likelihood, mean over samples."""
-        means, deviations, modes = self.mixture(outputs)
-        apart = (actions[:, None] - means) / deviations
-        constant = 0.5 * self.n_actions * math.log(2 * math.pi)
-        of_mode = -0.5 * apart.square().sum(2) - deviations.log().sum(2) - constant
-        return -(modes + of_mode).logsumexp(1).mean()
-
-    def action_of(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
-        """The mean of the most likely mode, or a draw."""
-        means, deviations, modes = self.mixture(outputs)
-        if self.sample:
-            chosen = torch.multinomial(modes.exp(), 1, generator=generator).squeeze(1)
-        else:
-            chosen = modes.argmax(1)
-        rows = torch.arange(len(outputs), device=outputs.device)
-        action = means[rows, chosen]
-        if self.sample:
-            noise = torch.randn(action.shape, generator=generator, device=action.device)
-            action = action + deviations[rows, chosen] * noise
-        return action
 
 
 def policy(

@@ -4,8 +4,9 @@ One file a task: ``data/demo_0 .. demo_n``, each with ``actions [T, A]``, ``obs/
 ``rewards``, ``dones`` (1 at the last step only) and, where the simulator tells it, ``states [T, 1 +
 nq + nv]``. ``data`` has the attributes ``env_name``, ``env_args`` and ``problem_info`` (both JSON),
 ``num_demos`` and ``total``; each demonstration has ``num_samples`` and the ``seed`` of its episode.
-Row t of everything is from before action t, as in robomimic. (LIBERO's own files hold observations
-from after the action; ``obs_convention`` of our files says which it is.)
+Row t of everything is from before action t, as in robomimic; ``obs_convention`` says so. LIBERO's
+own files (known by ``bddl_file_name``) hold observations from after action t beside states from
+before it: there, action t is given observation t - 1 and state t, and the first one is left out.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from clframe.errors import DataError
 from clframe.files import write_bytes
 from clframe.robot.task import Observation
 
-BEFORE = "before_action"
+BEFORE, AFTER = "before_action", "after_action"
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Info:
         facts: Everything in ``env_args``: how the environment was made, which versions.
         demos: How many demonstrations there are.
         steps: In all.
+        convention: Whether observation t is from before action t or from after it.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Info:
     facts: Mapping[str, Any]
     demos: int
     steps: int
+    convention: str = BEFORE
 
 
 def write(
@@ -136,7 +139,28 @@ def read(
             raise DataError(f"'{path}' holds {info.demos} demonstrations, but {n} are wanted")
         data = file["data"]
         keys = sorted(data, key=_number)[:n]
-        return [_read_one(data[key], f"'{path}' data/{key}", names) for key in keys]
+        after = info.convention == AFTER
+        return [_read_one(data[key], f"'{path}' data/{key}", names, after) for key in keys]
+
+
+def check_sizes(demos: Sequence[Demonstration], path: Path, sizes: Mapping[str, int]) -> None:
+    """Refuse actions or observations with another number of numbers than a stream has.
+
+    Args:
+        demos: As read.
+        path: Where they come from.
+        sizes: Numbers of a row, by name: ``actions`` or an observation.
+    """
+    for number, demo in enumerate(demos):
+        for name, wanted in sizes.items():
+            rows = demo.actions if name == "actions" else demo.observations[name]
+            found = rows.shape[1] if rows.ndim == 2 else list(rows.shape[1:])
+            if found != wanted:
+                where = "actions" if name == "actions" else f"obs/{name}"
+                raise DataError(
+                    f"'{path}' data/demo_{number}/{where} has {found} numbers a step, but the "
+                    f"task's robot has {wanted}; delete the file to record it anew"
+                )
 
 
 def _opened(path: Path) -> Any:
@@ -173,7 +197,18 @@ def _info(file: Any, path: Path) -> Info:
         facts=facts.get("env_kwargs", {}),
         demos=len(demos),
         steps=sum(len(data[key]["actions"]) for key in demos if "actions" in data[key]),
+        convention=_convention(data.attrs, path),
     )
+
+
+def _convention(attributes: Any, path: Path) -> str:
+    """Which observation a row holds; files that do not say are robomimic's or LIBERO's own."""
+    said = attributes.get("obs_convention")
+    if said is None:
+        return AFTER if "bddl_file_name" in attributes else BEFORE
+    if said not in (BEFORE, AFTER):
+        raise DataError(f"'{path}': obs_convention must be {BEFORE} or {AFTER}, is '{said}'")
+    return str(said)
 
 
 def _json(text: Any, what: str) -> dict[str, Any]:
@@ -184,7 +219,7 @@ def _json(text: Any, what: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _read_one(group: Any, where: str, names: Sequence[str] | None) -> Demonstration:
+def _read_one(group: Any, where: str, names: Sequence[str] | None, after: bool) -> Demonstration:
     if "actions" not in group or "obs" not in group:
         raise DataError(f"{where} must hold 'actions' and 'obs', has {', '.join(group) or 'none'}")
     actions = np.asarray(group["actions"], np.float32)
@@ -202,4 +237,9 @@ def _read_one(group: Any, where: str, names: Sequence[str] | None) -> Demonstrat
         seen[name] = values if values.dtype == np.uint8 else values.astype(np.float32)
     states = np.asarray(group["states"]) if "states" in group else np.zeros((0, 0))
     seed = group.attrs.get("seed")
+    if after:
+        if len(actions) < 2:
+            raise DataError(f"{where} has one step, and no observation from before it")
+        actions, states = actions[1:], states[1:]
+        seen = {name: values[:-1] for name, values in seen.items()}
     return Demonstration(actions, seen, states, None if seed is None else int(seed))

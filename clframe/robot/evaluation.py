@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from clframe import hooks
 from clframe.robot.episodes import Act, Outcome, run_episodes
+from clframe.robot.sequences import SequenceInputs
 from clframe.robot.task import EVALUATION, Observation, RobotTask, episode_seeds, seed_key
 from clframe.robot.windows import STATE, Inputs
 
@@ -36,7 +38,7 @@ class Evaluation:
     """
 
     robot: RobotTask
-    inputs: Inputs
+    inputs: Inputs | SequenceInputs
     episodes: int = 20
     horizon: int = 200
     slots: int = 6
@@ -49,7 +51,7 @@ class Evaluation:
         return episode_seeds(self.episodes, *seed_key(self.robot, self.goals, EVALUATION))
 
 
-def policy_of(learner: Learner, task: Task, inputs: Inputs) -> Act:
+def policy_of(learner: Learner, task: Task, inputs: Inputs | SequenceInputs) -> Act:
     """How the learner acts on a task, through all that plugins make of its predictions."""
     device = learner.engine.device
     generator = torch.Generator(device=device)
@@ -79,7 +81,9 @@ def evaluate(
     seeds: Sequence[int] | None = None,
 ) -> list[Outcome]:
     """Run the task's episodes (or those of other seeds) with the learner as it is."""
-    with learner.engine.autocast():
+    # A policy that remembers its episode does so only here, and not while it learns.
+    acting: Any = getattr(learner.model, "acting", contextlib.nullcontext)
+    with learner.engine.autocast(), acting():
         return run_episodes(
             crew,
             f"{how.robot.family}/{how.robot.name}",

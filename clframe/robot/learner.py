@@ -21,8 +21,9 @@ class ImitationLearner(Learner):
     Labels are actions. Any model with as many outputs as an action has numbers can be used: its
     outputs are the action, learned by the mean squared error. A policy brings its own loss and way
     of acting (``action_loss(outputs, actions)``, ``action_of(outputs, generator)``), as one with a
-    mixture of Gaussians does; a recurrent one has ``reset(begun)``, told which rows of the batch
-    begin an episode. All outputs belong to every task.
+    mixture of Gaussians does. One that remembers has ``acting()``, a context in which each call
+    brings one observation, and ``reset(begun)``, told which rows of the batch begin an episode. All
+    outputs belong to every task.
 
     A learner that collects its own data can take the same place: it is what ``Stream.learner``
     names, and it may override :meth:`clframe.learner.Learner.train_on` or come with a plugin that

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,15 +15,19 @@ from numpy.typing import NDArray
 from clframe.data import TensorData
 from clframe.errors import SettingError
 from clframe.experience import Experience, Stream, Task
-from clframe.robot import collect, demonstrations, language
+from clframe.observations import ObservationLayout
+from clframe.robot import collect, demonstrations, language, sentences
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.evaluation import Evaluation
 from clframe.robot.learner import ImitationLearner
+from clframe.robot.sequences import SequenceData, SequenceInputs, sequences_of
 from clframe.robot.task import RobotTask
 from clframe.robot.windows import STATE, Inputs, Scaling, data_of
 from clframe.settings import at_least
 
-TaskInput = Literal["one_hot", "language", "none"]
+TaskInput = Literal["one_hot", "language", "sentence", "none"]
+Read = Callable[[int], Sequence[Demonstration]]
+"""The demonstrations of a task, by its index."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +40,13 @@ class ImitationSettings:
         horizon: Steps until an episode is given up.
         window: Observations that the policy sees.
         task_input: How the policy is told the task: its number as a ``one_hot`` code, its
-            instruction as a vector (``language``), or not at all (``none``).
+            instruction as a vector, by its words (``language``) or by a frozen sentence encoder
+            (``sentence``), or not at all (``none``).
         goals: Which goals are drawn, for demonstrations and for evaluation.
         slots: Environments stepped at once.
         processes: Worker processes; 0 for this one alone, None for one a core. Results are the
             same.
+        language_size: Length of an instruction's vector; None for 32 (words) or 256 (sentence).
     """
 
     demos: int = 50
@@ -50,6 +57,7 @@ class ImitationSettings:
     goals: int = 0
     slots: int = 6
     processes: int | None = None
+    language_size: int | None = None
 
     def __post_init__(self) -> None:
         for name, bound in (
@@ -60,8 +68,66 @@ class ImitationSettings:
             ("goals", 0),
             ("slots", 1),
             ("processes", 0),
+            ("language_size", 1),
         ):
             at_least(getattr(self, name), bound, f"stream.{name}")
+
+
+@dataclass(frozen=True, eq=False)
+class ImitationStream(Stream):
+    """A stream of demonstrations, for policies that take one vector or whole sequences.
+
+    Args:
+        read: The demonstrations of a task.
+        sequence_inputs: What a policy for sequences is given.
+    """
+
+    read: Read = lambda index: ()
+    sequence_inputs: SequenceInputs | None = None
+
+    @property
+    def layout(self) -> ObservationLayout:
+        """The parts of what a policy for sequences is given."""
+        assert self.sequence_inputs is not None
+        return self.sequence_inputs.layout
+
+    def sequences(self, window: int) -> ImitationStream:
+        """The same stream for a policy that takes sequences of so many steps, and remembers.
+
+        Raises:
+            SettingError: Observations are put together to windows already.
+        """
+        inputs = self.sequence_inputs
+        assert inputs is not None
+        if inputs.inputs.window != 1:
+            raise SettingError(
+                f"stream.window={inputs.inputs.window} is for policies that take one vector; this "
+                "one reads sequences: set model.window instead"
+            )
+
+        @functools.cache
+        def data(index: int) -> SequenceData:
+            return sequences_of(self.read(index), index, window, inputs)
+
+        tasks = [
+            dataclasses.replace(
+                task,
+                info={
+                    **task.info,
+                    "evaluation": dataclasses.replace(task.info["evaluation"], inputs=inputs),
+                },
+            )
+            for task in self.tasks
+        ]
+        experiences = [
+            dataclasses.replace(
+                experience,
+                tasks=tuple(tasks[task.index] for task in experience.tasks),
+                load=functools.partial(data, experience.tasks[0].index),
+            )
+            for experience in self.experiences
+        ]
+        return dataclasses.replace(self, tasks=tasks, experiences=experiences)
 
 
 def imitation_stream(
@@ -77,7 +143,9 @@ def imitation_stream(
     source: str = "",
     pictures: Sequence[str] = (),
     picture_size: int = 0,
-) -> Stream:
+    parts: Mapping[str, Sequence[int]] | None = None,
+    read: Read | None = None,
+) -> ImitationStream:
     """Put robot tasks together to a stream that is learned by imitation.
 
     Every task has all outputs, and which task it is is known: the scenario is ``task``. What is not
@@ -98,22 +166,28 @@ def imitation_stream(
         source: Which data this is.
         pictures: Observations that are pictures.
         picture_size: Pixels of a picture's side.
+        parts: For policies that take the state in parts (hand, gripper): which of its numbers each
+            has. What is in no part they do not see; None is one part of all.
+        read: Reads a task's demonstrations; None makes them with the expert where they are not
+            there.
     """
     if not order or not all(0 <= number < len(tasks) for number in order):
         raise SettingError(f"stream '{name}' needs at least one task to learn")
     taught = [tasks[number] for number in dict.fromkeys(order)]
 
-    @functools.cache
-    def demos_of(number: int) -> list[Demonstration]:
+    def made(number: int) -> list[Demonstration]:
         path = collect.path_of(tasks[number], data_dir, how.goals)
         if not collect.has_enough(path, how.demos):
             collect.ensure(taught, data_dir, how.demos, how.goals, how.processes)
-        return demonstrations.read(path, how.demos, (STATE, *pictures))
+        demos = demonstrations.read(path, how.demos, (STATE, *pictures))
+        demonstrations.check_sizes(demos, path, {"actions": action_size, STATE: state_size})
+        return demos
 
+    demos_of = read or made
     inputs = Inputs(
         lambda: scaling or Scaling.of(demos_of(order[0])),
         state_size,
-        _task_vectors(tasks, how.task_input),
+        _task_vectors(tasks, how.task_input, how.language_size),
         how.window,
         pictures,
         picture_size,
@@ -159,7 +233,7 @@ def imitation_stream(
         )
         for position, number in enumerate(order)
     ]
-    return Stream(
+    return ImitationStream(
         name,
         "task",
         experiences,
@@ -169,14 +243,25 @@ def imitation_stream(
         source,
         seed,
         learner=ImitationLearner,
+        read=demos_of,
+        sequence_inputs=SequenceInputs(inputs, parts or {STATE: range(state_size)}, picture_size),
     )
 
 
-def _task_vectors(tasks: Sequence[RobotTask], kind: TaskInput) -> NDArray[np.float32]:
+def _task_vectors(
+    tasks: Sequence[RobotTask], kind: TaskInput, size: int | None
+) -> NDArray[np.float32]:
+    if size is not None and kind not in ("language", "sentence"):
+        raise SettingError(
+            "stream.language_size has a meaning only with stream.task_input=language or sentence"
+        )
     if kind == "one_hot":
         return np.eye(len(tasks), dtype=np.float32)
+    texts = [task.language for task in tasks]
     if kind == "language":
-        return np.stack([language.embed(task.language) for task in tasks])
+        return np.stack([language.embed(text, size or language.SIZE) for text in texts])
+    if kind == "sentence":
+        return sentences.embed(texts, size or sentences.SIZE)
     return np.zeros((len(tasks), 0), np.float32)
 
 

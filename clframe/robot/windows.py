@@ -84,14 +84,22 @@ class Inputs:
             self.tasks = self.tasks.to(device)
         return self._scaling
 
-    def __call__(self, x: Any, task: Tensor) -> Any:
-        """Stored windows and the task of each to inputs."""
-        state = x[STATE]
+    def scaled(self, state: Tensor) -> Tensor:
+        """Numbers of the state in units of about one; what is not there stays zero."""
         centre, factor = self._scaling_on(state.device)
         scaled = ((state - centre) * factor).clamp(-_CLIP, _CLIP)
-        scaled = scaled.masked_fill(state == 0, 0.0).flatten(1)
+        return scaled.masked_fill(state == 0, 0.0)
+
+    def task_vectors(self, task: Tensor) -> Tensor:
+        """The vector of each sample's task."""
+        self._scaling_on(task.device)
+        return self.tasks[task]
+
+    def __call__(self, x: Any, task: Tensor) -> Any:
+        """Stored windows and the task of each to inputs."""
+        scaled = self.scaled(x[STATE]).flatten(1)
         seen = [_flattened(x[name]) for name in self.pictures]
-        return torch.cat([scaled, self.tasks[task], *seen], 1)
+        return torch.cat([scaled, self.task_vectors(task), *seen], 1)
 
 
 def _flattened(pictures: Tensor) -> Tensor:
@@ -116,18 +124,22 @@ def windowed(demos: Sequence[Demonstration], window: int, names: Sequence[str]) 
         rows.append(starts + np.maximum(steps[:, None] - back[None], 0))
         starts += len(demo)
     index = np.concatenate(rows)
-    inputs = {}
-    for name in names:
-        for demo in demos:
-            if name not in demo.observations:
-                raise DataError(
-                    f"the demonstrations have no observation '{name}', only "
-                    f"{', '.join(demo.observations)}"
-                )
-        values = np.concatenate([demo.observations[name] for demo in demos])
-        inputs[name] = torch.from_numpy(np.ascontiguousarray(values[index]))
+    inputs = {
+        name: torch.from_numpy(np.ascontiguousarray(joined(demos, name)[index])) for name in names
+    }
     actions = np.concatenate([demo.actions for demo in demos])
     return Windowed(inputs, torch.from_numpy(actions))
+
+
+def joined(demos: Sequence[Demonstration], name: str) -> NDArray[Any]:
+    """One observation of several demonstrations, one after the other."""
+    for demo in demos:
+        if name not in demo.observations:
+            raise DataError(
+                f"the demonstrations have no observation '{name}', only "
+                f"{', '.join(demo.observations)}"
+            )
+    return np.concatenate([demo.observations[name] for demo in demos])
 
 
 def data_of(demos: Sequence[Demonstration], task: int, inputs: Inputs) -> TensorData:

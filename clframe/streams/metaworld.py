@@ -124,6 +124,8 @@ ML45 = tuple(name for name in ALL if name not in ML45_TEST)
 _CENTRE = (0.0, 0.6, 0.15)
 _SPREAD = (0.12, 0.12, 0.12)
 _TURN_CENTRE, _TURN_SPREAD = (0.0,) * 4, (1.0,) * 4
+# Now and one step ago, and where the goal is.
+_PARTS = {"hand": (0, 1, 2, 18, 19, 20), "gripper": (3, 21), "goal": (36, 37, 38)}
 
 
 def scaling(goal_visible: bool, things_visible: bool = True) -> Scaling:
@@ -183,6 +185,7 @@ def metaworld(
     goals: int = 0,
     slots: int = 6,
     processes: int | None = None,
+    language_size: int | None = None,
 ) -> Stream:
     """Tasks of Meta-World, learned from demonstrations one after the other.
 
@@ -195,16 +198,18 @@ def metaworld(
         tasks: Learn only these of the stream's tasks, in its order; None for all.
         goal_visible: Whether the policy is told the goal's place.
         camera: The policy sees through this camera (``corner``, ``topview``, ...) and is told of
-            the state only the hand; choose ``model.picture=SIZE`` with it. None: it is told all.
+            the state only the hand; choose a model that sees with it (resnet_t, ..., or policy
+            with ``picture=SIZE``). None: it is told all.
         size: Pixels of a picture's side.
         demos: Demonstrations a task.
         episodes: Episodes that measure a task; the same ones each time.
         horizon: Steps until an episode is given up.
         window: Observations that the policy sees.
-        task_input: How the policy is told the task: one_hot, language or none.
+        task_input: How the policy is told the task: one_hot, language, sentence or none.
         goals: Which goals are drawn, for demonstrations and for evaluation.
         slots: Environments stepped at once.
         processes: Worker processes; 0 for this one alone, null for one a core.
+        language_size: Length of an instruction's vector; null for 32, or 256 with sentence.
     """
     if tasks is not None:
         for task in tasks:
@@ -218,7 +223,9 @@ def metaworld(
             f"stream.horizon must be at most {simulation.LONGEST}, Meta-World's longest episode, "
             f"got {horizon}"
         )
-    how = ImitationSettings(demos, episodes, horizon, window, task_input, goals, slots, processes)
+    how = ImitationSettings(
+        demos, episodes, horizon, window, task_input, goals, slots, processes, language_size
+    )
     columns = [*dict.fromkeys(learned), *held_out]
     found = simulation.versions()
     return imitation_stream(
@@ -235,6 +242,7 @@ def metaworld(
         f"{found['metaworld']} on MuJoCo {found['mujoco']}",
         () if camera is None else (f"{camera}_rgb",),
         size,
+        _PARTS if goal_visible else {part: _PARTS[part] for part in ("hand", "gripper")},
     )
 
 

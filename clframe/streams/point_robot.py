@@ -31,6 +31,7 @@ def point_robot(
     goals: int = 0,
     slots: int = 20,
     processes: int | None = 0,
+    language_size: int | None = None,
 ) -> Stream:
     """A point to be moved to a place that depends on the task; no simulator needed.
 
@@ -42,10 +43,11 @@ def point_robot(
         episodes: Episodes that measure a task; the same ones each time.
         horizon: Steps until an episode is given up.
         window: Observations that the policy sees.
-        task_input: How the policy is told the task: one_hot, language or none.
+        task_input: How the policy is told the task: one_hot, language, sentence or none.
         goals: Which goals are drawn, for demonstrations and for evaluation.
         slots: Environments stepped at once.
         processes: Worker processes; 0 for this one alone, null for one a core.
+        language_size: Length of an instruction's vector; null for 32, or 256 with sentence.
     """
     at_least(n_tasks, 1, "stream.n_tasks")
     tasks = [
@@ -63,7 +65,9 @@ def point_robot(
         "point_robot",
         tasks,
         range(n_tasks),
-        ImitationSettings(demos, episodes, horizon, window, task_input, goals, slots, processes),
+        ImitationSettings(
+            demos, episodes, horizon, window, task_input, goals, slots, processes, language_size
+        ),
         data_dir,
         point.STATE_SIZE,
         point.ACTION_SIZE,

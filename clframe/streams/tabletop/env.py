@@ -67,8 +67,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             raise SettingError(f"horizon must be 1 or more, not {horizon}.")
         problem, self.language = _read(task)
         if layout is None:
-            generated = isinstance(task, suites.TabletopTask) and task.suite == suites.GENERATED
-            if isinstance(task, suites.TabletopTask) and not generated:
+            if isinstance(task, suites.TabletopTask) and task.suite in suites.SHIPPED:
                 layout = suite_layout(task.suite)
             else:
                 layout = layout_of([problem])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from clframe.robot.task import RobotTask
 from clframe.streams.tabletop.disturbance import Disturbance, Disturber
 from clframe.streams.tabletop.observation import Layout
-from clframe.streams.tabletop.suites import TabletopTask
+from clframe.streams.tabletop.suites import GENERATED, OWN, TabletopTask
 
 if TYPE_CHECKING:
     from clframe.streams.tabletop.env import TabletopEnv
@@ -44,6 +45,8 @@ def robot_task(
     seen = f"-{'-'.join(cameras)}-{size}" if cameras else ""
     if layout is not None:
         seen += f"-{layout.size}"
+    if task.suite in (GENERATED, OWN):  # of which there are many, some with the same names
+        seen += f"-{zlib.crc32(f'{task.text}{layout}'.encode()):08x}"
     return RobotTask(
         name=task.name,
         family=f"{task.suite}-mujoco{mujoco.__version__}{seen}",

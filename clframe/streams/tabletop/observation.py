@@ -13,12 +13,14 @@ from clframe.bddl import Problem
 from clframe.streams.tabletop.compiler import blueprint
 from clframe.streams.tabletop.gripper import HAND
 from clframe.streams.tabletop.poses import rotvec_of_matrix
-from clframe.streams.tabletop.suites import tasks
+from clframe.streams.tabletop.suites import SHIPPED, tasks
 from clframe.streams.tabletop.world import World
 
 FAR = 10.0
 """Bound of every number of the state, and of depth, in metres."""
 HAND_SIZE = 3 + 6 + 1 + 3 + 3 + 2
+HAND_PARTS = {"hand": (*range(9), *range(10, 16)), "gripper": (9, 16, 17)}
+"""Numbers of the hand: where it is and is to be; how far it is open and what its fingers touch."""
 OBJECT_SIZE = 1 + 3 + 3 + 6
 _MOST_PARTS = 3
 FIXTURE_SIZE = 1 + 3 + 2 + _MOST_PARTS * (1 + 3)
@@ -71,6 +73,20 @@ def suite_layout(suite: str, n: int = 10, seed: int = 0) -> Layout:
     124
     """
     return layout_of(task.problem for task in tasks(suite, n, seed))
+
+
+@cache
+def common_layout() -> Layout:
+    """A layout for everything that any of LIBERO's tasks names.
+
+    >>> set(suite_layout("tabletop_goal").objects) <= set(common_layout().objects)
+    True
+    """
+    layouts = [suite_layout(suite) for suite in SHIPPED]
+    return Layout(
+        tuple(sorted({name for layout in layouts for name in layout.objects})),
+        tuple(sorted({name for layout in layouts for name in layout.fixtures})),
+    )
 
 
 class StateVector:

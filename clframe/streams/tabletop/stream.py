@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,8 +12,16 @@ from clframe.errors import SettingError, nearest
 from clframe.robot.stream import ImitationSettings, TaskInput, imitation_stream
 from clframe.robot.windows import Scaling
 from clframe.streams.tabletop.imitation import LIMIT, robot_task
-from clframe.streams.tabletop.observation import HAND_SIZE, Layout, suite_layout
-from clframe.streams.tabletop.suites import GENERATED, ordered
+from clframe.streams.tabletop.observation import (
+    HAND_PARTS,
+    HAND_SIZE,
+    Layout,
+    common_layout,
+    layout_of,
+    suite_layout,
+)
+from clframe.streams.tabletop.own import own_tasks
+from clframe.streams.tabletop.suites import GENERATED, OWN, SHIPPED, ordered
 from clframe.streams.tabletop.suites import tasks as suite_tasks
 
 if TYPE_CHECKING:
@@ -61,10 +69,12 @@ def tabletop(
     name: str,
     data_dir: Path,
     seed: int = 0,
-    tasks: list[str] | None = None,
+    tasks: list[str | int] | None = None,
     n_tasks: int = 10,
     suite_seed: int = 0,
+    files: list[str] | None = None,
     order: str = "default",
+    layout: Literal["suite", "common"] = "suite",
     cameras: list[str] | None = None,
     size: int = 64,
     demos: int = 50,
@@ -75,6 +85,7 @@ def tabletop(
     goals: int = 0,
     slots: int = 6,
     processes: int | None = None,
+    language_size: int | None = None,
 ) -> Stream:
     """A tabletop suite, learned from demonstrations one task after the other.
 
@@ -85,45 +96,64 @@ def tabletop(
         tasks: Learn only these tasks of the suite, by name or number, in its order; None for all.
         n_tasks: How many tasks the generated suite has.
         suite_seed: Which tasks the generated suite has.
+        files: The task files of ``tabletop_files``.
         order: The order of learning: default, reversed, odd_then_even, both_ends, shuffled1, ...
+        layout: The state has a slot for each thing of the ``suite``, or of all of LIBERO's suites
+            in ``common``, so that a policy can go from one suite to another.
         cameras: The policy sees through these (agentview, wrist) and is told of the state only the
-            hand; choose ``model.picture=SIZE`` with it. None: it is told all.
+            hand; choose a model that sees with it (resnet_t, ..., or policy with
+            ``picture=SIZE``). None: it is told all.
         size: Pixels of a picture's side.
         demos: Demonstrations a task.
         episodes: Episodes that measure a task; the same ones each time.
         horizon: Steps until an episode is given up; LIBERO takes 600.
         window: Observations that the policy sees.
-        task_input: How the policy is told the task: one_hot, language or none.
+        task_input: How the policy is told the task: one_hot, language, sentence or none.
         goals: Which start states are drawn, for demonstrations and for evaluation.
         slots: Environments stepped at once.
         processes: Worker processes; 0 for this one alone, null for one a core.
+        language_size: Length of an instruction's vector; null for 32, or 256 with sentence.
     """
     import mujoco
 
     if horizon > LIMIT:
         raise SettingError(f"stream.horizon must be at most {LIMIT}, got {horizon}")
-    how = ImitationSettings(demos, episodes, horizon, window, task_input, goals, slots, processes)
-    suite = suite_tasks(name, n_tasks, suite_seed)
+    how = ImitationSettings(
+        demos, episodes, horizon, window, task_input, goals, slots, processes, language_size
+    )
+    if name != OWN and files is not None:
+        raise SettingError(f"stream '{name}' has its own tasks; files are for stream={OWN}")
+    suite = own_tasks(files or ()) if name == OWN else suite_tasks(name, n_tasks, suite_seed)
     found = ordered(_chosen(name, suite, tasks), order)
-    layout = suite_layout(name, n_tasks, suite_seed)
-    robots = [robot_task(task, cameras or (), size, layout=layout) for task in found]
+    if layout == "suite":
+        things = (
+            layout_of(task.problem for task in suite)
+            if name == OWN
+            else suite_layout(name, n_tasks, suite_seed)
+        )
+    elif name in SHIPPED:
+        things = common_layout()
+    else:
+        raise SettingError(f"stream '{name}' may have things of its own: leave stream.layout out")
+    robots = [robot_task(task, cameras or (), size, layout=things) for task in found]
     return imitation_stream(
         name,
         robots,
         range(len(robots)),
         how,
         data_dir,
-        layout.size,
+        things.size,
         ACTION_SIZE,
-        scaling(layout, things_visible=not cameras),
+        scaling(things, things_visible=not cameras),
         seed,
         f"{demos} demonstrations a task by the scripted expert on MuJoCo {mujoco.__version__}",
         [f"{camera}_rgb" for camera in cameras or ()],
         size,
+        HAND_PARTS,
     )
 
 
-def _chosen(name: str, suite: Sequence[Any], only: list[str] | None) -> list[Any]:
+def _chosen(name: str, suite: Sequence[Any], only: list[str | int] | None) -> list[Any]:
     """Those tasks of a suite that are asked for."""
     if only is None:
         return list(suite)
@@ -132,7 +162,9 @@ def _chosen(name: str, suite: Sequence[Any], only: list[str] | None) -> list[Any
     for wanted in only:
         if str(wanted) not in known:
             names = [task.name for task in suite]
-            raise SettingError(f"stream '{name}' has no task '{wanted}'; {nearest(wanted, names)}")
+            raise SettingError(
+                f"stream '{name}' has no task '{wanted}'; {nearest(str(wanted), names)}"
+            )
     chosen = [known[str(wanted)] for wanted in only]
     return [task for task in suite if task in chosen]
 
@@ -146,4 +178,5 @@ def summaries() -> dict[str, str]:
         "tabletop_long": "LIBERO's ten long tasks (LIBERO-10) on a tabletop world",
         "tabletop_90": "LIBERO's ninety tasks on a tabletop world, for pretraining",
         GENERATED: "generated tasks on a tabletop world, any number and seed",
+        OWN: "task files of your own (stream.files) on a tabletop world",
     }

@@ -86,7 +86,10 @@ _FOLDERS = {
     "tabletop_90": "libero_90",
 }
 GENERATED = "tabletop_generated"
-SUITES: tuple[str, ...] = (*_FOLDERS, GENERATED)
+OWN = "tabletop_files"
+"""Task files of the user's own; see `clframe.streams.tabletop.own`."""
+SHIPPED: tuple[str, ...] = tuple(_FOLDERS)
+SUITES: tuple[str, ...] = (*SHIPPED, GENERATED)
 
 
 @dataclass(frozen=True)
@@ -107,9 +110,13 @@ class TabletopTask:
     def instruction(self) -> str:
         """What the policy is told: LIBERO takes it from the file's name, not from ``:language``.
 
+        Own files need not be named by what they ask for, so there ``:language`` is taken.
+
         >>> tasks("tabletop_goal")[7].instruction
         'turn on the stove'
         """
+        if self.suite == OWN and self.problem.language:
+            return self.problem.language
         return re.sub(r"^[A-Z_]+SCENE\d+_", "", self.name).replace("_", " ")
 
     @cached_property

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
 import numpy as np
 import pytest
 
+import clframe
 from clframe.bddl import BDDLError, parse
+from clframe.cli import main
 from clframe.errors import ClframeError, DataError, SettingError, UnknownNameError
+from clframe.robot import demonstrations
+from clframe.robot.collect import path_of
+from clframe.robot.demonstrations import Demonstration
 from clframe.streams.tabletop import ordered, task, tasks
 from clframe.streams.tabletop.env import TabletopEnv, make
+from clframe.streams.tabletop.observation import suite_layout
 from clframe.streams.tabletop.world import World
 
 TEXT = tasks("tabletop_goal")[8].text
@@ -112,3 +124,148 @@ def test_names_and_settings(wrong: object, error: type[ClframeError]) -> None:
     assert callable(wrong)
     with pytest.raises(error):
         wrong()
+
+
+def recorded(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """A file of demonstrations as a fit would record it, and the settings of that fit."""
+    settings: dict[str, Any] = {
+        "tasks": [7],
+        "demos": 2,
+        "episodes": 1,
+        "horizon": 5,
+        "processes": 0,
+    }
+    stream = clframe.stream("tabletop_goal", data_dir=folder, **settings)
+    robot = stream.tasks[0].info["evaluation"].robot
+    path = path_of(robot, folder)
+    rows = np.zeros((3, suite_layout("tabletop_goal").size), np.float32)
+    demo = Demonstration(np.zeros((3, 7), np.float32), {"state": rows})
+    demonstrations.write(path, robot.name, robot.language, {}, [demo, demo])
+    return path, settings
+
+
+def fit(folder: Path, settings: dict[str, Any], *more: str) -> int:
+    """Fit with the demonstrations in the folder; returns the exit code."""
+    words = [f"stream.{name}={value}" for name, value in settings.items()]
+    places = [f"data_dir={folder}", f"run_dir={folder / 'run'}"]
+    return main(["fit", "stream=tabletop_goal", "max_epochs=1", *words, *places, *more])
+
+
+def without_state(file: Any) -> None:
+    del file["data/demo_1/obs/state"]
+
+
+def without_actions(file: Any) -> None:
+    del file["data/demo_1/actions"]
+
+
+def other_actions(file: Any) -> None:
+    del file["data/demo_1/actions"]
+    file["data/demo_1/actions"] = np.zeros((3, 4), np.float32)
+
+
+def other_state(file: Any) -> None:
+    del file["data/demo_1/obs/state"]
+    file["data/demo_1/obs/state"] = np.zeros((3, 39), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (without_state, r"data/demo_1 has no observation 'state'"),
+        (without_actions, r"data/demo_1 must hold 'actions' and 'obs', has dones, obs, rewards"),
+        (other_actions, r"data/demo_1/actions has 4 numbers a step, but the task's robot has 7"),
+        (other_state, r"data/demo_1/obs/state has 39 numbers a step, but the task's robot has 124"),
+    ],
+)
+def test_files_that_do_not_fit_the_robot(
+    spoil: Callable[[Any], None],
+    sentence: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path, settings = recorded(tmp_path)
+    with h5py.File(path, "a") as file:
+        spoil(file)
+    code = fit(tmp_path, settings)
+    said = capsys.readouterr().err.strip().splitlines()
+    assert code == 2
+    assert len(said) == 1
+    assert str(path) in said[0]
+    assert re.search(sentence, said[0])
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_policy_that_outputs_nan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, settings = recorded(tmp_path)
+    plugin = tmp_path / "broken.py"
+    plugin.write_text(
+        "import torch\n"
+        "import clframe\n"
+        "class Broken(clframe.Plugin):\n"
+        "    name = 'broken'\n"
+        "    @clframe.hookimpl\n"
+        "    def after_epoch(self, learner):\n"
+        "        for parameter in learner.model.parameters():\n"
+        "            torch.nn.init.constant_(parameter, float('nan'))\n"
+    )
+    code = fit(tmp_path, settings, "strategy=broken", f"plugin_path={plugin}")
+    said = capsys.readouterr().err.strip().splitlines()
+    assert code == 2
+    assert "turn_on_the_stove" in said[-1]
+    assert "holds NaN or infinity; its training has probably diverged" in said[-1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "akita_black_bowl_1 - akita_black_bowl",
+            "akita_black_bowl_1 - akita_black_bowls",
+            r"akita_black_bowls; did you mean 'akita_black_bowl'\?",
+        ),
+        (
+            "(0.04 -0.03 0.060000000000000005 -0.01)",
+            "(0.94 -0.03 0.96 -0.01)",
+            "main_table_plate_region cannot be reached: it lies outside the workspace",
+        ),
+        (
+            "(On plate_1 main_table_plate_region)",
+            "(On plate_1 main_table_cream_cheese_region)",
+            "plate_1.* do not both fit where the task puts them; move or widen",
+        ),
+        ("(:goal", "(:gaol", "gaol"),
+        (
+            "(On akita_black_bowl_1 plate_1)",
+            "(On akita_black_bowl_1 main_table_akita_black_bowl_region)",
+            "The goal holds at the start",
+        ),
+    ],
+)
+def test_own_task_files_that_cannot_be_built(
+    old: str, new: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert old in TEXT
+    path = tmp_path / "mine.bddl"
+    path.write_text(TEXT.replace(old, new))
+    run = tmp_path / "run"
+    code = main(["fit", "stream=tabletop_files", f"stream.files=[{path}]", f"run_dir={run}"])
+    said = capsys.readouterr().err.strip().splitlines()
+    assert code == 2
+    assert len(said) == 1
+    assert re.match(rf"clframe: {path}:\d+:\d+: .*{sentence}", said[0])
+    assert not run.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "sentence"),
+    [
+        ("tabletop_files", {}, "put task files in"),
+        ("tabletop_files", {"files": ["nowhere.bddl"]}, "'nowhere.bddl' cannot be read"),
+        ("tabletop_goal", {"files": ["mine.bddl"]}, "files are for stream=tabletop_files"),
+        ("tabletop_generated", {"layout": "common"}, "leave stream.layout out"),
+    ],
+)
+def test_settings_of_streams(name: str, settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ClframeError, match=sentence):
+        clframe.stream(name, **settings)

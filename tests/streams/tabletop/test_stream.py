@@ -9,13 +9,14 @@ import pytest
 
 import clframe
 from clframe.errors import SettingError
+from clframe.results import Result
 from clframe.streams.tabletop import SUITES, tasks
 from clframe.streams.tabletop.observation import suite_layout
 from clframe.streams.tabletop.stream import scaling, summaries
 
 
 def test_every_suite_is_a_stream() -> None:
-    assert set(summaries()) == set(SUITES)
+    assert set(summaries()) == {*SUITES, "tabletop_files"}
     stream = clframe.stream("tabletop_long")
     assert [task.name for task in stream.tasks] == [task.name for task in tasks("tabletop_long")]
     assert stream.tasks[8].info["language"] == "put both moka pots on the stove"
@@ -70,3 +71,50 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     )
     assert result.matrix.values.shape == (2, 1)
     assert len(list(tmp_path.rglob("turn_on_the_stove_demo.hdf5"))) == 1
+
+
+def test_own_task_files_are_a_stream(tmp_path: Path) -> None:
+    given = tasks("tabletop_goal")[7].text
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.bddl").write_text(given)
+    files = [str(tmp_path / "two.bddl"), str(tmp_path / "one.bddl")]
+    stream = clframe.stream("tabletop_files", files=files)
+    assert [task.name for task in stream.tasks] == ["two", "one"]
+    assert stream.tasks[0].info["language"] == "turn on the stove"
+    with pytest.raises(SettingError, match="two tasks 'two'"):
+        clframe.stream("tabletop_files", files=[files[0], files[0]])
+    changed = given.replace("(:language Turn on the stove)", "(:language Switch on the stove)")
+    assert changed != given
+    (tmp_path / "one.bddl").write_text(changed)
+    other = clframe.stream("tabletop_files", files=files)
+    families = [s.tasks[1].info["evaluation"].robot.family for s in (stream, other)]
+    assert families[0] != families[1]  # else the demonstrations of another task would be taken
+
+
+def test_a_policy_goes_from_one_suite_to_another(tmp_path: Path) -> None:
+    def fitted(suite: str, task: int, run: str, pretrain: Path | None = None) -> Result:
+        stream = {
+            "name": suite,
+            "tasks": [task],
+            "layout": "common",
+            "task_input": "language",
+            "demos": 1,
+            "episodes": 1,
+            "horizon": 3,
+            "processes": 0,
+        }
+        return clframe.fit(
+            stream,
+            model="policy",
+            max_epochs=1,
+            run_dir=tmp_path / run,
+            data_dir=tmp_path,
+            logger=None,
+            progress=False,
+            pretrain=pretrain,
+        )
+
+    fitted("tabletop_90", 20, "first")
+    result = fitted("tabletop_goal", 7, "second", tmp_path / "first")
+    assert result.pretrain is not None
+    assert result.pretrain["stream"] == "tabletop_90"

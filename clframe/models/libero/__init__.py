@@ -1,0 +1,174 @@
+"""The three policies of LIBERO: ResNet-RNN, ResNet-T and ViT-T.
+
+Liu et al., LIBERO: Benchmarking knowledge transfer for lifelong robot learning, 2023, section 4.2
+and appendix A. Each sees the pictures of all cameras, the parts of the robot's state and the
+instruction, over a window of steps, and answers with a mixture of Gaussians over actions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from torch import nn
+
+from clframe.errors import SettingError
+from clframe.experience import Stream
+from clframe.hookspecs import hookimpl
+from clframe.models.libero.augment import Augment
+from clframe.models.libero.film import FilmEyes
+from clframe.models.libero.head import MixtureHead
+from clframe.models.libero.over_time import Recurrent, TransformerOverTime
+from clframe.models.libero.patches import PATCH, PatchEyes
+from clframe.models.libero.policy import Body, SequencePolicy
+from clframe.models.libero.steps import Concatenated, Reader, Tokens
+from clframe.models.libero.transformer import Transformer
+from clframe.observations import ObservationLayout
+from clframe.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.registry import Registry
+
+PolicyName: TypeAlias = Literal["resnet_rnn", "resnet_t", "vit_t"]
+
+
+@dataclass(frozen=True)
+class Size:
+    """Widths and depths of all parts.
+
+    Args:
+        channels: Of the ResNet's first stage, and of the convolution before patches.
+        points: Maps of the spatial softmax.
+        token: Width of what stands for a picture, a part of the state or the instruction.
+        text: Numbers that stand for the instruction in ResNet-RNN.
+        recurrent: Width of each of the LSTM's two layers.
+        temporal: Layers, heads, head size and perceptron of the transformer over time.
+        patch: Width of a patch's vector.
+        spatial: The same of the transformer over patches.
+        head: Width of the head's layers.
+    """
+
+    channels: int
+    points: int
+    token: int
+    text: int
+    recurrent: int
+    temporal: tuple[int, int, int, int]
+    patch: int
+    spatial: tuple[int, int, int, int]
+    head: int
+
+
+SIZES: dict[str, Size] = {
+    "paper": Size(64, 32, 64, 32, 1024, (4, 6, 64, 256), 128, (7, 8, 120, 256), 1024),
+    # For a CPU and pictures of 64 pixels: a fortieth of the arithmetic.
+    "small": Size(16, 32, 64, 32, 256, (2, 4, 16, 128), 64, (2, 4, 16, 128), 256),
+}
+
+
+def libero_policy(
+    name: PolicyName,
+    stream: Stream,
+    n_outputs: int,
+    size: Literal["paper", "small"] = "paper",
+    window: int = 10,
+    modes: int = 5,
+    sample: bool = True,
+    least_deviation: float = 1e-4,
+    colour: float = 0.3,
+    shift: int = 4,
+) -> SequencePolicy:
+    """One of LIBERO's policies, for the cameras, the state and the instructions of a stream.
+
+    Args:
+        name: ``resnet_rnn``, ``resnet_t`` or ``vit_t``.
+        stream: Of a robot that sees pictures.
+        n_outputs: Numbers of an action.
+        size: ``paper``, or ``small`` for learning on a CPU.
+        window: Steps of a sequence in training; as many the transformers look back over while
+            acting. (ResNet-RNN then remembers all of the episode.)
+        modes: Gaussians of the mixture.
+        sample: Draw actions, as LIBERO does, instead of taking the most likely mode's mean.
+        least_deviation: Added to the Gaussians' deviations. More than LIBERO's 1e-4 (0.03, say)
+            lets a short training attend to all numbers of an action, not to those that hardly vary.
+        colour: How far colours of training pictures change; 0 leaves them.
+        shift: Pixels by which training pictures move each way; 0 leaves them.
+    """
+    at_least(window, 1, "model.window")
+    at_least(modes, 1, "model.modes")
+    at_least(least_deviation, 1e-6, "model.least_deviation")
+    at_least(colour, 0, "model.colour")
+    at_least(shift, 0, "model.shift")
+    layout = _layout(name, stream)
+    sizes = SIZES[size]
+    cameras, states = len(layout.pictures), list(layout.states.values())
+    n_condition = max(1, layout.task)  # a constant where nothing tells the task
+    eyes: nn.Module
+    if name == "vit_t":
+        over_patches = Transformer(sizes.patch, *sizes.spatial)
+        eyes = PatchEyes(
+            cameras,
+            layout.side,
+            n_condition,
+            sizes.patch,
+            sizes.channels,
+            over_patches,
+            sizes.token,
+        )
+    else:
+        eyes = FilmEyes(cameras, n_condition, sizes.channels, sizes.points, sizes.token)
+    reader = Reader(layout, eyes, Augment(colour, shift))
+    if name == "resnet_rnn":
+        numbers = cameras * sizes.token + sum(states) + sizes.text
+        body = Body(
+            Concatenated(reader, n_condition, sizes.text), Recurrent(numbers, sizes.recurrent, 2)
+        )
+        known = sizes.recurrent
+    else:
+        body = Body(
+            Tokens(reader, n_condition, states, sizes.token),
+            TransformerOverTime(Transformer(sizes.token, *sizes.temporal)),
+        )
+        known = sizes.token
+    head = MixtureHead(known, sizes.head, n_outputs, modes)
+    policy = SequencePolicy(body, head, window, n_outputs, modes, sample)
+    policy.least_deviation = least_deviation
+    return policy
+
+
+def _layout(name: str, stream: Stream) -> ObservationLayout:
+    """What the stream's sequences are made of, if the policy can take it."""
+    layout = getattr(stream, "layout", None)
+    if not isinstance(layout, ObservationLayout):
+        raise SettingError(
+            f"model '{name}' acts on what a robot observes, which stream '{stream.name}' has not: "
+            "choose a robot stream such as tabletop_goal"
+        )
+    if not layout.pictures:
+        raise SettingError(
+            f"model '{name}' needs pictures, and stream '{stream.name}' gives none as it is set: "
+            "name its cameras (stream.cameras=[agentview,wrist], or stream.camera=corner of "
+            "Meta-World), or choose model=policy"
+        )
+    if layout.side < PATCH or (name == "vit_t" and layout.side % PATCH):
+        in_steps = f", in steps of {PATCH}" if name == "vit_t" else ""
+        raise SettingError(
+            f"model '{name}' needs pictures of at least {PATCH} pixels a side{in_steps}; "
+            f"stream.size is {layout.side}"
+        )
+    return layout
+
+
+SUMMARIES: dict[PolicyName, str] = {
+    "resnet_rnn": "LIBERO's ResNet-RNN: modulated ResNets, a recurrent network, Gaussian mixture",
+    "resnet_t": "LIBERO's ResNet-T: modulated ResNets, a transformer over time, Gaussian mixture",
+    "vit_t": "LIBERO's ViT-T: a transformer over patches, one over time, Gaussian mixture",
+}
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Add the models."""
+    for name, summary in SUMMARIES.items():
+        registry.add("model", name, partial(libero_policy, name), summary)

@@ -1,0 +1,64 @@
+"""LIBERO's changes of pictures in training: other colours, and a shift by a few pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+_CHANCE = 0.9
+"""How often colours are changed."""
+
+
+class Augment(nn.Module):
+    """Changes the pictures of a sample alike, through all its steps and cameras; in training only.
+
+    Args:
+        colour: How far brightness, contrast, saturation and hue may change; 0 leaves them.
+        shift: Pixels by which a picture may be moved each way, its border repeated; 0 for none.
+    """
+
+    def __init__(self, colour: float, shift: int) -> None:
+        super().__init__()
+        self.shift = shift
+        self.jitter = None
+        if colour > 0:
+            from torchvision.transforms.v2 import ColorJitter
+
+            self.jitter = ColorJitter(colour, colour, colour, min(colour, 0.5))
+
+    def forward(self, pictures: Sequence[Tensor]) -> list[Tensor]:
+        """Pictures ``[n, steps, 3, h, w]`` in 0..1 of each camera."""
+        if not self.training:
+            return list(pictures)
+        views = list(pictures)
+        if self.jitter is not None:
+            views = list(self._recoloured(torch.stack(views, 1)).unbind(1))
+        return self._shifted(views) if self.shift else views
+
+    def _recoloured(self, views: Tensor) -> Tensor:
+        assert self.jitter is not None
+        chosen = torch.rand(len(views)) < _CHANCE
+        rows = zip(views, chosen.tolist(), strict=True)
+        return torch.stack([self.jitter(row) if change else row for row, change in rows])
+
+    def _shifted(self, views: list[Tensor]) -> list[Tensor]:
+        height, width = views[0].shape[-2:]
+        moves = torch.randint(0, 2 * self.shift + 1, (len(views[0]), 2)).tolist()
+        return [
+            torch.stack(
+                [
+                    wide[..., down : down + height, across : across + width]
+                    for wide, (down, across) in zip(self._widened(view), moves, strict=True)
+                ]
+            )
+            for view in views
+        ]
+
+    def _widened(self, view: Tensor) -> Tensor:
+        """The pictures with their border repeated outwards."""
+        wide = functional.pad(view.flatten(0, 1), [self.shift] * 4, mode="replicate")
+        made: Tensor = wide.unflatten(0, view.shape[:2])
+        return made

@@ -1,0 +1,127 @@
+"""A ResNet that an instruction modulates, and what it sees as points of the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class FiLM(nn.Module):
+    """Scales and shifts channels by what a vector says (Perez et al., FiLM, 2018).
+
+    ``h <- (1 + gamma) h + beta`` with ``(beta, gamma)`` linear in the vector, as in LIBERO.
+
+    Args:
+        n_condition: Length of the vector.
+        channels: Of the maps.
+    """
+
+    def __init__(self, n_condition: int, channels: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(n_condition, 2 * channels)
+
+    def forward(self, maps: Tensor, condition: Tensor) -> Tensor:
+        """Modulate ``[n, channels, h, w]`` by one vector a row."""
+        beta, gamma = self.linear(condition)[..., None, None].chunk(2, 1)
+        modulated: Tensor = (1 + gamma) * maps + beta
+        return modulated
+
+
+class SpatialSoftmax(nn.Module):
+    """Each map becomes the mean place of its mass: x and y in -1..1 (Finn et al., 2016).
+
+    Args:
+        channels: Of the maps.
+        points: How many places are told.
+    """
+
+    def __init__(self, channels: int, points: int) -> None:
+        super().__init__()
+        self.maps = nn.Conv2d(channels, points, 1)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """``[n, channels, h, w]`` to ``[n, 2 * points]``."""
+        maps = self.maps(maps)
+        height, width = maps.shape[-2:]
+        mass = maps.flatten(2).softmax(2).unflatten(2, (height, width))
+        across = torch.linspace(-1.0, 1.0, width, device=maps.device, dtype=maps.dtype)
+        down = torch.linspace(-1.0, 1.0, height, device=maps.device, dtype=maps.dtype)
+        x, y = mass.sum(2) @ across, mass.sum(3) @ down
+        return torch.stack([x, y], 2).flatten(1)
+
+
+class FilmResNet(nn.Module):
+    """ResNet-18 up to its second stage, FiLM after each block, then points and a vector.
+
+    Args:
+        n_condition: Length of the instruction's vector.
+        width: Channels of the first stage; 64 in ResNet-18.
+        points: Maps of the spatial softmax.
+        n_outputs: Length of the vector.
+    """
+
+    def __init__(self, n_condition: int, width: int, points: int, n_outputs: int) -> None:
+        super().__init__()
+        # Here: torchvision takes a moment to import and most runs do without it.
+        from torchvision.models.resnet import BasicBlock
+
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, width, 7, 2, 3, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(3, 2, 1),
+        )
+        narrow = nn.Sequential(
+            nn.Conv2d(width, 2 * width, 1, 2, bias=False), nn.BatchNorm2d(2 * width)
+        )
+        self.blocks = nn.ModuleList(
+            [
+                BasicBlock(width, width),
+                BasicBlock(width, width),
+                BasicBlock(width, 2 * width, 2, narrow),
+                BasicBlock(2 * width, 2 * width),
+            ]
+        )
+        self.films = nn.ModuleList(
+            FiLM(n_condition, channels) for channels in (width, width, 2 * width, 2 * width)
+        )
+        self.points = SpatialSoftmax(2 * width, points)
+        self.project = nn.Linear(2 * points, n_outputs)
+        for module in (*self.stem, *self.blocks.modules()):
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, pictures: Tensor, condition: Tensor) -> Tensor:
+        """Pictures ``[n, 3, h, w]`` in 0..1 and a vector for each, to ``[n, n_outputs]``."""
+        maps = self.stem(pictures)
+        for block, film in zip(self.blocks, self.films, strict=True):
+            maps = film(block(maps), condition)
+        seen: Tensor = self.project(self.points(maps))
+        return seen
+
+
+class FilmEyes(nn.Module):
+    """A modulated ResNet for each camera: one vector from each.
+
+    Args:
+        cameras: How many.
+        n_condition: Length of the instruction's vector.
+        width: Channels of the first stage.
+        points: Maps of the spatial softmax.
+        n_outputs: Length of a vector.
+    """
+
+    def __init__(
+        self, cameras: int, n_condition: int, width: int, points: int, n_outputs: int
+    ) -> None:
+        super().__init__()
+        self.encoders = nn.ModuleList(
+            FilmResNet(n_condition, width, points, n_outputs) for _ in range(cameras)
+        )
+
+    def forward(self, pictures: Sequence[Tensor], condition: Tensor) -> list[Tensor]:
+        """One picture ``[n, 3, h, w]`` for each camera, and a vector a row, to vectors."""
+        pairs = zip(self.encoders, pictures, strict=True)
+        return [encoder(picture, condition) for encoder, picture in pairs]

@@ -1,0 +1,84 @@
+"""A small vision transformer over the patches of all cameras and the instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from clframe.models.libero.transformer import Transformer
+
+PATCH = 16
+"""Pixels of a patch's side: halved by the first convolution, then cut into squares of 8."""
+
+
+class Patches(nn.Module):
+    """Cuts pictures into patches, a vector for each.
+
+    Args:
+        width: Of a patch's vector.
+        stem: Channels of the first convolution.
+    """
+
+    def __init__(self, width: int, stem: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, stem, 7, 2, 3, bias=False),
+            nn.BatchNorm2d(stem),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(stem, width, PATCH // 2, PATCH // 2),
+            nn.BatchNorm2d(width),
+        )
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """``[n, 3, h, w]`` to ``[n, patches, width]``."""
+        cut: Tensor = self.layers(pictures)
+        return cut.flatten(2).transpose(1, 2)
+
+
+class PatchEyes(nn.Module):
+    """What is to be seen in the pictures of one step: one vector from a summary token.
+
+    Args:
+        cameras: How many pictures.
+        side: Pixels of a picture's side.
+        n_condition: Length of the instruction's vector.
+        width: Of a token.
+        stem: Channels of the first convolution.
+        transformer: Over summary, patches and instruction; sees everything at once.
+        n_outputs: Length of the vector.
+    """
+
+    def __init__(
+        self,
+        cameras: int,
+        side: int,
+        n_condition: int,
+        width: int,
+        stem: int,
+        transformer: Transformer,
+        n_outputs: int,
+    ) -> None:
+        super().__init__()
+        self.cameras = nn.ModuleList(Patches(width, stem) for _ in range(cameras))
+        self.instruction = nn.Linear(n_condition, width)
+        # Embeddings and not bare parameters: methods that mask weights by layer find them.
+        self.places = nn.ModuleList(
+            nn.Embedding((side // PATCH) ** 2, width) for _ in range(cameras)
+        )
+        self.kinds = nn.Embedding(cameras + 1, width)
+        self.summary = nn.Embedding(1, width)
+        self.transformer = transformer
+        self.project = nn.Linear(width, n_outputs)
+        for embedding in (*self.places, self.kinds, self.summary):
+            nn.init.normal_(embedding.weight, std=0.02)
+
+    def forward(self, pictures: Sequence[Tensor], condition: Tensor) -> list[Tensor]:
+        """One picture ``[n, 3, h, w]`` for each camera, and a vector a row, to one vector a row."""
+        kinds = self.kinds.weight
+        rows = [self.summary.weight.expand(len(condition), -1, -1)]
+        for number, (cut, places) in enumerate(zip(self.cameras, self.places, strict=True)):
+            rows.append(cut(pictures[number]) + places.weight + kinds[number])
+        rows.append(self.instruction(condition)[:, None] + kinds[-1])
+        return [self.project(self.transformer(torch.cat(rows, 1))[:, 0])]

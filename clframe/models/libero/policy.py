@@ -1,0 +1,94 @@
+"""A policy that reads sequences while it learns and remembers while it acts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from clframe.models.libero.head import MixtureHead
+from clframe.models.libero.over_time import Memory, OverTime
+from clframe.models.mixture import ActionMixture
+
+if TYPE_CHECKING:
+    from clframe.experience import Stream
+
+
+class Body(nn.Module):
+    """Everything before the head: the encoder of single steps, then what goes over time.
+
+    Args:
+        encode: Sequences to encoded steps ``[n, steps, ...]``.
+        over_time: Encoded steps to what is known at each, ``[n, steps, width]``.
+    """
+
+    def __init__(self, encode: nn.Module, over_time: OverTime) -> None:
+        super().__init__()
+        self.encode, self.over_time = encode, over_time
+        self.memory: Memory | None = None
+
+    def forward(self, x: Any) -> Tensor:
+        """What is known at each step; while acting, now, from this step and what is remembered."""
+        encoded = self.encode(x)
+        if self.memory is None:
+            known: Tensor = self.over_time(encoded)
+            return known
+        return self.memory.step(encoded[:, -1])
+
+
+class SequencePolicy(ActionMixture, nn.Module):
+    """Answers at every step of a sequence; acts step by step, remembering its episode.
+
+    The loss is the mean over all steps of the window, each of which sees those before it, as in
+    LIBERO. (LIBERO's own recurrent policy forgets its hidden state at every step of an evaluation,
+    so that it acts on one observation; ours keeps it.)
+
+    Args:
+        features: Everything before the head.
+        head: Gives the mixture's numbers.
+        window: Steps of a sequence in training.
+        n_actions: Numbers of an action.
+        modes: Gaussians of the mixture.
+        sample: Draw actions from the mixture instead of taking its most likely mode's mean.
+    """
+
+    def __init__(
+        self,
+        features: Body,
+        head: MixtureHead,
+        window: int,
+        n_actions: int,
+        modes: int,
+        sample: bool,
+    ) -> None:
+        super().__init__()
+        self.features, self.head = features, head
+        self.window = window
+        self.n_actions, self.modes, self.sample = n_actions, modes, sample
+
+    def forward(self, x: Any) -> Tensor:
+        """The mixture's numbers, ``[n, steps, numbers]``; while acting, ``[n, numbers]``."""
+        outputs: Tensor = self.head(self.features(x))
+        return outputs
+
+    def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
+        """The same stream, learned from sequences instead of single observations."""
+        made: Stream = stream.sequences(self.window)  # type: ignore[attr-defined]
+        return made
+
+    @contextlib.contextmanager
+    def acting(self) -> Iterator[None]:
+        """Remember from one call to the next, each of which brings one step."""
+        self.features.memory = self.features.over_time.remember(self.window)
+        try:
+            yield
+        finally:
+            self.features.memory = None
+
+    def reset(self, begun: Tensor) -> None:
+        """Forget the episodes of those rows that begin a new one."""
+        if self.features.memory is not None:
+            self.features.memory.forget(begun)

@@ -1,0 +1,93 @@
+"""How the observation of one step is encoded: pictures, parts of the state, the instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from clframe.models.libero.augment import Augment
+from clframe.observations import TASK, ObservationLayout
+
+
+class Parts(NamedTuple):
+    """What a batch of sequences is made of: ``[n, vector]``, and lists of ``[n, steps, ...]``."""
+
+    condition: Tensor
+    states: list[Tensor]
+    seen: list[Tensor]
+
+
+class Reader(nn.Module):
+    """Takes a batch of sequences apart and looks at its pictures.
+
+    Args:
+        layout: Of the sequences.
+        eyes: Look at pictures.
+        augment: Changes them in training.
+    """
+
+    def __init__(self, layout: ObservationLayout, eyes: nn.Module, augment: Augment) -> None:
+        super().__init__()
+        self.layout, self.eyes, self.augment = layout, eyes, augment
+
+    def forward(self, x: dict[str, Tensor]) -> Parts:
+        """The parts of a batch."""
+        states = [x[name] for name in self.layout.states]
+        pictures = [x[name].to(torch.float32) / 255.0 for name in self.layout.pictures]
+        n, steps = pictures[0].shape[:2]
+        condition = x[TASK] if self.layout.task else pictures[0].new_ones(n, 1)
+        pictures = self.augment(pictures)
+        seen = self.eyes(
+            [picture.flatten(0, 1) for picture in pictures],
+            condition.repeat_interleave(steps, 0),
+        )
+        return Parts(condition, states, [one.unflatten(0, (n, steps)) for one in seen])
+
+
+class Concatenated(nn.Module):
+    """A step as one vector: what is seen, the state as it is, and the instruction.
+
+    Args:
+        reader: Takes batches apart.
+        n_condition: Length of the instruction's vector.
+        text: Numbers that stand for the instruction.
+    """
+
+    def __init__(self, reader: Reader, n_condition: int, text: int) -> None:
+        super().__init__()
+        self.reader = reader
+        self.text = nn.Linear(n_condition, text)
+
+    def forward(self, x: Any) -> Tensor:
+        """``[n, steps, numbers]``."""
+        condition, states, seen = self.reader(x)
+        steps = seen[0].shape[1]
+        text = self.text(condition)[:, None].expand(-1, steps, -1)
+        return torch.cat([*seen, *states, text], 2)
+
+
+class Tokens(nn.Module):
+    """A step as tokens: the instruction first, then the parts of the state, then what is seen.
+
+    Args:
+        reader: Takes batches apart.
+        n_condition: Length of the instruction's vector.
+        states: Sizes of the parts of the state.
+        width: Of a token.
+    """
+
+    def __init__(self, reader: Reader, n_condition: int, states: Sequence[int], width: int) -> None:
+        super().__init__()
+        self.reader = reader
+        self.text = nn.Linear(n_condition, width)
+        self.states = nn.ModuleList(nn.Linear(size, width) for size in states)
+
+    def forward(self, x: Any) -> Tensor:
+        """``[n, steps, tokens, width]``."""
+        condition, states, seen = self.reader(x)
+        text = self.text(condition)[:, None].expand_as(seen[0])
+        parts = [layer(part) for layer, part in zip(self.states, states, strict=True)]
+        return torch.stack([text, *parts, *seen], 2)

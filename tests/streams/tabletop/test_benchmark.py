@@ -1,0 +1,82 @@
+"""The table of the tabletop benchmark, and the experiments it runs."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clframe.config import compose, experiments
+
+FOLDER = Path(__file__).parents[3] / "benchmarks"
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Import the benchmark as running it would: with its folder on the path."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    for name in ("grid", "tabletop"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return importlib.import_module("tabletop")
+
+
+def results(values: list[list[float | None]], curves: dict[str, Any], nbt: float) -> dict[str, Any]:
+    libero = {"libero": {"fwt": 0.7, "nbt": nbt, "auc": 0.5, "fwt_k": [0.7]}} if curves else {}
+    return {
+        "matrix": {"rows": ["before", "a_b", "c"], "columns": ["a_b", "c"], "values": values},
+        "curves": curves,
+        "metrics": libero,
+        "timing": {"train_seconds": 30.0, "eval_seconds": 90.0},
+        "source": "made up",
+        "environment": {"versions": {"mujoco": "1.2.3"}},
+    }
+
+
+def test_the_table_and_the_page(bench: Any) -> None:
+    curves = {"a_b": {"a_b": [0.0, 1.0]}, "c": {"c": [0.2, 0.9]}}
+    values: list[list[float | None]] = [[0.0, None], [1.0, None], [0.2, 0.9]]
+    found = {
+        "goal5_naive": {
+            "0": bench.measure(results(values, curves, 0.4)),
+            "1": bench.measure(results(values, curves, 0.6)),
+        },
+        "goal5_multitask": {
+            "0": bench.measure(results([[0.0, 0.0], [0.8, 1.0], [0.8, 1.0]], {}, 0.0))
+        },
+    }
+    text = bench.table(found)
+    naive = "| naive | 2 | 0.70 ± 0.00 | 0.50 ± 0.10 | 0.50 ± 0.00 | 0.55 ± 0.00 | 2.0, 75% |"
+    assert naive in text
+    assert "| multitask | 1 | - | - | 0.90 | 0.90 | 2.0, 75% | - | - | 0.80 |" in text
+    page = bench.page(found, "python made.py", "made.json")
+    assert "| a b | 1.00 → 0.20 | 0.80 |" in page
+    assert "`python made.py`" in page
+    assert found["goal5_naive"]["0"]["mujoco"] == "1.2.3"
+
+
+def test_every_cell_is_an_experiment_of_the_same_protocol(bench: Any) -> None:
+    own = {name for name in experiments() if name.startswith("tabletop/")}
+    kinds = ("goal5", "libero")
+    assert own == {f"tabletop/{kind}_{method}" for kind in kinds for method in bench.METHODS}
+    for kind in kinds:
+        naive, name = compose([f"experiment=tabletop/{kind}_naive"])
+        assert name == "best_checkpoint"
+        for method in bench.METHODS[:-1]:
+            chosen, _ = compose([f"experiment=tabletop/{kind}_{method}"])
+            assert "best_checkpoint" in chosen["strategy"]
+            for group in ("stream", "trainer", "model", "optimizer"):
+                assert chosen[group] == naive[group]
+
+
+def test_the_protocol_is_liberos() -> None:
+    chosen, name = compose(["experiment=tabletop/libero_er", "stream=tabletop_long"])
+    assert name == "replay+best_checkpoint"
+    assert chosen["stream"]["name"] == "tabletop_long"
+    assert (chosen["stream"]["episodes"], chosen["stream"]["horizon"]) == (20, 600)
+    trainer = chosen["trainer"]
+    assert (trainer["max_epochs"], trainer["check_val_every_n_epoch"]) == (50, 5)
+    assert trainer["evaluate_tasks"] == "learned"
+    assert chosen["strategy"]["replay"]["per_class"] == 1000
