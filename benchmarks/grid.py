@@ -12,8 +12,10 @@ import argparse
 import concurrent.futures
 import datetime
 import json
+import math
 import os
 import shlex
+import statistics
 import subprocess
 import sys
 import time
@@ -94,6 +96,54 @@ def collect(out: Path, known: Found, measure: Callable[[dict[str, Any]], Any]) -
         seed = path.parent.name.removeprefix("s")
         found.setdefault(path.parent.parent.name, {})[seed] = measure(json.loads(path.read_text()))
     return found
+
+
+def mean_and_error(values: Iterable[float | None]) -> str:
+    """Mean and standard error as text, of the seeds for which the value is known.
+
+    >>> mean_and_error([0.5, 0.7]), mean_and_error([0.5, None]), mean_and_error([None])
+    ('0.60 ± 0.10', '0.50 (1 of 2 seeds)', '-')
+    """
+    several = list(values)
+    known = [value for value in several if value is not None]
+    if not known:
+        return "-"
+    text = f"{statistics.mean(known):.2f}"
+    if len(known) > 1:
+        text += f" ± {statistics.stdev(known) / math.sqrt(len(known)):.2f}"
+    return text if len(known) == len(several) else f"{text} ({len(known)} of {len(several)} seeds)"
+
+
+def said_command(script: str, arguments: argparse.Namespace) -> str:
+    """The command that makes a page, without what is of one machine only."""
+    settings = f" --set {shlex.join(arguments.set)}" if arguments.set else ""
+    seeds = " ".join(map(str, arguments.seeds))
+    return f"python benchmarks/{Path(script).name} --seeds {seeds}{settings}"
+
+
+def run_robots(
+    group: str,
+    cells: Iterable[tuple[str, int]],
+    arguments: argparse.Namespace,
+    measure: Callable[[dict[str, Any]], Any],
+) -> Found:
+    """Run what is missing of a grid of robot tasks, whose runs step environments of their own.
+
+    Args:
+        group: The folder of experiments.
+        cells: Names and seeds.
+        arguments: Of `parser`, and ``data_dir``.
+        measure: What is kept of a ``results.json``.
+    """
+    known = read_known(arguments.known)
+    extra = list(arguments.set)
+    if arguments.data_dir is not None:
+        extra.append(f"data_dir={arguments.data_dir}")
+    if arguments.jobs > 1:
+        # The runs share the processor's cores as it is.
+        extra.append("stream.processes=0")
+    run_all(group, cells, known, arguments.out, arguments.jobs, extra)
+    return collect(arguments.out, known, measure)
 
 
 def write(out: Path, found: Found, text: str, script: str) -> None:

@@ -34,29 +34,63 @@ def results(values: list[list[float]], curves: dict[str, dict[str, list[float]]]
     }
 
 
-def test_a_run_is_judged_against_the_single_task_runs_of_its_seed(bench: Any) -> None:
+def test_a_run_is_judged_against_the_mean_of_the_single_task_runs(bench: Any) -> None:
     curves = {"t0": {"t0": [0.0, 1.0]}, "t1": {"t1": [0.5, 0.9]}, "t0 (2)": {"t0": [0.2, 0.8]}}
     run = results([[0.0, 0.0], [1.0, 0.5], [0.2, 0.9], [0.8, 0.4]], curves)
     alone = {
         f"single_t{i}": {
-            "0": bench.measure(results([[0.0], [1.0]], {f"t{i}": {f"t{i}": [0.0, 1.0]}}))
+            seed: bench.measure(results([[0.0], [1.0]], {f"t{i}": {f"t{i}": [low, 1.0]}}))
+            for seed, low in (("0", 0.2), ("7", 0.0))
         }
         for i in range(2)
     }
     found = {"cw20_naive": {"0": bench.measure(run)}, **alone}
-    judged = bench.judge(found["cw20_naive"]["0"], bench.references(found, "0"), joint=False)
+    judged = bench.judge(found["cw20_naive"]["0"], bench.references(found), joint=False)
     assert judged["performance"] == pytest.approx(0.6)
     assert judged["forgetting_i"] == pytest.approx([0.2, 0.5, 0.0])
-    assert judged["forward_transfer_i"] == pytest.approx([0.0, 0.4, 0.0])
+    assert judged["forward_transfer_i"] == pytest.approx([-1 / 9, 1 / 3, -1 / 9])
     text = bench.table(found)
-    assert "| CW20 | naive | 1 | 0.60 | 0.23 | 0.13 | 60 | 30 | 0.05 / 0.73 / 0.20 |" in text
-    assert "Single-task runs: mean final success 1.00." in text
+    assert "| CW20 | naive | 1 | 0.60 | 0.23 | 0.04 | 0.05 | 0.73 | 0.20 |" in text
 
 
 def test_without_references_transfer_is_not_told(bench: Any) -> None:
     run = bench.measure(results([[0.0], [1.0]], {"t0": {"t0": [0.0, 1.0]}}))
     text = bench.table({"cw10_ewc": {"0": run, "1": run}})
     assert "| CW10 | ewc | 2 | 1.00 ± 0.00 | 0.00 ± 0.00 | - |" in text
+
+
+def test_a_run_without_curves_counts_for_the_other_metrics(bench: Any) -> None:
+    curves = {"t0": {"t0": [0.0, 1.0]}, "t0 (2)": {"t0": [0.5, 0.5]}}
+    whole = results([[0.0], [1.0], [0.5]], curves)
+    alone = bench.measure(results([[0.0], [1.0]], {"t0": {"t0": [0.0, 0.5]}}))
+    bare = {**whole, "curves": {}}
+    runs = {"0": bench.measure(whole), "1": bench.measure(bare)}
+    assert runs["1"]["rows"] == ["t0", "t0"]
+    text = bench.table({"cw10_naive": runs, "single_t0": {"0": alone}})
+    assert "| 0.50 ± 0.00 | 0.25 ± 0.00 | 0.33 (1 of 2 seeds) |" in text
+
+
+def test_the_page_tells_each_task_before_and_after(bench: Any) -> None:
+    first, last = [0.0] * 10, [0.5] * 10
+    run = results([[0.0] * 10, *([first, last][i == 9] for i in range(10))], {})
+    run["matrix"]["columns"] = list(CW10)
+    run["matrix"]["rows"] = ["before", *CW10]
+    run["curves"] = {task: {task: [0.0, 1.0]} for task in CW10}
+    for place in range(9):
+        run["matrix"]["values"][place + 1] = [1.0 if i == place else None for i in range(10)]
+    alone = bench.measure(results([[0.0], [0.9]], {"hammer": {"hammer": [0.0, 0.9]}}))
+    found = {
+        "cw10_naive": {"0": bench.measure(run)},
+        "cw10_multitask": {"0": bench.measure(run)},
+        "single_hammer": {"0": alone},
+    }
+    text = bench.page(found, "python made.py")
+    assert "| task | CW10 naive | CW10 multitask | alone |" in text
+    assert "| hammer | 1.00 → 0.50 | 0.50 | 0.90 |" in text
+    assert "| peg-unplug-side | 0.50 → 0.50 | 0.50 | - |" in text
+    assert "`python made.py`" in text
+    assert "single-task runs (0 seeds)" in text
+    assert "| CW10 | multitask | 1 | 0.50 | - | - | 0.51 | - | - |" in text
 
 
 def test_every_cell_is_an_experiment(bench: Any) -> None:
@@ -68,7 +102,7 @@ def test_every_cell_is_an_experiment(bench: Any) -> None:
     for name in own:  # forward transfer compares runs of equal length
         text = (folder / f"{name}.yaml").read_text()
         assert "- /experiment/continual_world/_protocol@_global_\n" in text
-        assert "trainer" not in text
+        assert ("trainer" in text) == name.endswith("multitask")  # which has no such curves
     arguments, strategy = compose(["experiment=continual_world/single_push-wall"])
     assert arguments["stream"] == {"name": "metaworld_cw10", "tasks": ["push-wall"]}
     assert strategy == "naive"

@@ -97,6 +97,54 @@ def test_the_adapter_steps_as_the_original_does() -> None:
 
 
 @needed
+@pytest.mark.parametrize("name", ["push", "stick-pull"])
+def test_what_is_computed_faster_is_what_the_original_computes(name: str) -> None:
+    """Touch, grasped or not, and the observation, of one thing and of two."""
+    environment = simulation.make(name)
+    environment.reset(seed=1)
+    inner = environment.simulation
+    original = type(inner).__mro__[1]
+    found = set()
+    for _, action in zip(range(60), simulation.expert(environment), strict=False):
+        environment.step(action)
+        thing = inner._get_id_main_object()
+        touched = inner.touching_object(thing)
+        assert touched == original.touching_object(inner, thing)
+        found.add(touched)
+        seen = inner._get_curr_obs_combined_no_goal()
+        assert np.array_equal(seen, original._get_curr_obs_combined_no_goal(inner))
+    assert found == {True, False}
+
+
+@needed
+@pytest.mark.parametrize(
+    ("name", "rows", "columns"),
+    [
+        ("metaworld_cw20", 21, 10),
+        ("metaworld_mt10", 11, 10),
+        ("metaworld_ml10", 11, 15),
+        ("metaworld_ml1_reach", 2, 1),
+    ],
+)
+def test_a_whole_stream_fills_its_matrix(
+    name: str, rows: int, columns: int, tmp_path: Path
+) -> None:
+    small = {"demos": 1, "episodes": 1, "horizon": 2, "processes": 0}
+    result = clframe.fit(
+        {"name": name, **small},
+        "naive",
+        {"name": "policy", "hidden": [8]},
+        max_epochs=1,
+        data_dir=tmp_path,
+        run_dir=False,
+        progress=False,
+    )
+    assert result.matrix.values.shape == (rows, columns)
+    assert not np.isnan(result.matrix.values).any()
+    assert len(list(tmp_path.rglob("*_demo.hdf5"))) == len(set(map(tuple, result.task_of_row)))
+
+
+@needed
 def test_pictures_need_no_gl() -> None:
     environment = simulation.make("push", camera="corner", size=24)
     seen, _ = environment.reset(seed=0)
