@@ -161,6 +161,11 @@ def compile_model(plan: Blueprint) -> Any:
     roots = model.body_bvhadr[bodies]
     bounds, off = model.bvh_aabb[roots], np.abs(model.body_ipos[bodies])
     model.bvh_aabb[roots, 3:] = 1.1 * bounds[:, 3:] + np.abs(bounds[:, :3]) + off + 0.01
+    # Newer versions always look for several points of contact between convex bodies. Older ones
+    # must be told, or things that stand on each other rock for ever.
+    several = getattr(mujoco.mjtEnableBit, "mjENBL_MULTICCD", None)
+    if several is not None:
+        model.opt.enableflags |= int(several)
     return model
 
 

@@ -235,7 +235,7 @@ def attach(spec: Any, body: Any, solids: Sequence[Solid], prefix: str) -> None:
             rgba=[*solid.colour, 1],
             contype=0,
             conaffinity=0,
-            mass=0,
+            mass=1,  # nothing moves by itself, but older versions of MuJoCo refuse bodies without
             **settings,
         )
 
