@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from clframe import identity, launch, settings, workers
+from clframe import identity, launch, settings
 from clframe import pretrain as pretraining
 from clframe.augment import augmented
 from clframe.engine import Engine, TrainerSettings
@@ -121,7 +121,6 @@ def fit(
         try:
             return run(prepared.learner, prepared.stream, prepared.strategy, prepared.folder)
         finally:
-            workers.end_all()
             for plugin in prepared.learner.plugins.ordered:
                 if isinstance(plugin, ProgressBar):
                     plugin.close()

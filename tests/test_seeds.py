@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -204,3 +205,13 @@ def test_other_models_take_the_general_way(change: Any) -> None:
     assert batched_pass(model) is not None
     change(model)
     assert batched_pass(model) is None
+
+
+def test_a_learner_with_a_loss_of_its_own_is_not_batched() -> None:
+    class Halved(Learner):
+        def task_loss(self, outputs: Any, batch: Any) -> torch.Tensor:
+            return 0.5 * super().task_loss(outputs, batch)
+
+    stream = dataclasses.replace(toy_stream("class"), learner=Halved)
+    prepared = [prepare_run(stream, "naive", "mlp", seed=seed) for seed in (0, 1)]
+    assert "learner Halved" in (why_not(prepared) or "")

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
 from clframe.errors import SettingError
+from clframe.learner import Learner
 from clframe.seeds.perceptron import batched_pass
-
-if TYPE_CHECKING:
-    from clframe.learner import Learner
 
 # Optimisers that treat every element by itself, so that a stack is nothing to them.
 _BY_ELEMENT = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
@@ -28,6 +26,9 @@ _BY_ELEMENT = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
 
 def obstacle(learner: Learner) -> str | None:
     """Why this learner cannot be one of a stack, or None."""
+    kind = type(learner)
+    if kind.task_loss is not Learner.task_loss or kind.run_model is not Learner.run_model:
+        return f"learner {kind.__name__} computes its loss in a way of its own"
     for name, module in learner.model.named_modules():
         if isinstance(module, nn.modules.batchnorm._NormBase) and module.track_running_stats:
             return f"the model's layer '{name}' keeps running statistics"
