@@ -19,11 +19,11 @@ from typing import Any
 
 import torch
 
-from clframe import keeper
 from clframe.api import prepare_run
-from clframe.data import TensorData, keep_inputs
-from clframe.experience import Experience, Stream, Task
-from clframe.keeper import Keeper, Stopped
+from clframe.checkpoint import checkpointer as keeper
+from clframe.checkpoint.checkpointer import Keeper, Stopped
+from clframe.core.stream import Experience, Stream, Task
+from clframe.data.dataset import TensorData, keep_inputs
 from clframe.run import run
 
 SIZES = {"1 M": [784, 256], "20 M": [4096, 4096]}

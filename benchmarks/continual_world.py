@@ -23,7 +23,7 @@ from typing import Any
 import grid
 
 from clframe import metrics
-from clframe.streams.metaworld import CW10
+from clframe.streams.metaworld.stream import CW10
 
 STREAMS = ("cw10", "cw20")
 METHODS = ("naive", "ewc", "replay", "packnet", "multitask")

@@ -25,10 +25,10 @@ from typing import Any
 import torch
 
 import clframe
-from clframe import hooks
 from clframe.api import prepare_run
-from clframe.experience import Task
-from clframe.learner import Learner
+from clframe.core import hooks
+from clframe.core.learner import Learner
+from clframe.core.stream import Task
 from clframe.run import run, set_up
 
 METHODS: dict[str, tuple[Any, str]] = {

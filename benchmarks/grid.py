@@ -50,7 +50,7 @@ def run_cell(group: str, cell: str, seed: int, out: Path, extra: list[str]) -> s
     folder = out / cell / f"s{seed}"
     if (folder / "results.json").exists():
         return "there already"
-    command = [sys.executable, "-m", "clframe.cli", "fit"]
+    command = [sys.executable, "-m", "clframe", "fit"]
     if (folder / "config.yaml").exists():
         command.append(f"resume={folder}")
     else:

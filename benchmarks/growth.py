@@ -26,9 +26,9 @@ import torch
 
 import clframe
 from clframe.api import prepare_run
-from clframe.learner import Learner
-from clframe.loop import Budget, train
+from clframe.core.learner import Learner
 from clframe.run import set_up
+from clframe.training.loop import Budget, train
 
 STRATEGIES: dict[str, Any] = {
     "naive": "naive",

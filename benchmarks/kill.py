@@ -30,10 +30,11 @@ from typing import Any
 
 import hydra  # noqa: F401
 
-import clframe.config  # noqa: F401
-from clframe import checkpoint, hooks
-from clframe.cli import main as clframe_main
-from clframe.registry import discover
+import clframe.config.compose  # noqa: F401
+from clframe.checkpoint import store as checkpoint
+from clframe.cli.main import main as clframe_main
+from clframe.core import hooks
+from clframe.core.registry import discover
 
 STRATEGIES: dict[str, list[str]] = {
     "naive": ["strategy=naive"],

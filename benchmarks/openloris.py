@@ -26,7 +26,7 @@ from typing import Any
 import grid
 
 from clframe.report.figures import save, spiders
-from clframe.statistics import summarise
+from clframe.utils.statistics import summarise
 
 METRICS = {"accuracy": "Accuracy", "bwt": "BWT", "fwt": "FWT", "overall": "Over-all"}
 FACTORS = ("illumination", "occlusion", "pixel", "clutter", "sequence")

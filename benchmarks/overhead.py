@@ -22,11 +22,11 @@ import torch
 from torch.nn import functional
 
 from clframe.api import prepare_run
-from clframe.data import TensorData, keep_inputs, scale_images
-from clframe.experience import Experience, Stream, Task
-from clframe.loop import epoch_order, train
+from clframe.core.stream import Experience, Stream, Task
+from clframe.data.dataset import TensorData, keep_inputs, scale_images
 from clframe.models.mlp import mlp
 from clframe.run import set_up
+from clframe.training.loop import epoch_order, train
 
 
 def make_stream(features: int, outputs: int, samples: int, images: bool) -> Stream:

@@ -20,7 +20,7 @@ import torch
 
 from clframe.api import prepare_run
 from clframe.run import run
-from clframe.seeds.group import run_together
+from clframe.sweep.seed_group import run_together
 
 SIZES: dict[str, tuple[list[int], int]] = {"small": ([16, 16], 8), "medium": ([100, 100], 128)}
 STRATEGIES: dict[str, Any] = {

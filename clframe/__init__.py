@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clframe.api import fit as fit
     from clframe.api import stream as stream
-    from clframe.data import Batch as Batch
-    from clframe.data import Data as Data
-    from clframe.data import MapData as MapData
-    from clframe.data import TensorData as TensorData
+    from clframe.core.learner import Learner as Learner
+    from clframe.core.learner import Step as Step
+    from clframe.core.learner import Term as Term
+    from clframe.core.matrix import AccuracyMatrix as AccuracyMatrix
+    from clframe.core.plugin import Plugin as Plugin
+    from clframe.core.registry import Registry as Registry
+    from clframe.core.results import Result as Result
+    from clframe.core.stream import Experience as Experience
+    from clframe.core.stream import Stream as Stream
+    from clframe.core.stream import Task as Task
+    from clframe.data.dataset import Batch as Batch
+    from clframe.data.dataset import Data as Data
+    from clframe.data.dataset import MapData as MapData
+    from clframe.data.dataset import TensorData as TensorData
     from clframe.errors import ClframeError as ClframeError
     from clframe.errors import DataError as DataError
     from clframe.errors import PluginError as PluginError
     from clframe.errors import SettingError as SettingError
-    from clframe.experience import Experience as Experience
-    from clframe.experience import Stream as Stream
-    from clframe.experience import Task as Task
     from clframe.hookspecs import hookimpl as hookimpl
-    from clframe.learner import Learner as Learner
-    from clframe.learner import Step as Step
-    from clframe.learner import Term as Term
-    from clframe.loop import Budget as Budget
-    from clframe.matrix import AccuracyMatrix as AccuracyMatrix
-    from clframe.plugin import Plugin as Plugin
-    from clframe.registry import Registry as Registry
-    from clframe.results import Result as Result
+    from clframe.training.loop import Budget as Budget
 
 __version__ = "0.1.0"
 
@@ -40,25 +40,25 @@ __version__ = "0.1.0"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 _HOME = {
-    "AccuracyMatrix": "matrix",
-    "Batch": "data",
-    "Budget": "loop",
+    "AccuracyMatrix": "core.matrix",
+    "Batch": "data.dataset",
+    "Budget": "training.loop",
     "ClframeError": "errors",
-    "Data": "data",
+    "Data": "data.dataset",
     "DataError": "errors",
-    "Experience": "experience",
-    "Learner": "learner",
-    "MapData": "data",
-    "Plugin": "plugin",
+    "Experience": "core.stream",
+    "Learner": "core.learner",
+    "MapData": "data.dataset",
+    "Plugin": "core.plugin",
     "PluginError": "errors",
-    "Registry": "registry",
-    "Result": "results",
+    "Registry": "core.registry",
+    "Result": "core.results",
     "SettingError": "errors",
-    "Step": "learner",
-    "Stream": "experience",
-    "Task": "experience",
-    "TensorData": "data",
-    "Term": "learner",
+    "Step": "core.learner",
+    "Stream": "core.stream",
+    "Task": "core.stream",
+    "TensorData": "data.dataset",
+    "Term": "core.learner",
     "fit": "api",
     "hookimpl": "hookspecs",
     "stream": "api",

@@ -13,30 +13,32 @@ import numpy as np
 import torch
 from torch import nn
 
-from clframe import identity, launch, settings
-from clframe import pretrain as pretraining
-from clframe.augment import augmented
-from clframe.engine import Engine, TrainerSettings
+from clframe.checkpoint import identity
+from clframe.checkpoint import pretrain as pretraining
+from clframe.checkpoint.checkpointer import CheckpointSettings
+from clframe.core.learner import Learner
+from clframe.core.plugin import Plugin, check_composition
+from clframe.core.registry import Kind, Registry, discover
+from clframe.core.results import Result
+from clframe.core.stream import SCENARIOS, Scenario, Stream
+from clframe.data.augment import augmented
+from clframe.distributed import launch
+from clframe.distributed.ranks import check_plugins
 from clframe.errors import SettingError
-from clframe.experience import SCENARIOS, Scenario, Stream
-from clframe.keeper import CheckpointSettings
-from clframe.learner import Learner
-from clframe.plugin import Plugin, check_composition
-from clframe.plugins.accuracy import Accuracy
-from clframe.plugins.curves import Curves
-from clframe.plugins.lifetime_log import LifetimeLog
-from clframe.plugins.logging import Logging
-from clframe.plugins.loop import Loop
-from clframe.plugins.metrics import Metrics
-from clframe.plugins.progress import Progress, ProgressBar
-from clframe.plugins.recorder import Recorder
-from clframe.plugins.rollouts import Rollouts
-from clframe.ranks import check_plugins
-from clframe.registry import Kind, Registry, discover
-from clframe.results import Result
+from clframe.plugins.builtin.accuracy import Accuracy
+from clframe.plugins.builtin.curves import Curves
+from clframe.plugins.builtin.lifetime_log import LifetimeLog
+from clframe.plugins.builtin.logging import Logging
+from clframe.plugins.builtin.loop import Loop
+from clframe.plugins.builtin.metrics import Metrics
+from clframe.plugins.builtin.progress import Progress, ProgressBar
+from clframe.plugins.builtin.recorder import Recorder
+from clframe.plugins.builtin.rollouts import Rollouts
 from clframe.run import run
-from clframe.run_folder import RunFolder
+from clframe.runs.folder import RunFolder
 from clframe.strategies import StrategyLike, compose
+from clframe.training.engine import Engine, TrainerSettings
+from clframe.utils import settings
 
 Named = str | Mapping[str, Any]
 """A registered name, or a mapping with ``name`` and settings."""
@@ -89,8 +91,8 @@ def fit(
             ``["trainer.max_epochs"]``, ``["version"]``, ``["data"]`` or ``["plugins"]``.
         progress: Whether to show how far the run is.
         strategy_name: What to call the strategy in the records; None takes the names given.
-        trainer: Settings of :class:`clframe.engine.TrainerSettings`, as a mapping.
-        checkpoint: Settings of :class:`clframe.keeper.CheckpointSettings`: how often to save.
+        trainer: Settings of :class:`clframe.training.engine.TrainerSettings`, as a mapping.
+        checkpoint: Settings of ``CheckpointSettings``: how often to save.
         **trainer_settings: The same as keywords, such as ``max_epochs=1``.
 
     Raises:

@@ -49,12 +49,12 @@ import pluggy
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from clframe.data import Batch, Data
-    from clframe.experience import Experience, Stream, Task
-    from clframe.learner import Learner, Step, Term
-    from clframe.loop import Budget
-    from clframe.registry import Registry
-    from clframe.results import Result
+    from clframe.core.learner import Learner, Step, Term
+    from clframe.core.registry import Registry
+    from clframe.core.results import Result
+    from clframe.core.stream import Experience, Stream, Task
+    from clframe.data.dataset import Batch, Data
+    from clframe.training.loop import Budget
 
 hookspec = pluggy.HookspecMarker("clframe")
 hookimpl = pluggy.HookimplMarker("clframe")
@@ -110,8 +110,8 @@ class HookSpecs:
     ) -> bool | None:
         """Learn one experience. First result wins.
 
-        Core's own answer is the loop of :mod:`clframe.loop`, tried last. Return True when the
-        experience has been dealt with, None to leave it to the next. A plugin that needs the
+        Core's own answer is the loop of :mod:`clframe.training.loop`, tried last. Return True when
+        the experience has been dealt with, None to leave it to the next. A plugin that needs the
         loop on other data or for another time calls ``learner.train_on(data, budget)``.
         """
 

@@ -9,19 +9,22 @@ import contextlib
 
 import torch
 
-from clframe import faults, hooks, identity, signals, workers
-from clframe.console import notice
-from clframe.experience import Stream, Task
-from clframe.learner import Learner
-from clframe.matrix import BEFORE, AccuracyMatrix
-from clframe.results import Result, Timing, environment
-from clframe.run_folder import RunFolder
+from clframe.checkpoint import identity, signals
+from clframe.core import hooks
+from clframe.core.learner import Learner
+from clframe.core.matrix import BEFORE, AccuracyMatrix
+from clframe.core.results import Result, Timing, environment
+from clframe.core.stream import Stream, Task
+from clframe.data import loader as workers
+from clframe.runs.folder import RunFolder
+from clframe.training import faults
+from clframe.utils.console import notice
 
 
 def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | None = None) -> Result:
     """Learn the stream's experiences one after the other and fill the matrix.
 
-    A folder that holds a checkpoint is continued at the very step; see :mod:`clframe.keeper`.
+    A folder that holds a checkpoint is continued at the very step; see :mod:`clframe.checkpoint`.
 
     Args:
         learner: Model, plugins and engine.

@@ -15,15 +15,15 @@ from typing import Any
 import torch
 
 from clframe.api import Prepared, prepare_run
-from clframe.data import TensorData, keep_inputs
-from clframe.experience import Experience, Scenario, Stream, Task
+from clframe.checkpoint.checkpointer import CheckpointSettings
+from clframe.core.learner import Learner
+from clframe.core.plugin import Plugin
+from clframe.core.results import Result
+from clframe.core.stream import Experience, Scenario, Stream, Task
+from clframe.data.dataset import TensorData, keep_inputs
 from clframe.hookspecs import hookimpl
-from clframe.keeper import CheckpointSettings
-from clframe.learner import Learner
-from clframe.plugin import Plugin
-from clframe.results import Result
 from clframe.run import run
-from clframe.run_folder import RunFolder
+from clframe.runs.folder import RunFolder
 
 
 def toy_stream(

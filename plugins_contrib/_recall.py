@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from clframe.buffer import Buffer
+from clframe.data.buffer import Buffer
 
 if TYPE_CHECKING:
     from clframe import Batch, Learner, Step

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from clframe import Plugin, hookimpl
-from clframe.buffer import Buffer, make_buffer, remember
-from clframe.settings import at_least
+from clframe.data.buffer import Buffer, make_buffer, remember
+from clframe.utils.settings import at_least
 
 from ._gradients import gradients, learned_now
 

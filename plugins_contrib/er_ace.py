@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from clframe import Plugin, hookimpl
-from clframe.buffer import Buffer
-from clframe.settings import at_least
+from clframe.data.buffer import Buffer
+from clframe.utils.settings import at_least
 
 from ._recall import outputs_of, recall
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from clframe import Budget, Plugin, hookimpl
-from clframe.buffer import Buffer, make_buffer, remember
-from clframe.settings import at_least
+from clframe.data.buffer import Buffer, make_buffer, remember
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
     from clframe import Experience, Learner, Stream

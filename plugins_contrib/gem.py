@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clframe import Plugin, hookimpl
-from clframe.buffer import Buffer
-from clframe.settings import at_least
+from clframe.data.buffer import Buffer
+from clframe.utils.settings import at_least
 
 from ._gradients import gradients, learned_now
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe import Plugin, PluginError, SettingError, hookimpl
-from clframe.buffer import Buffer, features_of, make_buffer, remember
-from clframe.settings import at_least
+from clframe.data.buffer import Buffer, features_of, make_buffer, remember
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
     from clframe import Batch, Data, Experience, Learner, Stream, Task

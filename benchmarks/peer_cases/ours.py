@@ -9,7 +9,7 @@ from typing import Any
 from case import measure
 
 import clframe
-from clframe.registry import discover
+from clframe.core.registry import discover
 
 STRATEGIES: dict[str, Any] = {
     "naive": "naive",

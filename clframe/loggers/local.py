@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from lightning.fabric.loggers.csv_logs import CSVLogger, _ExperimentWriter
 from lightning.fabric.loggers.tensorboard import TensorBoardLogger
 
-from clframe import appended
-from clframe.files import write_text
 from clframe.hookspecs import hookimpl
+from clframe.runs import append_file as appended
+from clframe.utils.files import write_text
 
 if TYPE_CHECKING:
-    from clframe.registry import Registry
+    from clframe.core.registry import Registry
 
 
 class CSVTable(CSVLogger):

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch.loggers import WandbLogger
 
-from clframe.console import notice
-from clframe.files import write_json
 from clframe.hookspecs import hookimpl
+from clframe.utils.console import notice
+from clframe.utils.files import write_json
 
 if TYPE_CHECKING:
-    from clframe.registry import Registry
+    from clframe.core.registry import Registry
 
 _SECONDS = 2.0
 _TIMEOUTS = ("init_timeout", "finish_timeout", "login_timeout")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clframe.errors import SettingError
-from clframe.statistics import regularised_incomplete_beta, summarise
+from clframe.utils.statistics import regularised_incomplete_beta, summarise
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from clframe.models.depth import COLOURS, Normalise, add_stem, widen
 from clframe.models.pretrained import PACKAGED, load_packaged
 
 if TYPE_CHECKING:
-    from clframe.registry import Registry
+    from clframe.core.registry import Registry
 
 DepthMode = Literal["channel", "separate"]
 

@@ -13,7 +13,7 @@ from clframe.hookspecs import hookimpl
 from clframe.models.classifier import Classifier
 
 if TYPE_CHECKING:
-    from clframe.registry import Registry
+    from clframe.core.registry import Registry
 
 
 def cnn(

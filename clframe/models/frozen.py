@@ -14,18 +14,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe import files
-from clframe.data import Data, TensorData, keep_inputs
+from clframe.data.dataset import Data, TensorData, keep_inputs
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.backbone import make_body
 from clframe.models.classifier import Classifier
 from clframe.models.mlp import mlp
-from clframe.settings import at_least
+from clframe.utils import files
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.experience import Experience, Stream, Task
-    from clframe.registry import Registry
+    from clframe.core.registry import Registry
+    from clframe.core.stream import Experience, Stream, Task
 
 _BATCH = 64
 """Images that go through the backbone at a time."""

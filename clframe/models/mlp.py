@@ -9,10 +9,10 @@ from torch import nn
 
 from clframe.hookspecs import hookimpl
 from clframe.models.classifier import Classifier
-from clframe.settings import at_least
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.registry import Registry
+    from clframe.core.registry import Registry
 
 
 def mlp(

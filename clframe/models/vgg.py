@@ -9,10 +9,10 @@ from torch import nn
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.classifier import Classifier
-from clframe.settings import at_least
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.registry import Registry
+    from clframe.core.registry import Registry
 
 BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 """Configuration D of Simonyan & Zisserman (2015): thirteen convolutions in five blocks."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe.data import Batch
+from clframe.data.dataset import Batch
 from clframe.errors import PluginError
 from clframe.plugins._per_sample import (
     NotPlainError,
@@ -30,8 +30,8 @@ from clframe.plugins._per_sample import (
 )
 
 if TYPE_CHECKING:
-    from clframe.data import Data
-    from clframe.learner import Learner
+    from clframe.core.learner import Learner
+    from clframe.data.dataset import Data
 
 Estimate: TypeAlias = Literal["exact", "sample", "predicted", "true", "batch"]
 

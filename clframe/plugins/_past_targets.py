@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe.data import Batch, BatchLoss
-from clframe.losses import distillation_loss, soft_targets
+from clframe.core.losses import distillation_loss, soft_targets
+from clframe.data.dataset import Batch, BatchLoss
 
 if TYPE_CHECKING:
-    from clframe.learner import Learner
+    from clframe.core.learner import Learner
 
 NO_TASK = -1
 """The task of a sample that belongs to none in particular: the learner leaves all outputs open."""

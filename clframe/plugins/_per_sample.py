@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from clframe.data import Batch, map_inputs
+from clframe.data.dataset import Batch, map_inputs
 
 if TYPE_CHECKING:
-    from clframe.data import Data
-    from clframe.learner import Learner
+    from clframe.core.learner import Learner
+    from clframe.data.dataset import Data
 
 Score: TypeAlias = "Callable[[Any, Batch], Tensor]"
 """Makes, from outputs and batch, the scores' sum over the batch's samples."""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
+from clframe.core.plugin import Plugin
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
-from clframe.plugin import Plugin
 
 if TYPE_CHECKING:
-    from clframe.experience import Experience
-    from clframe.learner import Learner
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Experience
 
 
 class BestCheckpoint(Plugin):

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe import metrics as formulas
+from clframe.core.plugin import Plugin
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
-from clframe.plugin import Plugin
 
 if TYPE_CHECKING:
-    from clframe.experience import Stream
-    from clframe.learner import Learner
-    from clframe.registry import Registry
-    from clframe.results import Result
+    from clframe.core.learner import Learner
+    from clframe.core.registry import Registry
+    from clframe.core.results import Result
+    from clframe.core.stream import Stream
 
 
 class ContinualWorld(Plugin):

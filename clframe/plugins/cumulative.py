@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clframe.data import Data, join
+from clframe.core.plugin import Plugin
+from clframe.data.dataset import Data, join
 from clframe.hookspecs import hookimpl
-from clframe.plugin import Plugin
 
 if TYPE_CHECKING:
-    from clframe.experience import Experience
-    from clframe.learner import Learner
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Experience
 
 
 class Cumulative(Plugin):

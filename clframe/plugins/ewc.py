@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from clframe.core.plugin import Plugin
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
-from clframe.plugin import Plugin
 from clframe.plugins._fisher import Estimate, fisher
 from clframe.plugins._quadratic import Quadratic
-from clframe.settings import at_least
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.data import Data
-    from clframe.experience import Experience
-    from clframe.learner import Learner
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Experience
+    from clframe.data.dataset import Data
 
 
 class EWC(Plugin):

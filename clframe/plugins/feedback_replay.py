@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
+from clframe.core.plugin import Plugin
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
 from clframe.models import vae
-from clframe.plugin import Plugin
 from clframe.plugins._past_targets import PastTargets, copy_values, frozen_copy
-from clframe.settings import at_least
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.data import Batch
-    from clframe.experience import Stream
-    from clframe.learner import Learner, Step
+    from clframe.core.learner import Learner, Step
+    from clframe.core.stream import Stream
+    from clframe.data.dataset import Batch
 
 
 class _Feedback(nn.Module):

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from clframe.core.plugin import Plugin
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
-from clframe.plugin import Plugin
-from clframe.settings import at_least
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.learner import Learner
+    from clframe.core.learner import Learner
 
 
 class Freeze(Plugin):

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clframe.core.learner import Term
+from clframe.core.plugin import Plugin
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
-from clframe.learner import Term
-from clframe.plugin import Plugin
-from clframe.settings import at_least
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.data import Batch, Data
-    from clframe.experience import Experience
-    from clframe.learner import Learner, Step
+    from clframe.core.learner import Learner, Step
+    from clframe.core.stream import Experience
+    from clframe.data.dataset import Batch, Data
 
 
 class LwF(Plugin):

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
-from clframe.plugin import Plugin
 from clframe.plugins._per_sample import Variant, evaluation_mode, mean_over_samples
 from clframe.plugins._quadratic import Quadratic
-from clframe.settings import at_least
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.data import Batch, Data
-    from clframe.learner import Learner
+    from clframe.core.learner import Learner
+    from clframe.data.dataset import Batch, Data
 
 
 class MAS(Plugin):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clframe.data import join
+from clframe.core.plugin import Plugin
+from clframe.data.dataset import join
 from clframe.hookspecs import hookimpl
-from clframe.plugin import Plugin
 
 if TYPE_CHECKING:
-    from clframe.data import Data
-    from clframe.experience import Experience
-    from clframe.learner import Learner
-    from clframe.loop import Budget
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Experience
+    from clframe.data.dataset import Data
+    from clframe.training.loop import Budget
 
 
 class Multitask(Plugin):

@@ -11,17 +11,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from clframe import hooks
+from clframe.core import hooks
+from clframe.core.plugin import Plugin, Plugins
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
-from clframe.plugin import Plugin, Plugins
-from clframe.settings import at_least
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.data import Data
-    from clframe.experience import Experience, Stream, Task
-    from clframe.learner import Learner
-    from clframe.loop import Budget
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Experience, Stream, Task
+    from clframe.data.dataset import Data
+    from clframe.training.loop import Budget
 
 _CONVOLUTIONS = (
     nn.Conv1d,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from clframe.buffer import Buffer, make_buffer, remember
+from clframe.core.plugin import Plugin
+from clframe.data.buffer import Buffer, make_buffer, remember
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
-from clframe.plugin import Plugin
-from clframe.settings import at_least
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.data import Batch, Data
-    from clframe.experience import Experience, Stream
-    from clframe.learner import Learner
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Experience, Stream
+    from clframe.data.dataset import Batch, Data
 
 
 class Replay(Plugin):

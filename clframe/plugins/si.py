@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor, nn
 
+from clframe.core.plugin import Plugin
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
-from clframe.plugin import Plugin
 from clframe.plugins._quadratic import Quadratic
-from clframe.settings import at_least
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.learner import Learner
+    from clframe.core.learner import Learner
 
 
 class SI(Plugin):

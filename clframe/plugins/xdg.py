@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from clframe.core.plugin import Plugin
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
-from clframe.plugin import Plugin
-from clframe.settings import at_least
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.experience import Stream
-    from clframe.learner import Learner
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Stream
 
 ACTIVATIONS = (
     nn.ReLU,

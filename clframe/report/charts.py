@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clframe.report.canvas import INK, MUTED, colours, label, labels, new_figure, style
 from clframe.report.names import format_value
-from clframe.statistics import Summary
+from clframe.utils.statistics import Summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

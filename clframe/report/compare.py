@@ -14,7 +14,7 @@ from clframe.errors import SettingError, nearest
 from clframe.report.names import HEADLINES, higher_is_better, sort_metrics
 from clframe.report.runs import Run, names_differ
 from clframe.report.settings import differing, flatten, read_settings, setting
-from clframe.statistics import Summary, WelchTest, summarise, welch
+from clframe.utils.statistics import Summary, WelchTest, summarise, welch
 
 ALPHA = 0.05
 ALL = "all"

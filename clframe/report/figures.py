@@ -23,7 +23,7 @@ from clframe.report.canvas import (
 from clframe.report.charts import metric_bars
 from clframe.report.runs import BEFORE, Cells, Epoch, Matrix, names_differ
 from clframe.report.spider import spider, spiders
-from clframe.statistics import Summary, summarise
+from clframe.utils.statistics import Summary, summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from clframe.errors import RunFolderError
-from clframe.files import write_bytes
+from clframe.utils.files import write_bytes
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

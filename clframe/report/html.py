@@ -26,7 +26,7 @@ from clframe.report.names import (
 from clframe.report.runs import BEFORE, Epoch, Matrix, Run, names_differ
 from clframe.report.settings import fit_command
 from clframe.report.tables import cell_text, heading, legend, metric_heading
-from clframe.statistics import Summary
+from clframe.utils.statistics import Summary
 
 _CARDS = ("openloris.accuracy", "openloris.overall", "gem.acc", "gem.bwt", "libero.auc")
 _PAGE, _HALF_PAGE = 7.6, 5.6  # inches of a figure alone, or sharing the width of the page

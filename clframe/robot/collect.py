@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from clframe.console import notice
 from clframe.errors import DataError
 from clframe.robot import demonstrations
 from clframe.robot.demonstrations import Demonstration
@@ -27,6 +26,7 @@ from clframe.robot.task import (
     seed_key,
 )
 from clframe.robot.workers import Caller, close, crew, usable_cores
+from clframe.utils.console import notice
 
 AFTER_SUCCESS = 10
 """Steps kept after the goal was reached, so that holding it is demonstrated, too."""

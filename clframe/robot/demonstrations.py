@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
-from clframe.files import write_bytes
 from clframe.robot.task import Observation
+from clframe.utils.files import write_bytes
 
 BEFORE, AFTER = "before_action", "after_action"
 

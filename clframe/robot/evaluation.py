@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from clframe import hooks
+from clframe.core import hooks
 from clframe.robot.episodes import Act, Outcome, run_episodes
 from clframe.robot.sequences import SequenceInputs
 from clframe.robot.task import EVALUATION, Observation, RobotTask, episode_seeds, seed_key
 from clframe.robot.windows import STATE, Inputs
 
 if TYPE_CHECKING:
-    from clframe.experience import Task
-    from clframe.learner import Learner
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Task
     from clframe.robot.workers import Caller
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError, SettingError
-from clframe.files import write_bytes
 from clframe.robot.task import Environment
+from clframe.utils.files import write_bytes
 
 _FRAMES_PER_SECOND = 20
 

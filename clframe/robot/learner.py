@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from torch.nn import functional
 
-from clframe.learner import Learner
+from clframe.core.learner import Learner
 
 if TYPE_CHECKING:
     import torch
 
-    from clframe.data import Batch
+    from clframe.data.dataset import Batch
 
 
 class ImitationLearner(Learner):
@@ -26,8 +26,8 @@ class ImitationLearner(Learner):
     outputs belong to every task.
 
     A learner that collects its own data can take the same place: it is what ``Stream.learner``
-    names, and it may override :meth:`clframe.learner.Learner.train_on` or come with a plugin that
-    has ``fit_experience``.
+    names, and it may override :meth:`clframe.core.learner.Learner.train_on` or come with a plugin
+    that has ``fit_experience``.
     """
 
     def mask_outputs(self, logits: Tensor, task: Tensor) -> Tensor:

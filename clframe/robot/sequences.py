@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clframe.data import Data, Transform
-from clframe.inputs import map_inputs, tensors_of
-from clframe.observations import TASK, ObservationLayout
+from clframe.data.dataset import Data, Transform
+from clframe.data.inputs import map_inputs, tensors_of
+from clframe.data.observations import TASK, ObservationLayout
+from clframe.data.storage import TensorSource, fetch
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.windows import STATE, Inputs, joined
-from clframe.tiers import TensorSource, fetch
 
 
 class SequenceInputs:

@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.data import TensorData
+from clframe.core.stream import Experience, Stream, Task
+from clframe.data.dataset import TensorData
+from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
-from clframe.experience import Experience, Stream, Task
-from clframe.observations import ObservationLayout
 from clframe.robot import collect, demonstrations, language, sentences
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.evaluation import Evaluation
@@ -23,7 +23,7 @@ from clframe.robot.learner import ImitationLearner
 from clframe.robot.sequences import SequenceData, SequenceInputs, sequences_of
 from clframe.robot.task import RobotTask
 from clframe.robot.windows import STATE, Inputs, Scaling, data_of
-from clframe.settings import at_least
+from clframe.utils.settings import at_least
 
 TaskInput = Literal["one_hot", "language", "sentence", "none"]
 Read = Callable[[int], Sequence[Demonstration]]

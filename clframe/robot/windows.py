@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clframe.data import TensorData
+from clframe.data.dataset import TensorData
 from clframe.errors import DataError
 from clframe.robot.demonstrations import Demonstration
 

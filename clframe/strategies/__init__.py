@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
+from clframe.core.plugin import Plugin
 from clframe.errors import SettingError, UnknownNameError, nearest
-from clframe.plugin import Plugin
 
 if TYPE_CHECKING:
-    from clframe.registry import Registry
+    from clframe.core.registry import Registry
 
 StrategyLike: TypeAlias = (
     "str | Plugin | Mapping[str, Any] | Sequence[str | Plugin | Mapping[str, Any]]"

@@ -10,11 +10,11 @@ from clframe.hookspecs import hookimpl
 from clframe.robot import point
 from clframe.robot.stream import ImitationSettings, TaskInput, imitation_stream
 from clframe.robot.task import RobotTask
-from clframe.settings import at_least
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.experience import Stream
-    from clframe.registry import Registry
+    from clframe.core.registry import Registry
+    from clframe.core.stream import Stream
 
 LIMIT = 60
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clframe import settings
 from clframe.errors import SettingError
 from clframe.sweep.settings import SweepSettings
+from clframe.utils import settings
 
 _LONGEST_NAME = 120
 _NOT_SWEPT = {

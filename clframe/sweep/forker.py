@@ -121,20 +121,20 @@ def _become(request: dict[str, Any]) -> None:
     os.environ.update(request["environment"])
     sys.argv = ["clframe", "fit", *request["words"]]
     if not PRELOADS:
-        os.execv(sys.executable, [sys.executable, "-P", "-m", "clframe.cli", *sys.argv[1:]])
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "clframe", *sys.argv[1:]])
 
 
 def main() -> int:
     """Import everything, then serve; in the process of a run, run it."""
-    from clframe.cli import main as clframe_main
-    from clframe.registry import discover
+    from clframe.cli.main import main as clframe_main
+    from clframe.core.registry import discover
 
     if PRELOADS:
         import hydra  # noqa: F401
 
         import clframe.api
-        import clframe.commands.fit
-        import clframe.config  # noqa: F401
+        import clframe.cli.fit
+        import clframe.config.compose  # noqa: F401
 
         discover([])
     words = serve()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from clframe.report.settings import override_value
-from clframe.run_folder import RunFolder
+from clframe.runs.folder import RunFolder
 
 State = Literal["new", "broken", "finished"]
 STOPPED = 130

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from clframe.errors import RunFolderError
-from clframe.files import write_json
-from clframe.lock import Lock
 from clframe.report.sweeps import SWEEP
 from clframe.sweep.expand import Plan
 from clframe.sweep.job import Job
+from clframe.utils.files import write_json
+from clframe.utils.lock import Lock
 
 SCHEMA = 1
 

@@ -10,9 +10,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from clframe.core.plugin import Plugin, check_composition
+from clframe.core.registry import discover
 from clframe.errors import PluginError
-from clframe.plugin import Plugin, check_composition
-from clframe.registry import discover
 from clframe.strategies import INFRASTRUCTURE
 from clframe.testing import interrupted_run, toy_run, toy_stream
 

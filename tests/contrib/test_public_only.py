@@ -9,11 +9,11 @@ import clframe_contrib  # type: ignore[import-not-found]
 import pytest
 
 import clframe
-from clframe.registry import discover
+from clframe.core.registry import discover
 from clframe.testing import interrupted_run, toy_run, toy_stream
 
 FILES = sorted(Path(clframe_contrib.__file__).parent.glob("*.py"))
-PUBLIC_MODULES = {"clframe.buffer", "clframe.settings", "clframe.testing"}
+PUBLIC_MODULES = {"clframe.data.buffer", "clframe.utils.settings", "clframe.testing"}
 METHODS = [entry for entry in discover().entries("plugin") if entry.origin == "clframe_contrib"]
 SMALL = {"gdumb": {"size": 20, "epochs": 2}}
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from clframe.cli.l2 import main
 from clframe.errors import DataError
 from clframe.metrics import l2
-from clframe.metrics.l2.command import main
 
 _logs = runpy.run_path(str(Path(__file__).with_name("l2_logs.py")))
 table, write_tsv = _logs["table"], _logs["write_tsv"]

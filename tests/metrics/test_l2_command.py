@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from clframe.cli.l2 import main
 from clframe.metrics import l2
-from clframe.metrics.l2.command import main
 
 DATA = Path(__file__).parents[1] / "data" / "l2metrics"
 PICTURES = ("l2_lifetime.png", "l2_evaluations.png", "l2_experts.png", "l2_transfer.png")

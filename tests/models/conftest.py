@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from clframe.data import TensorData, scale_images
-from clframe.experience import Experience, Stream, Task
+from clframe.core.stream import Experience, Stream, Task
+from clframe.data.dataset import TensorData, scale_images
 
 N_TASKS = 3
 CLASSES = 4

@@ -10,9 +10,9 @@ import torch
 
 import clframe
 from clframe.api import prepare_run
-from clframe.data import TensorData
+from clframe.core.stream import Stream
+from clframe.data.dataset import TensorData
 from clframe.errors import SettingError
-from clframe.experience import Stream
 from clframe.models.frozen import Frozen
 from clframe.plugins.generative_replay import GenerativeReplay
 from clframe.run import run

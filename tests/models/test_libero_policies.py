@@ -16,21 +16,21 @@ from torch import Tensor, nn
 
 import clframe
 from clframe.api import prepare_run
+from clframe.checkpoint.checkpointer import CheckpointSettings
+from clframe.core.stream import Stream
+from clframe.data.observations import TASK, ObservationLayout
 from clframe.errors import SettingError
-from clframe.experience import Stream
-from clframe.keeper import CheckpointSettings
 from clframe.models.libero import libero_policy
 from clframe.models.libero.augment import Augment
 from clframe.models.libero.film import FiLM, SpatialSoftmax
 from clframe.models.libero.over_time import TransformerOverTime
 from clframe.models.libero.policy import SequencePolicy
 from clframe.models.libero.transformer import Transformer, time_code
-from clframe.observations import TASK, ObservationLayout
 from clframe.robot.point import PointEnvironment
 from clframe.robot.stream import ImitationSettings, ImitationStream, imitation_stream
 from clframe.robot.task import RobotTask
 from clframe.run import run
-from clframe.run_folder import RunFolder
+from clframe.runs.folder import RunFolder
 from clframe.testing import Kill, Killed, check_stream
 
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")

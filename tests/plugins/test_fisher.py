@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from clframe import Learner, PluginError, Stream
-from clframe.data import TensorData, keep_inputs
+from clframe.data.dataset import TensorData, keep_inputs
 from clframe.plugins import _per_sample
 from clframe.plugins._fisher import fisher
 from clframe.run import set_up

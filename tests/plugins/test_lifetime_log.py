@@ -12,10 +12,10 @@ import torch
 
 import clframe
 from clframe import DataError, Plugin, hookimpl
-from clframe.experience import Task
+from clframe.core.stream import Task
 from clframe.metrics.l2 import evaluate
+from clframe.plugins.builtin.lifetime_log import LifetimeLog
 from clframe.plugins.cumulative import Cumulative
-from clframe.plugins.lifetime_log import LifetimeLog
 from clframe.testing import check_plugin, interrupted_run, prepare_toy, toy_run, toy_stream
 
 

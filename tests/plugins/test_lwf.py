@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from clframe import Learner, Plugin, SettingError, Stream, Term, hookimpl
-from clframe.data import Data, JoinedData, MapData, TensorData, keep_inputs
-from clframe.learner import Step
+from clframe.core.learner import Step
+from clframe.data.dataset import Data, JoinedData, MapData, TensorData, keep_inputs
 from clframe.plugins.lwf import LwF
 from clframe.run import set_up
 from clframe.testing import check_plugin, prepare_toy, toy_run, toy_stream

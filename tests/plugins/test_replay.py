@@ -8,7 +8,7 @@ from torch import nn
 
 import clframe
 from clframe import Batch, Experience, Learner, Plugin, SettingError, Stream, Task, hookimpl
-from clframe.data import TensorData
+from clframe.data.dataset import TensorData
 from clframe.plugins.replay import Replay
 from clframe.run import run
 from clframe.testing import check_plugin, interrupted_run, prepare_toy, toy_run, toy_stream

@@ -10,7 +10,7 @@ from pathlib import Path
 import clframe.render
 
 FOLDER = Path(clframe.render.__file__).parent
-ALLOWED = {"clframe.errors", "clframe.settings", "clframe.render", "numpy", "mujoco"}
+ALLOWED = {"clframe.errors", "clframe.utils.settings", "clframe.render", "numpy", "mujoco"}
 
 
 def test_render_knows_nothing_of_the_rest() -> None:

@@ -12,7 +12,7 @@ from clframe.errors import SettingError
 from clframe.report.compare import Table, compare
 from clframe.report.runs import Run, read_run
 from clframe.report.tables import as_json, as_markdown, as_text
-from clframe.statistics import welch
+from clframe.utils.statistics import welch
 
 MakeRun = Callable[..., Path]
 

@@ -23,7 +23,7 @@ from clframe.report.figures import (
     to_svg,
 )
 from clframe.report.runs import Epoch, Matrix
-from clframe.statistics import Summary
+from clframe.utils.statistics import Summary
 
 MATRIX = Matrix(
     ("before", "exp0", "exp1"), ("task0", "task1"), ((0.1, 0.2), (0.975, None), (0.5, 1.0))
@@ -203,7 +203,7 @@ def test_any_name_can_be_drawn(name: str) -> None:
 
 def test_importing_the_commands_loads_no_matplotlib() -> None:
     code = (
-        "import sys, clframe.report.command, clframe.report.figures; "
+        "import sys, clframe.cli.report, clframe.report.figures; "
         "sys.exit('matplotlib' in sys.modules)"
     )
     root = Path(__file__).parents[2]

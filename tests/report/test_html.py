@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clframe.report.command import compare_main, report_main
+from clframe.cli.report import compare_main, report_main
 from clframe.report.compare import compare
 from clframe.report.html import _factors, report_html
 from clframe.report.runs import read_run

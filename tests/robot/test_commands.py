@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clframe.cli import main
+from clframe.cli.main import main
 
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
 

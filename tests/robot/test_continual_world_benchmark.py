@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from clframe.config import compose, experiments
-from clframe.streams.metaworld import CW10
+from clframe.config.compose import compose, experiments
+from clframe.streams.metaworld.stream import CW10
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 

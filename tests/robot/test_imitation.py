@@ -12,7 +12,7 @@ import torch
 
 import clframe
 from clframe.api import prepare_run
-from clframe.data import Batch
+from clframe.data.dataset import Batch
 from clframe.errors import DataError, PluginError, SettingError
 from clframe.models.policy import GaussianMixturePolicy, policy
 from clframe.robot import demonstrations

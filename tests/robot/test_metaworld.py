@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import clframe
-from clframe.cli import main
+from clframe.cli.main import main
 from clframe.errors import DataError, SettingError
 from clframe.robot import collect
-from clframe.streams import _metaworld as simulation
 from clframe.streams import metaworld
+from clframe.streams.metaworld import environments as simulation
 
 needed = pytest.mark.skipif(
     find_spec("metaworld") is None or find_spec("h5py") is None,

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 import clframe
-from clframe.cli import main
+from clframe.cli.main import main
 from clframe.errors import DataError, SettingError
 from clframe.robot import demonstrations
-from clframe.streams import _libero_places as places_of
-from clframe.streams._libero_init import read_init_states
-from clframe.streams._libero_places import Places
-from clframe.streams._libero_starts import Record, Settled, settled
-from clframe.streams._libero_state import Layout, shrunk
-from clframe.streams._libero_tasks import ORDERS, SUITES, LiberoTask, in_order, tasks_of
+from clframe.streams.libero import paths as places_of
+from clframe.streams.libero.init_states import read_init_states
+from clframe.streams.libero.paths import Places
+from clframe.streams.libero.starts import Record, Settled, settled
+from clframe.streams.libero.state import Layout, shrunk
+from clframe.streams.libero.tasks import ORDERS, SUITES, LiberoTask, in_order, tasks_of
 
 SPATIAL = tasks_of("libero_spatial")
 

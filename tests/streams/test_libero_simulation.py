@@ -19,16 +19,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from clframe.cli import main
+from clframe.cli.main import main
 from clframe.errors import DataError
 from clframe.robot.task import EVALUATION, episode_seeds, seed_key
-from clframe.streams import _libero_demos as recordings
-from clframe.streams import _libero_places as places_of
-from clframe.streams import _libero_simulation as simulation
-from clframe.streams._libero_places import Places
-from clframe.streams._libero_state import Layout, shrunk
-from clframe.streams._libero_tasks import SUITES, LiberoTask, tasks_of
-from clframe.streams.libero import robot_task
+from clframe.streams.libero import demos as recordings
+from clframe.streams.libero import paths as places_of
+from clframe.streams.libero import simulation
+from clframe.streams.libero.paths import Places
+from clframe.streams.libero.state import Layout, shrunk
+from clframe.streams.libero.stream import robot_task
+from clframe.streams.libero.tasks import SUITES, LiberoTask, tasks_of
 
 WHY_NOT = places_of.not_usable()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=f"needs LIBERO: {WHY_NOT}")
@@ -280,10 +280,10 @@ def test_importing_asks_nothing_and_leaves_the_algorithms_alone(
     """In a process without a home and with standard input at its end."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from clframe.streams import _libero_simulation as s\n"
-        "from clframe.streams._libero_places import Places\n"
-        "from clframe.streams._libero_tasks import tasks_of\n"
-        "from clframe.streams._libero_state import Layout\n"
+        "from clframe.streams.libero import simulation as s\n"
+        "from clframe.streams.libero.paths import Places\n"
+        "from clframe.streams.libero.tasks import tasks_of\n"
+        "from clframe.streams.libero.state import Layout\n"
         "task = tasks_of('libero_object')[0]\n"
         "p = Places(Path(sys.argv[1]), assets=Path(sys.argv[2]))\n"
         "s.make(task, p, Layout.of([task])).reset(seed=0)\n"

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from clframe.errors import DataError, SettingError
-from clframe.files import write_text
 from clframe.metrics.l2.log_rows import DATA_FILE, LOGGER_FILE, SCENARIO_FILE, STANDARD_COLUMNS
 from clframe.metrics.l2.result import plain, write_json
+from clframe.utils.files import write_text
 
 FORMAT_VERSION = "1.1"
 _BLOCK_FOLDER = re.compile(r"(\d+)-(train|test)")

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from torch import nn
 
+from clframe.core.stream import Stream
+from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
-from clframe.experience import Stream
 from clframe.hookspecs import hookimpl
 from clframe.models.libero.augment import Augment
 from clframe.models.libero.film import FilmEyes
@@ -24,11 +25,10 @@ from clframe.models.libero.patches import PATCH, PatchEyes
 from clframe.models.libero.policy import Body, SequencePolicy
 from clframe.models.libero.steps import Concatenated, Reader, Tokens
 from clframe.models.libero.transformer import Transformer
-from clframe.observations import ObservationLayout
-from clframe.settings import at_least
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.registry import Registry
+    from clframe.core.registry import Registry
 
 PolicyName: TypeAlias = Literal["resnet_rnn", "resnet_t", "vit_t"]
 

@@ -14,7 +14,7 @@ from clframe.models.libero.over_time import Memory, OverTime
 from clframe.models.mixture import ActionMixture
 
 if TYPE_CHECKING:
-    from clframe.experience import Stream
+    from clframe.core.stream import Stream
 
 
 class Body(nn.Module):

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from clframe.data.observations import TASK, ObservationLayout
 from clframe.models.libero.augment import Augment
-from clframe.observations import TASK, ObservationLayout
 
 
 class Parts(NamedTuple):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from clframe.registry import Registry
+    from clframe.core.registry import Registry
 
 
 @hookimpl

@@ -15,11 +15,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from clframe.console import notice
 from clframe.errors import DataError
 from clframe.streams.openloris.cache import Cache
 from clframe.streams.openloris.plan import Bad, Job, Plan, Section
 from clframe.streams.openloris.worker import START, execute
+from clframe.utils.console import notice
 
 _SMALL = 400
 """So few images are made in this process: starting others would take longer."""

@@ -21,10 +21,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.console import notice
 from clframe.errors import DataError
-from clframe.files import write_json
 from clframe.streams.openloris.plan import Bad, Plan, Section
+from clframe.utils.console import notice
+from clframe.utils.files import write_json
 
 _FORMAT = 1
 

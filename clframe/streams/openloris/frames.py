@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clframe.console import notice
-from clframe.data import TensorData, TensorSource, Transform, scale_images
+from clframe.data.dataset import TensorData, TensorSource, Transform, scale_images
 from clframe.errors import DataError
 from clframe.streams.openloris.build import ensure
 from clframe.streams.openloris.cache import Cache
 from clframe.streams.openloris.lessons import Lesson
 from clframe.streams.openloris.plan import SPLITS, TRAIN, Plan, Section
+from clframe.utils.console import notice
 
 
 @dataclass(eq=False)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from clframe.console import notice
 from clframe.errors import DataError
 from clframe.streams.openloris import catalog
 from clframe.streams.openloris.layouts import MIXTURE
 from clframe.streams.openloris.plan import Plan, Section
+from clframe.utils.console import notice
 
 SEQUENCE = "sequence"
 

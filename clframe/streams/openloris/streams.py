@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from clframe.core.stream import Experience, Stream, Task
 from clframe.errors import DataError, SettingError
-from clframe.experience import Experience, Stream, Task
-from clframe.settings import at_least
 from clframe.streams.openloris import catalog
 from clframe.streams.openloris.frames import Frames
 from clframe.streams.openloris.layouts import MIXTURE, looks_right, scan
@@ -25,9 +24,10 @@ from clframe.streams.openloris.lessons import SEQUENCE, lessons_of
 from clframe.streams.openloris.official import plan_official
 from clframe.streams.openloris.plan import SPLITS
 from clframe.streams.openloris.stand_in import plan_rendered
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.registry import Registry
+    from clframe.core.registry import Registry
 
 FRAMES = 10
 """Frames of an instance in a rendered segment unless said otherwise: 8 train, 1 and 1 held out."""

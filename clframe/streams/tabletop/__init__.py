@@ -15,7 +15,7 @@ from clframe.hookspecs import hookimpl
 from clframe.streams.tabletop.suites import ORDERS, SUITES, TabletopTask, ordered, task, tasks
 
 if TYPE_CHECKING:
-    from clframe.registry import Registry
+    from clframe.core.registry import Registry
 
 __all__ = ["ORDERS", "SUITES", "TabletopTask", "ordered", "task", "tasks"]
 

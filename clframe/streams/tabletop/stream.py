@@ -25,7 +25,7 @@ from clframe.streams.tabletop.suites import GENERATED, OWN, SHIPPED, ordered
 from clframe.streams.tabletop.suites import tasks as suite_tasks
 
 if TYPE_CHECKING:
-    from clframe.experience import Stream
+    from clframe.core.stream import Stream
 
 ACTION_SIZE = 7
 MODEL: dict[str, Any] = {"name": "policy"}

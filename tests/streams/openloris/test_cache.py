@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import clframe
+from clframe.core.registry import discover
 from clframe.errors import DataError
-from clframe.registry import discover
 from clframe.streams.openloris import build
 from clframe.streams.openloris.build import ensure
 from clframe.streams.openloris.plan import Plan

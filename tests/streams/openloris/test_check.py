@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clframe.cli import main
+from clframe.cli.main import main
 
 
 def check(root: Any, capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:

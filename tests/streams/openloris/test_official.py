@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 import clframe
-from clframe.data import TensorData, join
+from clframe.data.dataset import TensorData, join
 from clframe.errors import DataError, SettingError
 from clframe.streams.openloris import catalog
 from clframe.streams.openloris.official import decode

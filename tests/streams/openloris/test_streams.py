@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import clframe
-from clframe.cli import main
+from clframe.cli.main import main
 from clframe.streams.openloris.plan import TEST, TRAIN, VALIDATION, split_frames
 from clframe.testing import check_stream
 

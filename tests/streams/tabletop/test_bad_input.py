@@ -13,7 +13,7 @@ import pytest
 
 import clframe
 from clframe.bddl import BDDLError, parse
-from clframe.cli import main
+from clframe.cli.main import main
 from clframe.errors import ClframeError, DataError, SettingError, UnknownNameError
 from clframe.robot import demonstrations
 from clframe.robot.collect import path_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clframe.config import compose, experiments
+from clframe.config.compose import compose, experiments
 
 FOLDER = Path(__file__).parents[3] / "benchmarks"
 

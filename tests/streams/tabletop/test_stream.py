@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import clframe
+from clframe.core.results import Result
 from clframe.errors import SettingError
-from clframe.results import Result
 from clframe.streams.tabletop import SUITES, tasks
 from clframe.streams.tabletop.observation import suite_layout
 from clframe.streams.tabletop.stream import scaling, summaries

@@ -1,0 +1,1 @@
+"""Saving a run and bringing it back at the very step."""

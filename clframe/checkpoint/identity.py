@@ -1,0 +1,152 @@
+"""What a run is made of, and what of it is different when it is to be continued.
+
+Settings, code, data and plugins are put beside every checkpoint as plain JSON. A run continued
+with anything else would end with numbers that nobody can make again, so each difference is named
+and refused, unless the user says that it is meant (``resume.allow=[trainer.batch_size]``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from clframe.errors import RunFolderError, SettingError, nearest
+
+if TYPE_CHECKING:
+    from clframe.core.plugin import Plugin
+    from clframe.core.stream import Stream
+    from clframe.data.dataset import Data
+
+_FREE = ("data_dir", "download", "logger", "checkpoint", "plugin_path", "strategy_name")
+"""Settings that do not change a run's numbers, or whose effect is compared in another way."""
+_FREE_OF_TRAINER = ("device_memory",)
+_SAMPLES = 16
+
+
+def describe(
+    config: Mapping[str, Any], stream: Stream, plugins: Sequence[Plugin]
+) -> dict[str, Any]:
+    """The identity of a run."""
+    from clframe.core.results import environment
+
+    machine = environment("")
+    trainer = {k: v for k, v in config.get("trainer", {}).items() if k not in _FREE_OF_TRAINER}
+    return {
+        **{key: value for key, value in config.items() if key not in _FREE},
+        "trainer": trainer,
+        "version": {
+            "clframe": machine["clframe"],
+            "revision": machine["revision"],
+            "torch": machine["versions"]["torch"],
+        },
+        "data": {
+            "stream": _sum(
+                [stream.name, stream.scenario, list(stream.input_shape), stream.n_outputs],
+                [experience.name for experience in stream],
+                [[task.name, list(task.outputs)] for task in stream.tasks],
+            ),
+            "source": stream.source,
+            stream.experiences[0].name: fingerprint(stream.experiences[0].data),
+        },
+        "plugins": {plugin.name: _code(plugin) for plugin in plugins},
+    }
+
+
+def fingerprint(data: Data) -> str:
+    """A sum over labels, tasks and, where they are in memory and fixed, some of the inputs."""
+    parts: list[Any] = [len(data), _bytes(data.labels), _bytes(data.tasks)]
+    if data.repeatable and len(data):
+        places = torch.linspace(0, len(data) - 1, min(_SAMPLES, len(data))).long()
+        inputs = data.gather(places.to(data.labels.device))
+        named = inputs if isinstance(inputs, dict) else {"": inputs}
+        parts += [part for name, value in named.items() for part in (name, _bytes(value))]
+    return _sum(*parts)
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    return tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+
+
+def _sum(*parts: Any) -> str:
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part if isinstance(part, bytes) else json.dumps(part).encode())
+    return total.hexdigest()[:16]
+
+
+def _code(plugin: Plugin) -> str:
+    """Which code a plugin is: its class, and for one that is not clframe's own, its file's sum."""
+    kind = type(plugin)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if kind.__module__.split(".")[0] in ("clframe", "clframe_contrib"):
+        return name  # their version is compared as a whole
+    try:
+        return f"{name} {_sum(Path(inspect.getfile(kind)).read_bytes())}"
+    except (OSError, TypeError):
+        return name
+
+
+def compare(
+    saved: Mapping[str, Any], now: Mapping[str, Any], allow: Sequence[str], folder: Path
+) -> list[str]:
+    """Refuse to continue what is not the same run; returns the differences that were allowed.
+
+    Args:
+        saved: The identity beside the checkpoint.
+        now: The identity of the run that would continue it.
+        allow: Names of differences that are meant; a group allows all in it.
+        folder: The run folder, for the message.
+
+    Raises:
+        RunFolderError: With every difference that is not allowed.
+    """
+    if not saved or not now:
+        return []
+    before, after = _flat(saved), _flat(now)
+    known = {".".join(key.split(".")[:n]) for key in {*before, *after} for n in (1, 2, 3)}
+    for name in allow:
+        if name not in known:
+            raise SettingError(f"resume.allow: nothing is called '{name}'; {nearest(name, known)}")
+    allowed: list[tuple[str, str]] = []
+    refused: list[tuple[str, str]] = []
+    for key in dict.fromkeys((*before, *after)):
+        old, new = before.get(key), after.get(key)
+        if old != new:
+            words = f"{key} was {_short(old)} and is {_short(new)}"
+            meant = any(key == name or key.startswith(f"{name}.") for name in allow)
+            (allowed if meant else refused).append((key, words))
+    if refused:
+        names = ",".join(dict.fromkeys(_group(key) for key, _ in refused))
+        raise RunFolderError(
+            f"run '{folder}' cannot be continued as the same run: "
+            f"{'; '.join(words for _, words in refused)}. If that is meant, add "
+            f"resume.allow=[{names}]"
+        )
+    return [words for _, words in allowed]
+
+
+def _group(key: str) -> str:
+    """What to allow for a difference: a setting by its name, all else by its group."""
+    return key.split(".")[0] if key.startswith(("version.", "data.", "plugins.")) else key
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, item in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(item, Mapping):
+            flat |= _flat(item, f"{name}.")
+        else:
+            flat[name] = list(item) if isinstance(item, tuple) else item
+    return flat
+
+
+def _short(value: Any) -> str:
+    text = "missing" if value is None else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,63 @@
+"""Signals that ask a run to save and leave: Ctrl-C, SIGTERM and a scheduler's own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from clframe.errors import SettingError, nearest
+
+if TYPE_CHECKING:
+    from clframe.checkpoint.checkpointer import Keeper
+
+ALWAYS = ("SIGINT", "SIGTERM")
+
+
+def check(names: Sequence[str]) -> None:
+    """Refuse names that are not signals, or that cannot be caught."""
+    known = [s.name for s in signal.Signals if s.name not in ("SIGKILL", "SIGSTOP")]
+    for name in names:
+        if name not in known:
+            raise SettingError(
+                f"checkpoint.signals: {name!r} is no signal that can be caught; "
+                f"{nearest(str(name), known)}"
+            )
+
+
+@contextlib.contextmanager
+def listening(keeper: Keeper, names: Sequence[str]) -> Iterator[None]:
+    """While a run goes on, let these signals (and always SIGINT and SIGTERM) stop it politely.
+
+    The first one is noted, and the run saves and leaves after the current step. A second Ctrl-C
+    leaves at once. Only the main thread can catch signals; elsewhere nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        if keeper.stop is not None and number in (signal.SIGINT, signal.SIGTERM):
+            raise KeyboardInterrupt
+        if keeper.stop is None:
+            keeper.stop = name
+            # Not through sys.stderr: the signal may have come in the middle of writing to it.
+            words = f"clframe: {name}: saving after this step; Ctrl-C again leaves at once\n"
+            with contextlib.suppress(OSError):
+                os.write(2, words.encode())
+
+    before = {}
+    for name in dict.fromkeys((*ALWAYS, *names)):
+        number = signal.Signals[name]
+        before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            # None: a handler that was not installed from Python and cannot be put back.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

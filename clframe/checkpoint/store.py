@@ -1,0 +1,228 @@
+"""The numbered checkpoints of a run on disk: whole or not there, checked, read without code.
+
+``checkpoints/000007.pt`` holds the state (torch's zip file, nothing but tensors and plain values),
+``000007.json`` says where in the run it was taken, what it rests on and the file's SHA-256. The
+JSON is put in its place first, so a state that can be seen always has its sum beside it. Nothing
+is deleted before the next checkpoint is whole, and the last two that can be continued from are
+kept, with what they rest on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+import torch
+
+from clframe.errors import RunFolderError
+from clframe.utils.console import notice
+from clframe.utils.files import replacing, write_json
+
+FORMAT = 2
+_NUMBERED = re.compile(r"(\d{6,})\.pt")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A place in a run that can be continued from.
+
+    Args:
+        number: Of its files.
+        position: Where in the run it is, for people and for the checkpointer.
+        needs: Numbers of the checkpoints it rests on, in the order in which they are taken up.
+        identity: What the run was made of when it was saved.
+    """
+
+    number: int
+    position: dict[str, Any]
+    needs: list[int] = field(default_factory=list)
+    identity: dict[str, Any] = field(default_factory=dict)
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Args:
+        folder: Where they are; made with the first one.
+        keep: How many to keep besides those they rest on.
+    """
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        self.folder = folder
+        self.keep = keep
+        self._points: dict[int, Point] = {}
+
+    def numbers(self) -> list[int]:
+        """All there are, the newest first, whether they can be read or not."""
+        names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
+        return sorted((int(m[1]) for m in map(_NUMBERED.fullmatch, names) if m), reverse=True)
+
+    def state_file(self, number: int) -> Path:
+        """Where the state of a checkpoint is."""
+        return self.folder / f"{number:06d}.pt"
+
+    def note_file(self, number: int) -> Path:
+        """Where it is said what a checkpoint is."""
+        return self.folder / f"{number:06d}.json"
+
+    # ------------------------------------------------------------ writing
+
+    def write(
+        self,
+        state: dict[str, Any],
+        position: dict[str, Any],
+        needs: Sequence[int] = (),
+        identity: dict[str, Any] | None = None,
+    ) -> int:
+        """Add a checkpoint, then delete those that are no longer needed; returns its number."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        number = max(self.numbers(), default=0) + 1
+        point = Point(number, position, list(needs), identity or {})
+        with replacing(self.state_file(number)) as file:
+            summed = _Summed(file)
+            torch.save(state, cast(IO[bytes], summed))
+            if summed.error is not None:
+                raise summed.error
+            write_json(
+                self.note_file(number),
+                {
+                    "format": FORMAT,
+                    "file": self.state_file(number).name,
+                    "bytes": summed.bytes,
+                    "sha256": summed.sum.hexdigest(),
+                    "position": point.position,
+                    "needs": point.needs,
+                    "identity": point.identity,
+                },
+            )
+        self._points[number] = point
+        self._prune()
+        return number
+
+    def _prune(self) -> None:
+        newest = sorted(self._points, reverse=True)[: self.keep]
+        wanted = {*newest, *(need for number in newest for need in self._points[number].needs)}
+        for number in self.numbers():
+            if number not in wanted:
+                self.state_file(number).unlink(missing_ok=True)
+                self.note_file(number).unlink(missing_ok=True)
+                self._points.pop(number, None)
+
+    def tidy(self) -> None:
+        """Remove what a killed process left half written."""
+        for path in self.folder.glob(".*.tmp"):
+            path.unlink(missing_ok=True)
+        present = {self.note_file(number) for number in self.numbers()}
+        for path in self.folder.glob("*.json"):
+            if path not in present:
+                path.unlink(missing_ok=True)
+
+    # ------------------------------------------------------------ reading
+
+    def newest(self) -> Point | None:
+        """The last checkpoint that is whole with all it rests on; None if there never was one.
+
+        Raises:
+            RunFolderError: There are some, but none of them can be used.
+        """
+        problems: dict[int, str] = {}
+        chosen: Point | None = None
+        for number in self.numbers():
+            problem = self._inspect(number)
+            if problem is None:
+                point = self._points[number]
+                broken = [n for n in point.needs if self._inspect(n) is not None]
+                if not broken:
+                    chosen = point
+                    break
+                problem = f"it rests on '{self.state_file(broken[0]).name}', which cannot be read"
+                self._points.pop(number)
+            problems[number] = problem
+        for number, problem in problems.items():
+            where = f"checkpoint '{self.state_file(number)}' cannot be used: {problem}"
+            if chosen is None:
+                raise RunFolderError(f"{where}; there is none before it to continue from")
+            notice(f"{where}; going on from the one before it")
+        # What is older stays known, so that it is kept until there are newer ones.
+        for number in self.numbers():
+            if chosen is not None and number < chosen.number and number not in self._points:
+                self._inspect(number)
+        return chosen
+
+    def _inspect(self, number: int) -> str | None:
+        """Check a checkpoint and note what it is; returns what is wrong with it, if anything."""
+        if number in self._points:
+            return None
+        try:
+            note = json.loads(self.note_file(number).read_text())
+            expected, size = str(note["sha256"]), int(note["bytes"])
+            point = Point(number, dict(note["position"]), list(note["needs"]), note["identity"])
+            if note["format"] != FORMAT:
+                return f"it has format {note['format']}, this version of clframe reads {FORMAT}"
+        except FileNotFoundError:
+            return f"its '{self.note_file(number).name}' is missing"
+        except (OSError, ValueError, KeyError, TypeError):
+            return f"its '{self.note_file(number).name}' is damaged"
+        try:
+            with self.state_file(number).open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+                length = file.tell()
+        except OSError as error:
+            return f"it cannot be read ({error.strerror})"
+        if length != size:
+            return f"it is damaged ({length} bytes instead of {size})"
+        if found != expected:
+            return "it is damaged (its checksum is not the one it was saved with)"
+        self._points[number] = point
+        return None
+
+    def read(self, number: int, device: torch.device) -> dict[str, Any]:
+        """The state of a checkpoint; anything but tensors and plain values in it is refused."""
+        path = self.state_file(number)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch warns of old formats before refusing them
+                state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        except pickle.UnpicklingError as error:
+            raise RunFolderError(
+                f"checkpoint '{path}' holds more than tensors and plain values and was not loaded"
+            ) from error
+        except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+            raise RunFolderError(
+                f"checkpoint '{path}' is damaged: {str(error).splitlines()[0]}"
+            ) from error
+        return state
+
+
+class _Summed:
+    """A file that sums up what is written to it.
+
+    A failure is kept for later: torch would turn it into one of its own, which says nothing.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.sum = hashlib.sha256()
+        self.bytes = 0
+        self.error: OSError | None = None
+
+    def write(self, content: Any) -> int:
+        view = memoryview(content).cast("B")
+        self.sum.update(view)
+        self.bytes += len(view)
+        if self.error is None:
+            try:
+                self.file.write(view)
+            except OSError as error:
+                self.error = error
+        return len(view)
+
+    def flush(self) -> None:
+        """Nothing: the file is flushed to disk at the end."""

@@ -1,0 +1,192 @@
+"""``clframe data check openloris DIR``: what a data folder holds and what is missing."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clframe.errors import DataError, SettingError, nearest
+from clframe.utils.console import say
+
+if TYPE_CHECKING:
+    from clframe.streams.openloris.layouts import Clip, Found
+
+USAGE = "clframe data check openloris DIR"
+DATASETS = ("openloris",)
+_SHOWN = 5
+"""Names of a list that are printed; the rest is counted."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Check one folder; exit code 0 if a stream can use it."""
+    if not words or words[0] != "check" or len(words) != 3:
+        raise SettingError(f"write {USAGE}, got 'clframe data {' '.join(words)}'")
+    _, dataset, folder = words
+    if dataset not in DATASETS:
+        raise SettingError(f"clframe data check: unknown data set '{dataset}'; {_known(dataset)}")
+    check_openloris(Path(folder).expanduser())
+    return 0
+
+
+def _known(dataset: str) -> str:
+    return nearest(dataset, DATASETS)
+
+
+def check_openloris(root: Path) -> None:
+    """Print a table per factor, level and split; images are counted and not opened.
+
+    Raises:
+        DataError: No stream can use the folder.
+    """
+    from clframe.streams.openloris import catalog
+    from clframe.streams.openloris.layouts import scan
+
+    found = scan(root)
+    classes = {clip.instance for clip in found.clips}
+    names = catalog.instances()
+    say(f"OpenLORIS-Object in {root}: {' and '.join(found.layouts)}")
+    say()
+    for line in _table(found):
+        say(line)
+    say()
+    for line in _classes(found):
+        say(line)
+    say()
+    edition = ""
+    if max(classes) < catalog.N_CHALLENGE_INSTANCES:
+        edition = "; all are of the challenge's edition, which has 69 of 19 categories"
+    say(f"instances: {len(classes)} of {len(names)}{edition}")
+    for line in _gaps(found):
+        say(line)
+    gone = _listed_but_missing(found)
+    if gone:
+        say(f"listed but not there: {_some([str(path) for path in gone])}")
+    streams = [f"openloris_{group}" for group in found.groups]
+    if set(catalog.FACTORS) <= set(found.groups):
+        streams.append("openloris_sequence")
+    if "openloris_mixture" not in streams and set(found.groups) & set(catalog.FACTORS):
+        streams.append("openloris_mixture")
+    if sum(len(clip.names) for clip in found.clips) == len(gone):
+        raise DataError(f"no image that is listed in '{root}' is there")
+    say(f"usable streams: {', '.join(streams)}, with stream.folder={root}")
+
+
+def _table(found: Found) -> list[str]:
+    """One line for every factor, level (or batch) and split."""
+    from clframe.streams.openloris import catalog
+    from clframe.streams.openloris.layouts import MIXTURE
+    from clframe.streams.openloris.plan import SPLITS
+
+    rows: dict[tuple[str, str, str], list[Clip]] = defaultdict(list)
+    for clip in found.clips:
+        if clip.group == MIXTURE:
+            level = f"batch {clip.number}"
+        else:
+            number = catalog.level_of(clip.number)
+            level = f"{number} ({catalog.LEVELS[clip.group][number - 1]})"
+        rows[clip.group, level, clip.split].append(clip)
+    head = f"{'factor':<13}{'level':<13}{'split':<12}{'segments':<10}{'instances':>9}"
+    head += f"{'classes':>9}{'images':>10}{'depth':>10}{'masks':>10}"
+    lines = [head]
+    for (group, level), splits in _grouped(rows).items():
+        for split in sorted(splits, key=SPLITS.index):
+            clips = rows[group, level, split]
+            segments = ",".join(str(n) for n in sorted({clip.number for clip in clips}))
+            instances = {clip.instance for clip in clips}
+            categories = {catalog.category_of(catalog.instances()[i]) for i in instances}
+            counts = [
+                sum(len(clip.names) for clip in clips),
+                sum(len(clip.names) for clip in clips if clip.depth),
+                sum(len(clip.names) for clip in clips if clip.mask),
+            ]
+            numbers = "".join(f"{count:>10,}" if count else f"{'-':>10}" for count in counts)
+            lines.append(
+                f"{group:<13}{level:<13}{split:<12}{segments:<10}{len(instances):>9}"
+                f"{len(categories):>9}{numbers}"
+            )
+    return lines
+
+
+def _classes(found: Found) -> list[str]:
+    """One line for every category: which of its instances are there, with how many images."""
+    from clframe.streams.openloris import catalog
+
+    images: Counter[str] = Counter()
+    for clip in found.clips:
+        images[catalog.instances()[clip.instance]] += len(clip.names)
+    lines = [f"{'category':<18}{'instances':>9}{'images':>10}  missing"]
+    for category in catalog.CATEGORIES:
+        own = [name for name in catalog.instances() if catalog.category_of(name) == category]
+        there = [name for name in own if images[name]]
+        gone = " ".join(name.rpartition("_")[2] for name in own if not images[name])
+        total = sum(images[name] for name in own)
+        ratio = f"{len(there)}/{len(own)}"
+        lines.append(
+            f"{category:<18}{ratio:>9}{total or '-':>10}  {gone if there else 'all'}".rstrip()
+        )
+    return lines
+
+
+def _some(names: Sequence[str]) -> str:
+    """A list cut to a length that can be read."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _grouped(
+    rows: dict[tuple[str, str, str], list[Clip]],
+) -> dict[tuple[str, str], list[str]]:
+    grouped: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for group, level, split in rows:
+        grouped[group, level].append(split)
+    return grouped
+
+
+def _gaps(found: Found) -> list[str]:
+    """What a complete folder of the same instances would have and this one has not."""
+    from clframe.streams.openloris import catalog
+
+    lines = []
+    names = catalog.instances()
+    everywhere = {clip.instance for clip in found.clips}
+    factors = [group for group in found.groups if group in catalog.FACTORS]
+    missing = [factor for factor in catalog.FACTORS if factor not in factors]
+    if missing and factors:
+        lines.append(f"missing factors: {', '.join(missing)}")
+    for factor in factors:
+        own = [clip for clip in found.clips if clip.group == factor]
+        segments = {clip.number for clip in own}
+        absent = [str(n) for n in catalog.SEGMENTS if n not in segments]
+        if absent:
+            lines.append(f"{factor}: missing segments {', '.join(absent)}")
+        splits = Counter(clip.split for clip in own)
+        if "test" not in splits:
+            lines.append(f"{factor}: no test images; frames will be split 8:1:1 here")
+        elif "validation" not in splits:
+            lines.append(f"{factor}: no validation images")
+        gaps = [
+            f"segment {n}: {_some([names[i] for i in sorted(lacking)])}"
+            for n in sorted(segments)
+            if (lacking := everywhere - {clip.instance for clip in own if clip.number == n})
+        ]
+        lines += [f"{factor}: missing instances in {gap}" for gap in gaps[:3]]
+        if len(gaps) > 3:
+            lines.append(f"{factor}: missing instances in {len(gaps) - 3} more segments")
+    if found.strangers:
+        lines.append(
+            f"left out: {sum(found.strangers.values())} images of instances that are not in the "
+            f"catalogue ({_some(list(found.strangers))})"
+        )
+    return lines
+
+
+def _listed_but_missing(found: Found) -> list[Path]:
+    return [
+        path
+        for clip in found.clips
+        if clip.listed
+        for path in (found.root / clip.folder / name for name in clip.names)
+        if not path.is_file()
+    ]

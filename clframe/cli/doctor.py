@@ -1,0 +1,197 @@
+"""``clframe doctor``: what this machine has, what was found and what is missing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from clframe.errors import DataError, SettingError
+from clframe.utils.console import say
+
+PACKAGES = (
+    "clframe",
+    "torch",
+    "torchvision",
+    "lightning",
+    "pluggy",
+    "hydra-core",
+    "mujoco",
+    "timm",
+    "wandb",
+    "tensorboardX",
+    "matplotlib",
+)
+
+
+def main(words: Sequence[str]) -> int:
+    """Print the state of everything a run may need; exit 0 unless something is broken."""
+    if words:
+        raise SettingError("clframe doctor takes no arguments")
+    broken = False
+    for title, lines in (
+        ("versions", _versions()),
+        ("devices", _devices()),
+        ("data", _data()),
+        ("robots", _robots()),
+        ("folders", _folders()),
+        ("W&B", _wandb()),
+        ("plugins", _plugins()),
+    ):
+        say(title)
+        for good, line in lines:
+            broken = broken or not good
+            say(f"  {'ok ' if good else 'BAD'} {line}")
+    return 2 if broken else 0
+
+
+def _versions() -> Iterator[tuple[bool, str]]:
+    yield True, f"Python {platform.python_version()} on {platform.platform()}"
+    for package in PACKAGES:
+        try:
+            yield True, f"{package} {version(package)}"
+        except PackageNotFoundError:
+            yield False, f"{package} is not installed: pip install {package}"
+    try:
+        import torchvision  # noqa: F401
+    except (ImportError, RuntimeError) as error:
+        yield False, f"torch and torchvision do not belong together: {str(error).splitlines()[0]}"
+
+
+def _devices() -> Iterator[tuple[bool, str]]:
+    import torch
+    from lightning.fabric.accelerators import ACCELERATOR_REGISTRY
+
+    yield True, f"cpu: {os.cpu_count()} cores, torch uses {torch.get_num_threads()} threads"
+    for name in sorted(ACCELERATOR_REGISTRY.available_accelerators() - {"cpu"}):
+        accelerator = ACCELERATOR_REGISTRY[name]["accelerator"]
+        if accelerator.is_available():
+            yield True, f"{name}: {accelerator.auto_device_count()} found"
+    yield True, "precision: 32-true and bf16-mixed on cpu; 16-mixed needs an accelerator"
+
+
+def _data() -> Iterator[tuple[bool, str]]:
+    from clframe.api import default_data_dir
+
+    folder = default_data_dir()
+    yield not folder.exists() or folder.is_dir(), f"data folder {folder}"
+    for title, place in (
+        ("MNIST", "MNIST/raw"),
+        ("Fashion-MNIST", "FashionMNIST/raw"),
+        ("CIFAR-10", "cifar-10-batches-py"),
+        ("CIFAR-100", "cifar-100-python"),
+    ):
+        found = (folder / place).is_dir()
+        spare = "; split_mnist runs on the embedded subset" if title == "MNIST" else ""
+        yield True, f"{title}: {'found' if found else f'not in {folder / place}{spare}'}"
+
+
+def _robots() -> Iterator[tuple[bool, str]]:
+    """Which robot streams can run here; an extra that is not installed is nothing bad."""
+    from clframe.api import default_data_dir
+    from clframe.streams.metaworld import environments
+
+    for title, extra, needed in (
+        ("Meta-World", "metaworld", ("metaworld", "gymnasium", "mujoco", "h5py", "scipy")),
+        ("tabletop", "robot", ("gymnasium", "mujoco", "h5py")),
+    ):
+        missing = [package for package in needed if not _installed(package)]
+        state = (
+            f"not installed: {', '.join(missing)}; pip install 'clframe[{extra}]'"
+            if missing
+            else "can run"
+        )
+        yield True, f"{title}: {state}"
+    yield from _libero(default_data_dir())
+    if not _installed("metaworld"):
+        return
+    found = environments.versions()
+    if found["metaworld"] != "?" and found["mujoco"] != "3.3.0":
+        yield (
+            True,
+            f"Meta-World {found['metaworld']} on MuJoCo {found['mujoco']} (it was made for 3.3.0): "
+            "results of different versions should not be mixed",
+        )
+    made = sorted((default_data_dir() / "demos").glob("*/*_demo.hdf5"))
+    yield True, f"demonstrations: {len(made)} tasks in {default_data_dir() / 'demos'}"
+
+
+def _libero(data_dir: Path) -> Iterator[tuple[bool, str]]:
+    """Whether the real LIBERO can run here; each of its parts is the user's to fetch."""
+    from clframe.streams.libero import paths as libero
+    from clframe.streams.libero.tasks import SUITES, LiberoTask, tasks_of
+
+    problem = libero.not_usable()
+    said = ", ".join(f"{name} {at}" for name, at in libero.versions().items())
+    yield True, f"LIBERO, package: {f'{said}, can run' if problem is None else problem}"
+    places = libero.Places(data_dir)
+    try:
+        yield True, f"LIBERO, assets: found in {places.asset_folder()}"
+    except DataError as error:
+        yield True, str(error)
+    files: dict[str, Callable[[LiberoTask], Path]] = {
+        "initial states": places.init_file,
+        "demonstrations": places.demonstration_file,
+    }
+    for title, file_of in files.items():
+        counts = []
+        for suite in SUITES:
+            there = 0
+            for task in tasks_of(suite):
+                with contextlib.suppress(DataError):
+                    there += file_of(task).is_file()
+            counts.append(f"{suite} {there} of {len(tasks_of(suite))}")
+        yield True, f"LIBERO, {title}: {', '.join(counts)}"
+
+
+def _installed(package: str) -> bool:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _folders() -> Iterator[tuple[bool, str]]:
+    from clframe.api import default_data_dir
+
+    for title, path in (("runs", Path("runs")), ("data", default_data_dir())):
+        parent = path
+        while not parent.exists():
+            parent = parent.absolute().parent
+        writable = os.access(parent, os.W_OK)
+        yield writable, f"{title}: '{path}' can{'' if writable else 'not'} be written"
+
+
+def _wandb() -> Iterator[tuple[bool, str]]:
+    from clframe.loggers.wandb import answers, has_key, server
+
+    mode = os.environ.get("WANDB_MODE")
+    if mode:
+        yield True, f"WANDB_MODE={mode} decides"
+        return
+    key = has_key(server())
+    yield True, f"API key: {'configured' if key else 'none, so runs are logged offline'}"
+    if key:
+        reached = answers(server())
+        yield (
+            True,
+            f"{server()}: {'answers' if reached else 'no answer, so runs are logged offline'}",
+        )
+
+
+def _plugins() -> Iterator[tuple[bool, str]]:
+    import warnings
+
+    from clframe.core.registry import KINDS, discover
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        registry = discover()
+    counts = ", ".join(f"{len(registry.names(kind))} {kind}s" for kind in KINDS)
+    yield True, f"registered: {counts}"
+    for problem in registry.problems:
+        yield False, problem

@@ -1,0 +1,62 @@
+"""``clframe list [KIND]``: every name that can be typed, with one line each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from clframe.errors import SettingError, nearest
+from clframe.utils.console import say
+
+KINDS = ("streams", "strategies", "plugins", "models", "metrics", "loggers", "optimizers")
+
+
+def main(words: Sequence[str]) -> int:
+    """Print one kind, or all."""
+    if len(words) > 1 or (words and words[0] not in KINDS):
+        said = words[0] if len(words) == 1 else " ".join(words)
+        raise SettingError(
+            f"clframe list takes one of its kinds, got '{said}'; {nearest(said, KINDS)}"
+        )
+    from clframe.core.registry import discover
+    from clframe.strategies import INFRASTRUCTURE, known_strategies
+    from clframe.utils.settings import defaults
+
+    registry = discover()
+    for kind in words or KINDS:
+        if not words:
+            say(f"\n{kind}")
+        if kind == "strategies":
+            for name, strategy in known_strategies(registry).items():
+                say(f"  {name:<18} {strategy.summary}")
+                plugins = [registry.get("plugin", p).factory for p in strategy.plugins]
+                facts = []
+                papers = [p.paper for p in plugins if p.paper]  # type: ignore[attr-defined]
+                if papers:
+                    facts.append("; ".join(papers))
+                scenarios = set.intersection(
+                    {"task", "domain", "class"},
+                    *(set(p.scenarios) for p in plugins),  # type: ignore[attr-defined]
+                )
+                facts.append("scenarios: " + ", ".join(sorted(scenarios)))
+                foes = {c for p in plugins for c in p.conflicts}  # type: ignore[attr-defined]
+                facts.append(
+                    "composes with all" + (f" but {', '.join(sorted(foes))}" if foes else "")
+                )
+                say(" " * 21 + " | ".join(facts))
+            continue
+        entries = registry.entries(kind.removesuffix("s"))  # type: ignore[arg-type]
+        for _, alike in itertools.groupby(entries, key=lambda entry: (entry.origin, entry.summary)):
+            entry, *others = alike
+            origin = "" if entry.origin == "clframe" else f"  [{entry.origin}]"
+            name = entry.name
+            if others:  # one line for all tasks of a kind
+                name = f"{name} ... {others[-1].name} ({len(others) + 1})"
+            say(f"  {name:<18} {entry.summary}{origin}")
+            given = "stream input_shape n_outputs data_dir download run_dir run_config"
+            if kind != "metrics" and entry.name not in INFRASTRUCTURE:
+                settings = defaults(entry.factory, given.split())
+                if settings:
+                    shown = ", ".join(f"{key}={value}" for key, value in settings.items())
+                    say(" " * 21 + shown)
+    return 0

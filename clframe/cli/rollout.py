@@ -1,0 +1,126 @@
+"""``clframe rollout RUN``: episodes of a run's final policy, with a film of one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from clframe.errors import RunFolderError, SettingError, nearest
+from clframe.utils import settings
+from clframe.utils.console import say
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Task
+    from clframe.robot.evaluation import Evaluation
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose mistakes are sentences of ours."""
+
+    def error(self, message: str) -> NoReturn:
+        raise SettingError(f"clframe rollout: {message}")
+
+
+def main(words: Sequence[str]) -> int:
+    """Print the success rate of each task, and film an episode."""
+    import torch
+
+    from clframe.robot.evaluation import evaluate
+    from clframe.robot.task import EVALUATION, episode_seeds, seed_key
+    from clframe.robot.workers import close, crew, usable_cores
+
+    parser = _Parser(prog="clframe rollout", description=__doc__)
+    parser.add_argument("run", type=Path, help="a run folder")
+    parser.add_argument("--task", help="only this task")
+    parser.add_argument("--episodes", type=int, help="how many; as the stream says if left out")
+    parser.add_argument("--video", type=Path, help="film the first episode: FILE.gif or a folder")
+    parser.add_argument("--every", type=int, default=4, help="film every so many steps")
+    arguments = parser.parse_args(list(words))
+    settings.at_least(arguments.episodes, 1, "--episodes")
+    settings.at_least(arguments.every, 1, "--every")
+    if arguments.video is not None:
+        from clframe.robot.film import check_target
+
+        check_target(arguments.video)
+    learner, tasks = _load(arguments.run, arguments.task)
+    if arguments.video is not None and len(tasks) > 1:
+        raise SettingError(
+            f"clframe rollout: --video films one task: add --task; {nearest('', _names(tasks))}"
+        )
+    first = tasks[0][1]
+    processes = usable_cores() if first.processes is None else first.processes
+    callers = crew(min(processes, first.slots))
+    learner.eval()
+    try:
+        with torch.inference_mode():
+            for task, how in tasks:
+                n = arguments.episodes or how.episodes
+                seeds = episode_seeds(n, *seed_key(how.robot, how.goals, EVALUATION))
+                found = evaluate(learner, task, how, callers, seeds)
+                won = sum(outcome.success for outcome in found)
+                steps = sum(outcome.steps for outcome in found) / n
+                say(f"{task.name:<28} {won}/{n} episodes reach the goal, {steps:.1f} steps a mean")
+            if arguments.video is not None:
+                _film(learner, tasks[0][0], first, arguments.video, arguments.every)
+    finally:
+        close(callers)
+    return 0
+
+
+def _names(tasks: Sequence[tuple[Task, Evaluation]]) -> list[str]:
+    return [task.name for task, _ in tasks]
+
+
+def _load(folder: Path, name: str | None) -> tuple[Learner, list[tuple[Task, Evaluation]]]:
+    """The run's learner at its end, and the tasks that are environments."""
+    from clframe.api import prepare_run
+    from clframe.cli.fit import _arguments_of
+    from clframe.run import set_up
+
+    given = _arguments_of(folder)
+    given.update(logger=None, progress=False)
+    prepared = prepare_run(**given, only_look=True)
+    if prepared.folder is None or not prepared.folder.checkpoints.numbers():
+        raise RunFolderError(f"run '{folder}' has no checkpoint to roll out")
+    set_up(prepared.learner, prepared.stream, prepared.folder)
+    found = [
+        (task, task.info["evaluation"])
+        for task in prepared.stream.tasks
+        if "evaluation" in task.info
+    ]
+    if not found:
+        raise SettingError(
+            f"run '{folder}' learned '{prepared.stream.name}', which has no environments to act in"
+        )
+    if name is not None:
+        if name not in _names(found):
+            raise SettingError(
+                f"run '{folder}' has no task '{name}'; {nearest(name, _names(found))}"
+            )
+        found = [found[_names(found).index(name)]]
+    return prepared.learner, found
+
+
+def _film(learner: Learner, task: Task, how: Evaluation, path: Path, every: int) -> None:
+    """Film the task's first episode, in this process."""
+    import dataclasses
+
+    from clframe.robot.episodes import forget
+    from clframe.robot.evaluation import evaluate
+    from clframe.robot.film import Filmed, write
+    from clframe.robot.workers import Here
+
+    filmed = Filmed(how.robot.environment(), every)
+    robot = dataclasses.replace(
+        how.robot, name=f"{how.robot.name} (filmed)", environment=lambda: filmed
+    )
+    (outcome,) = evaluate(
+        learner, task, dataclasses.replace(how, robot=robot), [Here()], how.seeds[:1]
+    )
+    forget()
+    write(path, filmed.frames)
+    end = "reaches the goal" if outcome.success else "does not reach the goal"
+    say(f"the first episode {end}: {len(filmed.frames)} pictures in {path}")

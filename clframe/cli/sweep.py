@@ -1,0 +1,218 @@
+"""``clframe fit -m``: check, start what is missing, say how it went."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clframe.errors import ClframeError
+from clframe.report.compare import compare
+from clframe.report.names import HEADLINES, format_value
+from clframe.report.runs import Run, read_run
+from clframe.report.sweeps import swept_settings
+from clframe.report.tables import as_text
+from clframe.sweep.expand import (
+    Plan,
+    default_folder,
+    divide,
+    expand,
+    plugins_checksum,
+    run_name,
+)
+from clframe.sweep.job import STOPPED, Job, failure
+from clframe.sweep.launcher import Interrupts, Launcher, make_launcher, run_all
+from clframe.sweep.manifest import Manifest, held
+from clframe.utils import settings
+from clframe.utils.console import notice, say
+
+if TYPE_CHECKING:
+    from clframe.core.registry import Kind, Registry
+
+_GIVEN = ("stream", "input_shape", "n_outputs", "data_dir", "download", "seed", "scenario")
+"""Parameters that the core hands to streams and models."""
+_FIGURES = ("gem.acc", "gem.bwt", *HEADLINES)
+
+
+def sweep(words: Sequence[str]) -> int:
+    """All combinations of the values given, each as a run in its own process and folder.
+
+    Returns:
+        0, or 2 if a run failed, or 130 if the sweep was stopped.
+
+    Raises:
+        ClframeError: Something given cannot be used; nothing has been started then.
+    """
+    overrides, own, folder, allow = divide(words)
+    plan, plugins = check(overrides)
+    folder = folder or default_folder(plan, plugins)
+    Manifest(folder, plan, plugins)  # refuses a folder of something else before it is touched
+    jobs = make_jobs(plan, folder, allow)
+    waiting = [job for job in jobs if job.state != "finished"]
+    failures: dict[str, str] = {}
+    interrupts = Interrupts()
+    with held(folder):
+        manifest = Manifest(folder, plan, plugins)
+        manifest.add(jobs)
+        notice(_outlook(folder, jobs, waiting))
+        if waiting:
+            launcher = make_launcher(own, folder)
+            with interrupts.counted():
+                failures = _run(launcher, jobs, waiting, manifest, interrupts)
+    return _conclude(folder, plan, jobs, failures, bool(interrupts.count))
+
+
+def check(overrides: Sequence[str]) -> tuple[Plan, str]:
+    """Read the words and compose runs that hold every value once.
+
+    Returns:
+        The plan, and the checksum of the user's plugin files.
+
+    Raises:
+        ClframeError: A word cannot be swept, or a run could not be composed.
+    """
+    from clframe.config.compose import compose, known_names, plugin_paths
+    from clframe.core.registry import discover
+
+    paths = plugin_paths(overrides)
+    plan = expand(overrides, lambda group: known_names(discover(paths)).get(group, ()))
+    registry = discover(paths)
+    for sample in plan.samples:
+        try:
+            arguments, _ = compose(plan.overrides(sample))
+            _check_settings(arguments, registry)
+        except ClframeError as error:
+            raise type(error)(f"{error} (in the run {_title(plan, sample)})") from error
+    return plan, plugins_checksum(paths)
+
+
+def _check_settings(arguments: Mapping[str, Any], registry: Registry) -> None:
+    """What a run checks when it makes its parts; here they are not made, nor is data read."""
+    settings.convert(arguments["seed"], int, "seed")
+    kinds: tuple[Kind, ...] = ("stream", "model", "optimizer")
+    for kind in kinds:
+        values = dict(arguments[kind])
+        name = values.pop("name")
+        given = [parameter for parameter in _GIVEN if parameter not in values]
+        factory = registry.get(kind, name).factory
+        settings.check(factory, values, f"{kind} '{name}'", given)
+
+
+def _title(plan: Plan, combination: dict[str, str]) -> str:
+    return " ".join(f"{key}={combination[key]}" for key in plan.axes)
+
+
+def make_jobs(plan: Plan, folder: Path, allow: Sequence[str] = ()) -> list[Job]:
+    """The runs of a sweep, finished or not.
+
+    Args:
+        plan: The sweep.
+        folder: Its folder.
+        allow: Words about what may be different where a run is continued.
+    """
+    place = folder.resolve()
+    return [
+        Job(
+            name=name,
+            overrides=tuple(plan.overrides(combination)),
+            title=_title(plan, combination),
+            folder=place / name,
+            log=place / "logs" / f"{name}.log",
+            allow=tuple(allow),
+        )
+        for combination in plan.combinations
+        for name in (run_name(combination),)
+    ]
+
+
+def _outlook(folder: Path, jobs: Sequence[Job], waiting: Sequence[Job]) -> str:
+    broken = sum(job.state == "broken" for job in waiting)
+    parts = [f"{len(jobs)} run{'s' * (len(jobs) != 1)} in {folder}"]
+    if len(waiting) < len(jobs):
+        parts.append(f"{len(jobs) - len(waiting)} finished already")
+    if broken:
+        parts.append(f"{broken} to continue")
+    return "sweep of " + ", ".join(parts)
+
+
+def _run(
+    launcher: Launcher,
+    jobs: Sequence[Job],
+    waiting: Sequence[Job],
+    manifest: Manifest,
+    interrupts: Interrupts,
+) -> dict[str, str]:
+    """Run what is missing, a line for each; return why runs failed, by name."""
+    failures: dict[str, str] = {}
+    done = len(jobs) - len(waiting)
+    digits = len(str(len(jobs)))
+    widest = max(len(job.title) for job in jobs)
+    try:
+        for ended in run_all(launcher, waiting, interrupts, lambda j: manifest.note(j, "running")):
+            why = failure(ended.job, ended.code)
+            if why is not None and interrupts.count:
+                manifest.note(ended.job, "stopped")
+                continue
+            done += 1
+            manifest.note(ended.job, "finished" if why is None else "failed", why)
+            if why is not None:
+                failures[ended.job.name] = why
+            told = _figures(ended.job.folder) if why is None else f"failed: {why}"
+            sys.stderr.write(
+                f"[{done:>{digits}}/{len(jobs)}] {ended.job.title:<{widest}}  {told}  "
+                f"({_duration(ended.seconds)})\n"
+            )
+            sys.stderr.flush()
+    finally:
+        launcher.close()
+    return failures
+
+
+def _figures(folder: Path) -> str:
+    """The two figures of a finished run that most people look at first."""
+    metrics = read_run(folder).metrics
+    found = [name for name in dict.fromkeys(_FIGURES) if metrics.get(name) is not None]
+    return "  ".join(f"{name} {format_value(metrics[name])}" for name in found[:2])
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return (
+        f"{hours} h {minutes} min"
+        if hours
+        else f"{minutes} min {rest} s"
+        if minutes
+        else f"{rest} s"
+    )
+
+
+def _conclude(
+    folder: Path, plan: Plan, jobs: Sequence[Job], failures: dict[str, str], stopped: bool
+) -> int:
+    """The table over seeds, the failures, and the exit code."""
+    finished: list[Run] = [read_run(job.folder) for job in jobs if job.state == "finished"]
+    if finished:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        say()
+        say(as_text(compare(finished, by=swept_settings(finished, list(plan.axes))), width))
+        say(f"sweep folder: {folder} (a page with figures: clframe report {folder})")
+    for job in jobs:
+        if job.name in failures:
+            log = folder / "logs" / job.log.name
+            notice(f"failed: {job.title}: {failures[job.name]} (its output: {log})")
+    if stopped:
+        notice(
+            f"stopped; {len(finished)} of {len(jobs)} runs are finished and the others have saved "
+            "what they had; the same command goes on"
+        )
+        return STOPPED
+    if failures:
+        notice(
+            f"{len(failures)} of {len(jobs)} runs failed; the same command tries them again and "
+            "leaves the others as they are"
+        )
+        return 2
+    return 0

@@ -1,0 +1,1 @@
+"""From overrides to the description of a run."""

@@ -1,0 +1,273 @@
+"""From the command line to checked settings: Hydra composes, the registry decides what exists.
+
+Hydra merges files and overrides; names and types are then checked against the signatures of what
+was chosen, so that every mistake gets a sentence of ours and no config can bring code.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from clframe.checkpoint.checkpointer import CheckpointSettings
+from clframe.core.registry import Kind, Registry, discover
+from clframe.errors import SettingError, UnknownNameError, nearest
+from clframe.strategies import known_strategies
+from clframe.training.engine import TrainerSettings
+from clframe.utils import settings
+
+GROUPS = (
+    "stream",
+    "strategy",
+    "model",
+    "optimizer",
+    "trainer",
+    "checkpoint",
+    "logger",
+    "experiment",
+)
+ROOT_KEYS = (
+    "seed",
+    "scenario",
+    "data_dir",
+    "download",
+    "active_outputs",
+    "pretrain",
+    "plugin_path",
+    "run_dir",
+    "resume",
+)
+_DEFAULT_MODEL = "default"
+"""Stands in the config where no model is chosen: the stream says which one it is."""
+_DEFAULT_EPOCHS = 10
+"""Of an experience, where neither the user nor the stream says how long to train."""
+
+_KEY = re.compile(r"\+{0,2}[A-Za-z_][\w.]*")
+
+
+def compose(overrides: Sequence[str]) -> tuple[dict[str, Any], str]:
+    """Compose the config of one run.
+
+    Args:
+        overrides: As on the command line, such as ``strategy=ewc`` or ``trainer.max_epochs=2``.
+
+    Returns:
+        The arguments of :func:`clframe.fit` and the strategy's name.
+
+    Raises:
+        ClframeError: A name, key or value is not right.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_module
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    registry = discover(plugin_paths(overrides))
+    choices, values = divide(overrides, registry)
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_module("clframe.configs", version_base="1.3"):
+            composed = hydra_compose("fit", overrides=choices, return_hydra_config=True)
+        chosen = OmegaConf.to_container(composed.hydra.runtime.choices)
+        # `hydra` itself is not part of a run and holds values that only exist in a sweep.
+        own = OmegaConf.masked_copy(composed, [str(k) for k in composed if k != "hydra"])
+        content = OmegaConf.to_container(own, resolve=True)
+        parsed = [_parse(value) for value in values]
+    except (HydraException, OmegaConfBaseException) as error:
+        raise SettingError(_sentence(error)) from error
+    assert isinstance(content, dict)
+    assert isinstance(chosen, dict)
+    config = {str(key): value for key, value in content.items()}
+    if config["model"]["name"] == _DEFAULT_MODEL:
+        config["model"] |= registry.model_for(config["stream"]["name"])
+    for key, value in parsed:
+        _set(config, key, value, registry)
+    made = arguments(config, registry)
+    return made, _strategy_name(choices, chosen, made["strategy"] or {})
+
+
+def plugin_paths(overrides: Sequence[str]) -> list[str]:
+    """The files named by ``plugin_path=``, needed before anything else can be checked."""
+    found: list[str] = []
+    for override in overrides:
+        if override.startswith("plugin_path="):
+            value = override.partition("=")[2].strip().strip("[]")
+            found += [path.strip().strip("'\"") for path in value.split(",") if path.strip()]
+    return [path for path in found if path != "null"]
+
+
+def divide(overrides: Sequence[str], registry: Registry) -> tuple[list[str], list[str]]:
+    """Overrides that choose among Hydra's groups, with their names checked, and all others."""
+    store(registry)
+    known = known_names(registry)
+    choices: list[str] = []
+    values: list[str] = []
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not _KEY.fullmatch(key):
+            raise SettingError(f"'{override}' is not a setting; write key=value")
+        key = key.lstrip("+")
+        if key not in known:
+            (choices if key in ("trainer", *ROOT_KEYS) else values).append(f"{key}={value}")
+            continue
+        for name in _names(value):
+            if name in known[key]:
+                continue
+            if key == "model" and _is_backbone(name):
+                choices.append("model=timm")
+                values.append(f"model.backbone={name}")
+                break
+            raise UnknownNameError(f"unknown {key} '{name}'; {nearest(name, known[key])}")
+        else:
+            choices.append(f"{key}={value}")
+    return choices, values
+
+
+def known_names(registry: Registry) -> dict[str, Sequence[str]]:
+    """What can be chosen in each of Hydra's groups."""
+    return {
+        "stream": registry.names("stream"),
+        "strategy": list(known_strategies(registry)),
+        "model": registry.names("model"),
+        "optimizer": registry.names("optimizer"),
+        "logger": [*registry.names("logger"), "none"],
+        "experiment": experiments(),
+    }
+
+
+def experiments() -> list[str]:
+    """The named experiments under ``configs/experiment``."""
+    root = importlib.resources.files("clframe.configs") / "experiment"
+    with importlib.resources.as_file(root) as folder:
+        files = sorted(folder.rglob("[!_]*.yaml"))
+        return [file.relative_to(folder).with_suffix("").as_posix() for file in files]
+
+
+def _is_backbone(name: str) -> bool:
+    from clframe.models.backbone import is_backbone
+
+    return is_backbone(name)
+
+
+def _parse(override: str) -> tuple[str, Any]:
+    """Key and value of an override, read by Hydra's grammar."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    parsed = OverridesParser.create().parse_override(override)
+    if parsed.is_sweep_override():
+        raise SettingError(f"'{override}' names several values; put -m after fit to sweep them")
+    return parsed.key_or_group, parsed.value()
+
+
+def _set(config: dict[str, Any], key: str, value: Any, registry: Registry) -> None:
+    """Put one value where its dotted key says, refusing places that are not there."""
+    group, _, rest = key.partition(".")
+    if not rest:
+        config[key] = value
+        return
+    if group not in GROUPS or group == "experiment":
+        raise SettingError(f"unknown key '{key}'; {nearest(group, (*GROUPS, *ROOT_KEYS))}")
+    target = config[group] = config.get(group) or {}
+    if group in ("strategy", "logger"):
+        name, _, rest = rest.partition(".")
+        if name not in target:
+            words = "part of this strategy" if group == "strategy" else "a logger of this run"
+            raise SettingError(f"'{key}': '{name}' is not {words}; {nearest(name, target)}")
+        if not rest:
+            raise SettingError(f"'{key}': write {key}.SETTING=value")
+        target[name] = target[name] or {}
+        target = target[name]
+    if "." in rest:
+        raise SettingError(f"'{key}' has too many parts; settings are {group}.NAME=value")
+    target[rest] = value
+
+
+def _names(value: str) -> list[str]:
+    """The names in ``ewc``, ``[ewc,replay]`` or the sweep ``ewc,si``."""
+    return [name.strip() for name in value.strip().strip("[]").split(",") if name.strip()]
+
+
+def store(registry: Registry) -> None:
+    """Let Hydra's config groups offer every registered name."""
+    from hydra.core.config_store import ConfigStore
+
+    configs = ConfigStore.instance()
+    groups: tuple[Kind, ...] = ("stream", "model", "optimizer")
+    for group in groups:
+        for name in registry.names(group):
+            configs.store(name, {"name": name}, group=group)
+    configs.store(_DEFAULT_MODEL, {"name": _DEFAULT_MODEL}, group="model")
+    for name in registry.names("logger"):
+        configs.store(name, {name: {}}, group="logger")
+    configs.store("none", {}, group="logger")
+    for name, strategy in known_strategies(registry).items():
+        if not strategy.has_file:
+            configs.store(name, strategy.plugins, group="strategy")
+
+
+def arguments(content: dict[str, Any], registry: Registry) -> dict[str, Any]:
+    """The arguments of :func:`clframe.fit`, with bare names put where they belong."""
+    known = {key: content.pop(key) for key in (*GROUPS, *ROOT_KEYS) if key in content}
+    known.pop("experiment", None)
+    for name in known["strategy"] or {}:
+        registry.get("plugin", name)
+    known["checkpoint"] = known.get("checkpoint") or {}
+    for key, value in content.items():
+        _place(known, key, value, registry)
+    for name, values in (known["strategy"] or {}).items():
+        checked: dict[str, Any] = values or {}
+        settings.check(registry.get("plugin", name).factory, checked, f"plugin '{name}'")
+    trainer = registry.trainer_for(known["stream"]["name"], known["trainer"] or {})
+    if "max_epochs" not in trainer and "max_steps" not in trainer:
+        trainer["max_epochs"] = _DEFAULT_EPOCHS
+    known["trainer"] = trainer
+    settings.check(TrainerSettings, known["trainer"], "trainer")
+    settings.check(CheckpointSettings, known["checkpoint"], "checkpoint")
+    return known
+
+
+def _place(known: dict[str, Any], key: str, value: Any, registry: Registry) -> None:
+    """Put a bare setting into the one group that has it."""
+    homes: list[tuple[str, dict[str, Any]]] = []
+    kinds: tuple[Kind, ...] = ("stream", "model", "optimizer")
+    offered: set[str] = {*GROUPS, *ROOT_KEYS}
+
+    def offer(where: str, target: dict[str, Any], factory: Callable[..., Any]) -> None:
+        offered.update(settings.defaults(factory, ("stream", "input_shape", "n_outputs")))
+        if settings.accepts(factory, key):
+            homes.append((where, target))
+
+    for kind in kinds:
+        offer(kind, known[kind], registry.get(kind, known[kind]["name"]).factory)
+    offer("trainer", known["trainer"], TrainerSettings)
+    offer("checkpoint", known["checkpoint"], CheckpointSettings)
+    for name in known["strategy"] or {}:
+        known["strategy"][name] = known["strategy"][name] or {}
+        offer(f"strategy.{name}", known["strategy"][name], registry.get("plugin", name).factory)
+    if not homes:
+        raise SettingError(f"unknown key '{key}'; {nearest(key, offered)}")
+    if len(homes) > 1:
+        places = " or ".join(f"{where}.{key}" for where, _ in homes)
+        raise SettingError(f"'{key}' could be {places}; write which one you mean")
+    homes[0][1][key] = value
+
+
+def _strategy_name(
+    overrides: Sequence[str], chosen: dict[Any, Any], plugins: dict[str, Any]
+) -> str:
+    """The strategy's name for the records: its parts joined by a plus sign."""
+    for override in reversed(overrides):
+        if override.startswith("strategy="):
+            return "+".join(_names(override.partition("=")[2]))
+    # Hydra tells a single choice; of a list (the default's, an experiment's) the plugins are left.
+    return str(chosen.get("strategy") or "+".join(plugins) or "naive")
+
+
+def _sentence(error: Exception) -> str:
+    """Hydra's message as one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:3]) if lines else type(error).__name__

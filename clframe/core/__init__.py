@@ -1,0 +1,1 @@
+"""The words of the domain: stream, learner, plugin, hook, registry, matrix, result."""

@@ -1,0 +1,245 @@
+"""The learner: model, loss and optimiser, with the plugins that act on them.
+
+``Learner`` is a ``LightningModule`` for classification. Other kinds of learning override
+:meth:`Learner.run_model` and :meth:`Learner.task_loss`; plugins that only need parameters,
+gradients and losses then work on them unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from lightning.pytorch import LightningModule
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clframe.checkpoint.checkpointer import Keeper
+from clframe.core import hooks
+from clframe.core.plugin import Plugin, Plugins
+from clframe.data.dataset import Batch, Data, cat_inputs
+
+if TYPE_CHECKING:
+    from clframe.core.stream import Experience, Stream
+    from clframe.training.engine import Engine
+    from clframe.training.loop import Budget
+
+OptimizerFactory = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+
+
+class Term(NamedTuple):
+    """A loss term that takes part in the weighted mean of the step's parts."""
+
+    value: Tensor
+    weight: float
+
+
+class Step:
+    """What happened in one training step so far; handed to the per-step hooks."""
+
+    __slots__ = ("features", "loss", "losses", "outputs", "parts", "terms")
+
+    def __init__(self, parts: list[Batch], outputs: list[Any], features: list[Any]) -> None:
+        self.parts = parts
+        self.outputs = outputs
+        self.features = features
+        self.loss: Tensor | None = None
+        self.losses: list[Tensor] = []
+        """The loss of each part, where there is more than the current batch; detached."""
+        self.terms: list[Tensor] = []
+        """What plugins answered to ``penalty``, in their order; detached."""
+
+    @property
+    def batch(self) -> Batch:
+        """The current experience's own samples."""
+        return self.parts[0]
+
+
+class Learner(LightningModule):
+    """A classifier whose active outputs follow the stream's scenario.
+
+    Args:
+        model: Maps inputs to one logit per output unit. If it has ``features`` and ``head``, the
+            inputs of the head are kept for plugins.
+        stream: What will be learned; gives scenario, tasks and output units.
+        plugins: The strategy, in order.
+        engine: Device, precision and ranks.
+        optimizer: Makes the optimiser from parameters.
+        active_outputs: Class-incremental only: compete among the classes ``seen`` so far or among
+            ``all`` from the start.
+        seed: Of this run.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        stream: Stream,
+        plugins: Sequence[Plugin],
+        engine: Engine,
+        optimizer: OptimizerFactory | None = None,
+        active_outputs: str = "seen",
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.stream = stream
+        self.plugins = Plugins(plugins)
+        self.seed = seed
+        self.active_outputs = active_outputs
+        self.make_optimizer = optimizer or (lambda parameters: torch.optim.Adam(parameters))
+        self.optimizer: torch.optim.Optimizer | None = None
+        self.engine = engine
+        self.experience: Experience | None = None
+        self.seen: list[Experience] = []
+        self.epoch = 0
+        self.global_steps = 0
+        self.samples = 0
+        self.curves: dict[str, dict[str, list[float]]] = {}
+        self.current_task: Tensor | None = None
+        self.pretrained: dict[str, Any] | None = None
+        """Which run the model's weights come from."""
+        self.keeper = Keeper(self)
+        self.generator = torch.Generator()
+        self.generator.manual_seed(seed)
+        self._split_model = hasattr(model, "features") and hasattr(model, "head")
+        units = torch.zeros(len(stream.tasks) + 1, stream.n_outputs, dtype=torch.bool)
+        for task in stream.tasks:
+            units[task.index, list(task.outputs)] = True
+        # Task -1 finds the last row: samples of no task in particular, with all outputs open.
+        units[-1] = True
+        self.register_buffer("inactive_of_task", ~units, persistent=False)
+        self.register_buffer("inactive", torch.zeros(stream.n_outputs, dtype=torch.bool))
+        self.inactive_of_task: Tensor
+        self.inactive: Tensor
+        self._any_inactive = False
+        self._opened = False
+
+    def begin(self, experience: Experience) -> None:
+        """Make an experience the current one."""
+        self.experience, self.epoch = experience, 0
+        self.activate(experience)
+        if self.engine.settings.reset_optimizer and self.seen:
+            self.engine.renew_optimizer(self)
+
+    @property
+    def more_to_come(self) -> bool:
+        """Whether another experience follows; if not, nothing has to be prepared for it."""
+        return self.experience is not self.stream.experiences[-1]
+
+    # ------------------------------------------------------------ active outputs
+
+    def activate(self, experience: Experience) -> None:
+        """Open the outputs of an experience (class-incremental, ``active_outputs=seen``)."""
+        if self.stream.scenario != "class" or self.active_outputs == "all":
+            return
+        if not self._opened:
+            self.inactive.fill_(True)
+            self._opened = True
+        self.inactive[list(experience.outputs)] = False
+        self._any_inactive = bool(self.inactive.any())
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a saved state: weights and open outputs."""
+        self.load_state_dict(state)
+        self._opened = self._opened or bool(self.seen)
+        self._any_inactive = bool(self.inactive.any())
+
+    def mask_outputs(self, logits: Tensor, task: Tensor) -> Tensor:
+        """Shut the outputs that do not compete: another task's, or classes not seen yet."""
+        if self.stream.scenario == "task":
+            return logits.masked_fill(self.inactive_of_task[task], torch.finfo(logits.dtype).min)
+        if self._any_inactive:
+            return logits.masked_fill(self.inactive, torch.finfo(logits.dtype).min)
+        return logits
+
+    # ------------------------------------------------------------ model and loss
+
+    def run_model(self, x: Any, task: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Masked logits and, where the model tells them apart, the head's inputs."""
+        self.current_task = task
+        if self._split_model:
+            features = self.model.features(x)  # type: ignore[operator]
+            return self.mask_outputs(self.model.head(features), task), features  # type: ignore[operator]
+        return self.mask_outputs(self.model(x), task), None
+
+    def forward(self, x: Any, task: Tensor) -> Tensor:
+        """Logits of the outputs that compete for each sample's task."""
+        return self.run_model(x, task)[0]
+
+    def task_loss(self, outputs: Any, batch: Batch) -> Tensor:
+        """Cross-entropy of the active outputs, mean over samples."""
+        return functional.cross_entropy(outputs, batch.y)
+
+    def part_loss(self, outputs: Any, part: Batch) -> Tensor:
+        """The loss of one part of a step: its own if it brings one, else the task loss."""
+        return self.task_loss(outputs, part) if part.loss is None else part.loss(outputs, part)
+
+    def run_parts(self, parts: list[Batch]) -> Step:
+        """Put all parts through the model in one pass."""
+        if self.engine.ranks is not None:
+            return self.engine.ranks.run_parts(self, parts)
+        if len(parts) == 1:
+            outputs, features = self.run_model(parts[0].x, parts[0].task)
+            return Step(parts, [outputs], [features])
+        sizes = [len(part) for part in parts]
+        outputs, features = self.run_model(
+            cat_inputs([part.x for part in parts]), torch.cat([part.task for part in parts])
+        )
+        split = [None] * len(parts) if features is None else list(torch.split(features, sizes))
+        return Step(parts, list(torch.split(outputs, sizes)), split)
+
+    def training_step(self, batch: Batch) -> Step:  # type: ignore[override]
+        """One step up to its loss."""
+        step = self.run_parts(hooks.extra_batches(self, batch))
+        self.loss_of(step)
+        return step
+
+    def loss_of(self, step: Step, of_parts: Sequence[Tensor] | None = None) -> Tensor:
+        """The loss of a step: weighted mean over the parts, plus the plugins' terms.
+
+        Args:
+            step: With its outputs.
+            of_parts: The loss of each part, where it has been computed already.
+        """
+        terms, added = hooks.penalties(self, step)
+        if of_parts is None:
+            of_parts = [
+                self.part_loss(outputs, part)
+                for part, outputs in zip(step.parts, step.outputs, strict=True)
+            ]
+        loss = of_parts[0]
+        if len(step.parts) > 1 or step.terms:
+            step.losses.append(loss.detach())
+        if len(step.parts) > 1 or terms:
+            total = 1.0
+            for part, of_part in zip(step.parts[1:], of_parts[1:], strict=True):
+                step.losses.append(of_part.detach())
+                loss = loss + part.weight * of_part
+                total += part.weight
+            for term in terms:
+                loss = loss + term.weight * term.value
+                total += term.weight
+            loss = loss / total
+        for value in added:
+            loss = loss + value
+        step.loss = loss
+        return loss
+
+    # ------------------------------------------------------------ optimiser and loop
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """The optimiser over everything that can be trained."""
+        return self.make_optimizer([p for p in self.parameters() if p.requires_grad])
+
+    def named_trainable(self) -> dict[str, nn.Parameter]:
+        """The model's parameters that can be trained, by name; what regularisers act on."""
+        return {n: p for n, p in self.model.named_parameters() if p.requires_grad}
+
+    def train_on(self, data: Data, budget: Budget) -> None:
+        """Run the training loop on this data; for plugins with phases of their own."""
+        from clframe.training.loop import train
+
+        if self.experience is None:
+            raise RuntimeError("train_on is called while an experience is being learned")
+        train(self, self.experience, data, budget)

@@ -1,0 +1,168 @@
+"""The base class of plugins, and the manager that calls them for one learner.
+
+Mistakes that pluggy would pass over in silence are refused when the class is made: a hook's name
+that does not exist, an argument a hook does not have, a hook-named method without the marker.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pluggy
+
+from clframe.core.serialization import load_value, plain_value
+from clframe.core.stream import SCENARIOS
+from clframe.errors import PluginError, nearest
+from clframe.hookspecs import HOOKS, HookSpecs
+
+if TYPE_CHECKING:
+    from clframe.core.stream import Stream
+
+_ARGUMENTS = {hook: set(inspect.signature(getattr(HookSpecs, hook)).parameters) for hook in HOOKS}
+
+
+class Plugin:
+    """One method, evaluator or recorder: a class with ``@hookimpl`` methods in one file.
+
+    Hyperparameters are the keyword arguments of ``__init__``, with type hints and defaults; they
+    become settings on the command line. What must survive a checkpoint is named in ``state``.
+    """
+
+    name: ClassVar[str] = ""
+    """The name in configs and on the command line; the class name in lower case if left empty."""
+    paper: ClassVar[str] = ""
+    """Where the method comes from: authors, title, year."""
+    scenarios: ClassVar[Sequence[str]] = SCENARIOS
+    """The scenarios the method can work in."""
+    classes: ClassVar[bool] = False
+    """Whether the method needs labels that are classes, so that it cannot learn actions."""
+    needs: ClassVar[Sequence[str]] = ()
+    """Names of plugins that must be there too."""
+    conflicts: ClassVar[Sequence[str]] = ()
+    """Names of plugins this one cannot be combined with."""
+    ranks: ClassVar[bool] = True
+    """Whether the plugin can work where several processes learn one run (clframe/distributed)."""
+    together: ClassVar[bool] = False
+    """Whether several seeds with this plugin can be trained as one model: it draws random numbers
+    from ``learner.generator`` only, trains nothing beside the model, evaluates and learns as core
+    does, and acts within a step through its hooks. See clframe/seeds."""
+    state: ClassVar[Sequence[str]] = ()
+    """Names of attributes that make up the plugin's state (tensors, modules, optimisers, plain
+    values and lists, dicts of those): all that changes from step to step, from epoch to epoch or
+    from experience to experience. What ``before_experience`` makes is made again by it."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__ or not cls.name:
+            cls.name = cls.__name__.lower()
+        for attribute, value in vars(cls).items():
+            if not callable(value):
+                continue
+            marked = hasattr(value, "clframe_impl")
+            if attribute in HOOKS and not marked:
+                raise PluginError(
+                    f"{cls.__module__}.{cls.__name__}.{attribute} is named like a hook but lacks "
+                    "@hookimpl, so it would never be called: add the marker or rename the method"
+                )
+            if marked and attribute not in HOOKS:
+                raise PluginError(
+                    f"{cls.__module__}.{cls.__name__}.{attribute} is marked @hookimpl but there is "
+                    f"no hook of that name; {nearest(attribute, HOOKS)}"
+                )
+            if marked:
+                unknown = set(inspect.signature(value).parameters) - _ARGUMENTS[attribute]
+                if unknown:
+                    raise PluginError(
+                        f"{cls.__module__}.{cls.__name__}.{attribute} asks for "
+                        f"{', '.join(sorted(unknown))}, which that hook does not give; it gives "
+                        f"{', '.join(sorted(_ARGUMENTS[attribute] - {'self'}))}"
+                    )
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the class's docstring."""
+        return (cls.__doc__ or "").strip().split("\n")[0]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything named in ``state``, as tensors and plain values."""
+        return {key: plain_value(getattr(self, key)) for key in self.state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`state_dict` gave."""
+        if set(state) != set(self.state):
+            raise PluginError(
+                f"the saved state of plugin '{self.name}' holds {sorted(state)}, "
+                f"but this version of it keeps {sorted(self.state)}"
+            )
+        for key, value in state.items():
+            setattr(self, key, load_value(getattr(self, key), value))
+
+
+class Plugins:
+    """The plugins of one learner in their written order, and pluggy's manager over them."""
+
+    def __init__(self, plugins: Sequence[Plugin]) -> None:
+        self.ordered = list(plugins)
+        self.manager = pluggy.PluginManager("clframe")
+        self.manager.add_hookspecs(HookSpecs)
+        # pluggy calls the last registered first, so the written order is registered in reverse.
+        for plugin in reversed(self.ordered):
+            self.manager.register(plugin, name=plugin.name)
+        self.manager.check_pending()
+        self.hook = self.manager.hook
+        self._implemented = {name for name in HOOKS if getattr(self.hook, name).get_hookimpls()}
+
+    def implements(self, hook: str) -> bool:
+        """Whether any plugin has this hook."""
+        return hook in self._implemented
+
+    def only(self, plugin: Plugin, hook: str) -> bool:
+        """Whether this plugin alone has this hook."""
+        found = getattr(self.hook, hook).get_hookimpls()
+        return [implementation.plugin for implementation in found] == [plugin]
+
+    def state_dict(self) -> dict[str, dict[str, Any]]:
+        """The state of every plugin by name."""
+        return {plugin.name: plugin.state_dict() for plugin in self.ordered}
+
+    def load_state_dict(self, state: dict[str, dict[str, Any]]) -> None:
+        """Restore the state of every plugin."""
+        for plugin in self.ordered:
+            plugin.load_state_dict(state.get(plugin.name, {}))
+
+
+def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
+    """Refuse a set of plugins that cannot work together or on this stream, naming both."""
+    names = [plugin.name for plugin in plugins]
+    for name in names:
+        if names.count(name) > 1:
+            raise PluginError(f"plugin '{name}' is given twice; a strategy may hold it once")
+    for plugin in plugins:
+        for other in plugin.conflicts:
+            if other in names:
+                raise PluginError(
+                    f"plugin '{plugin.name}' cannot be combined with '{other}': "
+                    f"{_reason(plugin, other)}"
+                )
+        for other in plugin.needs:
+            if other not in names:
+                raise PluginError(f"plugin '{plugin.name}' needs plugin '{other}': add it")
+        if plugin.classes and stream.learner is not None:
+            raise PluginError(
+                f"plugin '{plugin.name}' needs labels that are classes, but stream '{stream.name}' "
+                f"is learned by {stream.learner.__name__}: choose another strategy"
+            )
+        if stream.scenario not in plugin.scenarios:
+            raise PluginError(
+                f"plugin '{plugin.name}' works in the {' and '.join(plugin.scenarios)} scenario, "
+                f"but stream '{stream.name}' is {stream.scenario}-incremental: "
+                f"set scenario={plugin.scenarios[0]} or choose another strategy"
+            )
+
+
+def _reason(plugin: Plugin, other: str) -> str:
+    """Why two plugins conflict: the plugin's own words if it gives them."""
+    reasons = getattr(plugin, "conflict_reasons", {})
+    return str(reasons.get(other, "both decide the same thing; choose one of them"))

@@ -1,0 +1,235 @@
+"""Everything that can be named in a config: plugins, streams, models, metrics, loggers, optimisers.
+
+Names resolve here and nowhere else, so a config can only choose among code that is installed or
+was named on the command line; it can never bring code of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, get_args
+
+from clframe.core.plugin import Plugin
+from clframe.errors import PluginError, UnknownNameError, nearest
+from clframe.utils import settings
+
+Kind = Literal["stream", "plugin", "model", "metric", "logger", "optimizer"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+ENTRY_POINT_GROUP = "clframe.plugins"
+BUILT_IN = (
+    "clframe.streams",
+    "clframe.plugins",
+    "clframe.plugins.builtin",
+    "clframe.models",
+    "clframe.loggers",
+)
+BUILT_IN_MODULES = ("clframe.training.optimizers",)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One registered name: what makes it and where it came from."""
+
+    kind: Kind
+    name: str
+    factory: Callable[..., Any]
+    origin: str
+    summary: str
+    model: Mapping[str, Any] = field(default_factory=dict)
+    plugins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    trainer: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Registry:
+    """Names of each kind. Made by :func:`discover`; holds no state of any run."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, dict[str, Entry]] = {kind: {} for kind in KINDS}
+        self._origin = "clframe"
+        self.problems: list[str] = []
+
+    def add(
+        self,
+        kind: Kind,
+        name: str,
+        factory: Callable[..., Any],
+        summary: str = "",
+        model: Mapping[str, Any] | None = None,
+        plugins: Mapping[str, Mapping[str, Any]] | None = None,
+        trainer: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Register a factory under a name.
+
+        Args:
+            kind: stream, plugin, model, metric, logger or optimizer.
+            name: What users type.
+            factory: Called with the settings as keyword arguments.
+            summary: One line for ``clframe list``; the docstring's first line if empty.
+            model: Of a stream: the model (``name`` and settings) that learns it unless one is
+                named; None is ``mlp``.
+            plugins: Of a stream: settings by plugin that take the place of the plugin's own
+                defaults (a penalty's right strength differs by orders of magnitude).
+            trainer: Of a stream: settings of the trainer that are taken where the user says
+                nothing of how long to train.
+        """
+        if kind not in self._entries:
+            raise PluginError(f"there is no kind '{kind}' to register; {nearest(kind, KINDS)}")
+        present = self._entries[kind].get(name)
+        if present is not None and present.factory is not factory:
+            raise PluginError(
+                f"{kind} '{name}' of {self._origin} is already registered by {present.origin}; "
+                "give one of them another name"
+            )
+        line = summary or (inspect.getdoc(factory) or "").split("\n")[0]
+        self._entries[kind][name] = Entry(
+            kind, name, factory, self._origin, line, model or {}, plugins or {}, trainer or {}
+        )
+
+    def add_module(self, module: ModuleType, origin: str | None = None) -> None:
+        """Register the plugin classes a module defines and call its ``register`` hook."""
+        before, self._origin = self._origin, origin or self._origin
+        try:
+            for value in list(vars(module).values()):
+                if (
+                    inspect.isclass(value)
+                    and issubclass(value, Plugin)
+                    and value.__module__ == module.__name__
+                    and not value.__name__.startswith("_")
+                ):
+                    self.add("plugin", value.name, value)
+            hook = getattr(module, "register", None)
+            if hook is not None and hasattr(hook, "clframe_impl"):
+                hook(self)
+        finally:
+            self._origin = before
+
+    def add_package(self, package: ModuleType, origin: str | None = None) -> None:
+        """Register every module of a package."""
+        for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+            if not info.name.rsplit(".", 1)[-1].startswith("_"):
+                self.add_module(importlib.import_module(info.name), origin)
+
+    def add_file(self, path: Path) -> None:
+        """Load a user's Python file and register what it defines."""
+        if not path.is_file():
+            raise PluginError(f"plugin_path: there is no file '{path}'")
+        name = f"clframe_user_{path.stem}"
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise PluginError(f"plugin_path: '{path}' is not a Python file (.py)")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except SyntaxError as error:
+            raise PluginError(f"plugin_path: '{path}' line {error.lineno}: {error.msg}") from error
+        except PluginError:
+            raise
+        except Exception as error:
+            raise PluginError(
+                f"plugin_path: '{path}' cannot be loaded: {type(error).__name__}: {error}"
+            ) from error
+        before = self.count()
+        self.add_module(module, origin=str(path))
+        if self.count() == before:
+            raise PluginError(
+                f"plugin_path: '{path}' defines no subclass of clframe.Plugin and no register hook"
+            )
+
+    def count(self) -> int:
+        """How many names there are in all."""
+        return sum(len(entries) for entries in self._entries.values())
+
+    def entries(self, kind: Kind) -> list[Entry]:
+        """All entries of a kind, by name."""
+        return [self._entries[kind][name] for name in sorted(self._entries[kind])]
+
+    def names(self, kind: Kind) -> list[str]:
+        """All names of a kind."""
+        return sorted(self._entries[kind])
+
+    def get(self, kind: Kind, name: str) -> Entry:
+        """The entry of that name.
+
+        Raises:
+            UnknownNameError: With the nearest known name.
+        """
+        try:
+            return self._entries[kind][name]
+        except KeyError:
+            known = self._entries[kind]
+            raise UnknownNameError(f"unknown {kind} '{name}'; {nearest(name, known)}") from None
+
+    def model_for(self, stream: str) -> dict[str, Any]:
+        """The model that learns a stream unless one is named."""
+        known = self._entries["stream"].get(stream)
+        return dict(known.model) if known is not None and known.model else {"name": "mlp"}
+
+    def plugins_for(self, stream: str) -> Mapping[str, Mapping[str, Any]]:
+        """The defaults that a stream has for plugins' settings."""
+        known = self._entries["stream"].get(stream)
+        return known.plugins if known is not None else {}
+
+    def trainer_for(self, stream: str, said: Mapping[str, Any]) -> dict[str, Any]:
+        """How a stream is trained: what was said, over the stream's own defaults.
+
+        Who says how long to train (``max_epochs`` or ``max_steps``) says it for the stream, too.
+        """
+        known = self._entries["stream"].get(stream)
+        own = dict(known.trainer) if known is not None else {}
+        if "max_epochs" in said or "max_steps" in said:
+            own.pop("max_epochs", None)
+            own.pop("max_steps", None)
+        return {**own, **said}
+
+    def build(self, kind: Kind, name: str, values: dict[str, Any], **given: Any) -> Any:
+        """Make the named thing from checked settings; ``given`` is what core hands over.
+
+        A factory receives only those of the given values that it asks for.
+        """
+        entry = self.get(kind, name)
+        wanted = {k: v for k, v in given.items() if settings.accepts(entry.factory, k)}
+        checked = settings.check(entry.factory, values, f"{kind} '{name}'", given=wanted)
+        return entry.factory(**wanted, **checked)
+
+
+def discover(plugin_path: Iterable[str | Path] = ()) -> Registry:
+    """Find everything: built in, installed packages, and the user's own files.
+
+    An installed package that cannot be loaded is passed over with a warning, so that somebody
+    else's broken package does not stop a run that does not use it.
+    """
+    registry = Registry()
+    for name in BUILT_IN:
+        registry.add_package(importlib.import_module(name))
+    for name in BUILT_IN_MODULES:
+        registry.add_module(importlib.import_module(name))
+    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda p: p.name):
+        try:
+            value = point.load()
+            if inspect.isclass(value) and issubclass(value, Plugin):
+                registry._origin = point.value
+                registry.add("plugin", value.name, value)
+                registry._origin = "clframe"
+            elif isinstance(value, ModuleType):
+                registry.add_module(value, origin=point.value)
+            else:
+                raise PluginError("it is neither a module nor a subclass of clframe.Plugin")
+        except Exception as error:
+            problem = f"installed plugin '{point.name}' ({point.value}) was passed over: {error}"
+            registry.problems.append(problem)
+            warnings.warn(problem, stacklevel=2)
+    for path in plugin_path:
+        registry.add_file(Path(path))
+    return registry

@@ -1,0 +1,133 @@
+"""What a stream yields: tasks to be measured on and experiences to learn from.
+
+Nothing here loads anything: data is made by the function a stream hands over, on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from clframe.errors import SettingError
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.data.dataset import Data
+
+Scenario = Literal["task", "domain", "class"]
+SCENARIOS: tuple[Scenario, ...] = get_args(Scenario)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is evaluated: a column of the matrix.
+
+    Args:
+        index: Position among the stream's tasks.
+        name: Unique name, the column's heading.
+        outputs: The output units that belong to this task.
+        load: Makes the evaluation data; None where the task is an environment.
+        info: Anything else worth knowing (factor, level, language instruction, environment).
+    """
+
+    index: int
+    name: str
+    outputs: tuple[int, ...]
+    load: Callable[[], Data] | None = None
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def data(self) -> Data:
+        """The evaluation data, made on first use."""
+        if self.load is None:
+            raise SettingError(
+                f"task '{self.name}' has no evaluation data; an evaluator plugin must measure it"
+            )
+        return self.load()
+
+
+@dataclass(frozen=True, eq=False)
+class Experience:
+    """What is learned at one time: a row of the matrix.
+
+    Args:
+        index: Position in the stream.
+        name: Unique name, the row's heading.
+        tasks: The tasks this experience teaches; a task may come back in a later experience.
+        load: Makes the training data.
+        info: Anything else worth knowing.
+    """
+
+    index: int
+    name: str
+    tasks: tuple[Task, ...]
+    load: Callable[[], Data]
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def data(self) -> Data:
+        """The training data, made on first use."""
+        return self.load()
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The output units this experience has labels for, in order."""
+        return tuple(sorted({unit for task in self.tasks for unit in task.outputs}))
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Experiences to learn in order and the tasks to be measured on.
+
+    Args:
+        name: Registered name.
+        scenario: ``task`` (the task is known when predicting), ``domain`` (same classes, other
+            inputs) or ``class`` (new classes, task unknown).
+        experiences: In order of learning.
+        tasks: Columns of the matrix.
+        input_shape: Shape of one sample after its transform.
+        n_outputs: Output units of the model.
+        source: Which data this is, said in the output and in results.json.
+        seed: What the stream was made with.
+        learner: The class that learns it; None is :class:`clframe.core.learner.Learner`, which
+            classifies.
+    """
+
+    name: str
+    scenario: Scenario
+    experiences: Sequence[Experience]
+    tasks: Sequence[Task]
+    input_shape: tuple[int, ...]
+    n_outputs: int
+    source: str = ""
+    seed: int = 0
+    learner: type[Learner] | None = None
+
+    def __post_init__(self) -> None:
+        if self.scenario not in SCENARIOS:
+            raise SettingError(
+                f"scenario must be one of {', '.join(SCENARIOS)}, got '{self.scenario}'"
+            )
+        kinds: tuple[tuple[str, Sequence[Experience | Task]], ...] = (
+            ("experience", self.experiences),
+            ("task", self.tasks),
+        )
+        for kind, items in kinds:
+            if not items:
+                raise SettingError(f"stream '{self.name}' has no {kind}")
+            names = [item.name for item in items]
+            if len(set(names)) != len(names):
+                raise SettingError(f"stream '{self.name}' has two {kind}s of one name")
+            for position, item in enumerate(items):
+                if item.index != position:
+                    raise SettingError(
+                        f"stream '{self.name}': {kind} '{item.name}' is number {position} "
+                        f"but says index {item.index}"
+                    )
+
+    def __iter__(self) -> Iterator[Experience]:
+        return iter(self.experiences)
+
+    def __len__(self) -> int:
+        return len(self.experiences)

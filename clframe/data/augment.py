@@ -1,0 +1,341 @@
+"""Random changes of training images, made on whole batches: ``trainer.augment``.
+
+Every sample of a batch gets random numbers of its own, and there is no loop over samples. Images
+are changed as they are stored (uint8), before the stream's own transform scales, turns or permutes
+them; several stored arrays (colour, depth, mask) are moved alike. The numbers come from torch's own
+generator, which is part of every checkpoint, so a run that is taken up goes on with the same ones.
+
+Any transform of ``torchvision.transforms.v2`` can be named or given as well. Those draw once for a
+batch: all its samples are changed alike.
+"""
+
+from __future__ import annotations
+
+import abc
+import copy
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from clframe.data.dataset import Data, JoinedData, Transform
+from clframe.data.inputs import map_inputs, tensors_of
+from clframe.errors import SettingError, nearest
+from clframe.utils import settings
+
+if TYPE_CHECKING:
+    from clframe.core.stream import Experience, Stream
+
+
+class Augmentation(abc.ABC):
+    """A random change of each sample of a batch.
+
+    Pictures have four dimensions (samples, channels, height, width); arrays of three (depth, masks)
+    go with them where the change is one of place.
+    """
+
+    moves = True
+    """Whether pixels change their place, so that depth and masks must follow."""
+
+    @abc.abstractmethod
+    def draw(self, n: int, device: torch.device) -> Tensor:
+        """Random numbers, one row for each of n samples."""
+
+    @abc.abstractmethod
+    def apply(self, x: Tensor, drawn: Tensor, picture: bool) -> Tensor:
+        """Four-dimensional arrays, changed as drawn."""
+
+    def __call__(self, x: Any) -> Any:
+        """The inputs of a batch, changed; all arrays of a sample alike."""
+        first = tensors_of(x)[0]
+        drawn = self.draw(len(first), first.device)
+
+        def change(t: Tensor) -> Tensor:
+            if t.ndim == 4:
+                return self.apply(t, drawn, True)
+            if t.ndim == 3 and self.moves:
+                return self.apply(t.unsqueeze(1), drawn, False).squeeze(1)
+            return t
+
+        return map_inputs(change, x)
+
+
+class Crop(Augmentation):
+    """Pads with zeros and cuts out the old size at a random place.
+
+    Args:
+        padding: Pixels on each side.
+    """
+
+    def __init__(self, padding: int = 4) -> None:
+        settings.at_least(padding, 1, "trainer.augment: crop.padding")
+        self.padding = padding
+
+    def draw(self, n: int, device: torch.device) -> Tensor:
+        """Rows and columns to move by."""
+        return torch.randint(2 * self.padding + 1, (n, 2), device=device)
+
+    def apply(self, x: Tensor, drawn: Tensor, picture: bool) -> Tensor:
+        """Each sample moved."""
+        n, channels, height, width = x.shape
+        wide = functional.pad(x, (self.padding,) * 4)
+        rows = drawn[:, :1] + torch.arange(height, device=x.device)
+        columns = drawn[:, 1:] + torch.arange(width, device=x.device)
+        places = rows[:, :, None] * wide.shape[3] + columns[:, None, :]
+        index = places.flatten(1)[:, None].expand(n, channels, height * width)
+        return wide.flatten(2).gather(2, index).view(x.shape)
+
+
+class Flip(Augmentation):
+    """Mirrors left and right.
+
+    Args:
+        p: The share of samples that are mirrored.
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        _check_share(p, "flip.p")
+        self.p = p
+
+    def draw(self, n: int, device: torch.device) -> Tensor:
+        """Which samples are mirrored."""
+        return torch.rand(n, device=device) < self.p
+
+    def apply(self, x: Tensor, drawn: Tensor, picture: bool) -> Tensor:
+        """Some samples mirrored."""
+        return torch.where(drawn.view(-1, 1, 1, 1), x.flip(3), x)
+
+
+class Rotate(Augmentation):
+    """Turns about the middle, with zeros where nothing was.
+
+    Args:
+        degrees: The largest angle, to either side.
+    """
+
+    def __init__(self, degrees: float = 15.0) -> None:
+        settings.at_least(degrees, 0, "trainer.augment: rotate.degrees")
+        self.degrees = degrees
+
+    def draw(self, n: int, device: torch.device) -> Tensor:
+        """Angles."""
+        return (2 * torch.rand(n, device=device) - 1) * math.radians(self.degrees)
+
+    def apply(self, x: Tensor, drawn: Tensor, picture: bool) -> Tensor:
+        """Each sample turned; a mean of two depths or masks is none, so those take the nearest."""
+        height, width = x.shape[2:]
+        cosine, sine, zero = drawn.cos(), drawn.sin(), torch.zeros_like(drawn)
+        # The grid goes from -1 to 1 along both sides, however long they are.
+        rows = [
+            torch.stack([cosine, -sine * height / width, zero], 1),
+            torch.stack([sine * width / height, cosine, zero], 1),
+        ]
+        grid = functional.affine_grid(torch.stack(rows, 1), list(x.shape), align_corners=False)
+        mode = "bilinear" if picture else "nearest"
+        turned = functional.grid_sample(x.to(torch.float32), grid, mode, align_corners=False)
+        return _as_stored(turned, x)
+
+
+class Jitter(Augmentation):
+    """Changes brightness, contrast and saturation by factors from 1 - s to 1 + s.
+
+    Args:
+        brightness: How much brightness changes.
+        contrast: How much the distance from the sample's mean grey changes.
+        saturation: How much the distance from the pixel's grey changes (three channels only).
+    """
+
+    moves = False
+
+    def __init__(
+        self, brightness: float = 0.4, contrast: float = 0.4, saturation: float = 0.4
+    ) -> None:
+        self.strengths = (brightness, contrast, saturation)
+        for name, value in zip(
+            ("brightness", "contrast", "saturation"), self.strengths, strict=True
+        ):
+            _check_share(value, f"jitter.{name}")
+
+    def draw(self, n: int, device: torch.device) -> Tensor:
+        """Three factors."""
+        strengths = torch.tensor(self.strengths, device=device)
+        return 1 + strengths * (2 * torch.rand(n, 3, device=device) - 1)
+
+    def apply(self, x: Tensor, drawn: Tensor, picture: bool) -> Tensor:
+        """Each picture in other colours."""
+        brightness, contrast, saturation = drawn.view(-1, 3, 1, 1, 1).unbind(1)
+        most = 1.0 if x.is_floating_point() else 255.0
+        made = (x.to(torch.float32) * brightness).clamp_(0, most)
+        mean = _grey(made).mean((1, 2, 3), keepdim=True)
+        made = torch.lerp(mean, made, contrast).clamp_(0, most)
+        if x.shape[1] == 3:
+            made = torch.lerp(_grey(made), made, saturation).clamp_(0, most)
+        return _as_stored(made, x)
+
+
+def _grey(x: Tensor) -> Tensor:
+    """Brightness as the eye weighs colours (ITU-R BT.601); the mean of other channels."""
+    if x.shape[1] != 3:
+        return x.mean(1, keepdim=True)
+    weights = torch.tensor([0.299, 0.587, 0.114], device=x.device)
+    return (x * weights.view(1, 3, 1, 1)).sum(1, keepdim=True)
+
+
+def _as_stored(made: Tensor, stored: Tensor) -> Tensor:
+    """Floats as numbers of the stored kind."""
+    return (made if stored.is_floating_point() else made.round_()).to(stored.dtype)
+
+
+def _check_share(value: float, what: str) -> None:
+    if not 0 <= value <= 1:
+        raise SettingError(f"trainer.augment: {what} must be between 0 and 1, got {value!r}")
+
+
+OWN: dict[str, type[Augmentation]] = {
+    "crop": Crop,
+    "flip": Flip,
+    "rotate": Rotate,
+    "jitter": Jitter,
+}
+"""The augmentations that change each sample by itself, by name."""
+
+
+class Torchvision:
+    """A transform of ``torchvision.transforms.v2`` on a batch; all samples are changed alike.
+
+    Args:
+        transform: The transform.
+    """
+
+    def __init__(self, transform: Callable[[Any], Any]) -> None:
+        self.transform = transform
+
+    def __call__(self, x: Any) -> Any:
+        """The inputs of a batch, changed; depth and masks are only moved."""
+        from torchvision import tv_tensors
+
+        def marked(t: Tensor) -> Tensor:
+            kind = {4: tv_tensors.Image, 3: tv_tensors.Mask}.get(t.ndim)
+            return t if kind is None else kind(t)
+
+        made = self.transform(map_inputs(marked, x))
+        return map_inputs(lambda t: t.as_subclass(Tensor), made)
+
+
+class Augmented:
+    """A stream's transform with random changes before it.
+
+    Args:
+        inner: From stored inputs to the model's.
+        steps: The changes, in order.
+    """
+
+    random = True
+
+    def __init__(self, inner: Transform, steps: Sequence[Callable[[Any], Any]]) -> None:
+        self.inner = inner
+        self.steps = list(steps)
+
+    def __call__(self, x: Any, task: Tensor) -> Any:
+        """The inputs of a batch."""
+        for step in self.steps:
+            x = step(x)
+        return self.inner(x, task)
+
+
+def make_steps(said: Sequence[Any]) -> list[Callable[[Any], Any]]:
+    """The augmentations that a list of names, settings and transforms stands for.
+
+    >>> [type(step).__name__ for step in make_steps(["flip", {"crop": {"padding": 2}}])]
+    ['Flip', 'Crop']
+
+    Raises:
+        SettingError: A name or setting is unknown, or something else is in the list.
+    """
+    steps: list[Callable[[Any], Any]] = []
+    for entry in said:
+        if isinstance(entry, str):
+            entry = {entry: {}}
+        if isinstance(entry, Mapping) and len(entry) == 1:
+            ((name, values),) = entry.items()
+            steps.append(_named(str(name), values or {}))
+        elif isinstance(entry, Augmentation):
+            steps.append(entry)
+        elif callable(entry):
+            steps.append(Torchvision(entry))
+        else:
+            raise SettingError(
+                "trainer.augment must list names, or a name with settings such as "
+                f"{{crop: {{padding: 4}}}}, got {entry!r}"
+            )
+    return steps
+
+
+def _named(name: str, values: Any) -> Callable[[Any], Any]:
+    where = f"trainer.augment: '{name}'"
+    if not isinstance(values, Mapping):
+        raise SettingError(f"{where} takes settings by name, got {values!r}")
+    if name in OWN:
+        return OWN[name](**settings.check(OWN[name], values, where))
+    from torchvision.transforms import v2
+
+    found = getattr(v2, name, None)
+    if not (isinstance(found, type) and issubclass(found, v2.Transform)):
+        raise SettingError(
+            f"trainer.augment: there is no augmentation '{name}'; {nearest(name, [*OWN, *dir(v2)])}"
+        )
+    try:
+        return Torchvision(found(**values))
+    except (TypeError, ValueError) as error:
+        raise SettingError(f"{where}: {error}") from error
+
+
+def augmented(stream: Stream, said: Sequence[Any]) -> Stream:
+    """The same stream with random changes of its training images; tasks stay as they are.
+
+    Raises:
+        SettingError: An augmentation cannot be used, or the stream shows no images.
+    """
+    steps = make_steps(said)
+    if not steps:
+        return stream
+    if len(stream.input_shape) != 3:
+        raise SettingError(
+            f"trainer.augment changes images (channels, height, width), but stream '{stream.name}' "
+            f"has inputs of shape {tuple(stream.input_shape)}"
+        )
+    made: list[Augmented] = []
+
+    def around(inner: Transform) -> Augmented:
+        # One object for each of the stream's transforms, so that its data is still joined as one.
+        for known in made:
+            if known.inner == inner:
+                return known
+        made.append(Augmented(inner, steps))
+        return made[-1]
+
+    def changed(data: Data) -> Data:
+        if isinstance(data, JoinedData):
+            return JoinedData([changed(part) for part in data.parts])
+        if len(data) and not any(t.ndim == 4 for t in tensors_of(data.gather(torch.tensor([0])))):
+            raise SettingError(
+                f"trainer.augment needs images that are stored as (channels, height, width); those "
+                f"of stream '{stream.name}' are not"
+            )
+        other = copy.copy(data)
+        other.transform = around(data.transform)
+        return other
+
+    def load(experience: Experience) -> Data:
+        return changed(experience.data)
+
+    learned = [
+        dataclasses.replace(e, load=functools.cache(functools.partial(load, e)))
+        for e in stream.experiences
+    ]
+    return dataclasses.replace(stream, experiences=learned)

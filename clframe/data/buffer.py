@@ -1,0 +1,407 @@
+"""A memory of samples for replay: fixed-size tensors on the training device.
+
+What is kept is one rule with four scores. Every sample belongs to a group (its class) and has a
+score; of each group the samples of lowest score are kept, and the groups share the room evenly:
+
+* ``class_balanced``: a random score, so what is kept of a class is a uniform sample of all of it;
+* ``ring``: the newest have the lowest score;
+* ``herding``: the place in iCaRL's greedy order of the samples that best keep the class mean;
+* ``reservoir``: no groups; Vitter's algorithm R keeps a uniform sample of everything seen, and can
+  also take in the samples of single steps (:meth:`Buffer.add_batch`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from clframe.data.dataset import (
+    Batch,
+    BatchLoss,
+    Data,
+    TensorData,
+    Transform,
+    keep_inputs,
+    map_inputs,
+)
+from clframe.errors import DataError, PluginError, SettingError
+from clframe.utils.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Stream
+
+Policy = Literal["reservoir", "class_balanced", "ring", "herding"]
+
+
+class Buffer:
+    """Up to ``size`` samples with label, task and group each; memory is taken once, when filled.
+
+    The rows that are filled are always the first ``len(buffer)``. The state survives a checkpoint
+    exactly; the transform of the inputs, being code, is taken from the stream again.
+
+    Args:
+        size: Samples at most.
+        policy: What to keep; see the module.
+        per_group: Samples of one group at most; None for an even share of ``size``.
+        transformed: The inputs are stored as the model takes them, so recalling changes nothing.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        policy: Policy = "reservoir",
+        per_group: int | None = None,
+        transformed: bool = False,
+    ) -> None:
+        at_least(size, 1, "size")
+        at_least(per_group, 1, "per_group")
+        self.size = size
+        self.policy = policy
+        self.per_group = per_group
+        self.seen = 0
+        self.inputs: Any = None
+        self.columns: dict[str, Tensor] = {}
+        self._count = 0
+        self._transform: Transform | None = keep_inputs if transformed else None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def column(self, name: str) -> Tensor:
+        """The filled part of ``labels``, ``tasks``, ``groups``, ``scores`` or a column of yours."""
+        return self.columns[name][: self._count]
+
+    # ------------------------------------------------------------ taking in
+
+    def add(
+        self,
+        data: Data,
+        generator: torch.Generator,
+        groups: Tensor | None = None,
+        scores: Tensor | None = None,
+    ) -> None:
+        """Take in data, once per experience; only the inputs that are kept are read.
+
+        Args:
+            data: All samples on offer.
+            generator: Decides where chance does.
+            groups: The group of each sample; not needed for a plain reservoir.
+            scores: Lower is kept first; needed for ``herding`` and not otherwise.
+        """
+        if len(data) == 0:
+            return
+        if self._transform is None:
+            self._transform = data.transform
+        n, home = len(data), data.labels.device
+        if groups is None:
+            if self.policy != "reservoir" or self.per_group is not None:
+                raise PluginError(f"policy '{self.policy}' with groups needs the group of a sample")
+            slots = self._reservoir_slots(n, generator)
+            taken = (slots < self.size).nonzero().squeeze(1)
+            self._count = min(self.size, self.seen + n)
+            self.seen += n
+            if len(taken) == 0:
+                return
+            chosen, slots, extra = taken.to(home), slots[taken], {}
+        else:
+            if scores is None:
+                scores = self._scores(n, generator)
+            groups, scores = groups.to(home), scores.to(home, torch.float64)
+            held = self._count
+            old_groups = self.column("groups").to(home) if held else groups[:0]
+            old_scores = self.column("scores").to(home) if held else scores[:0]
+            kept = lowest_of_groups(
+                torch.cat([old_groups, groups]),
+                torch.cat([old_scores, scores]),
+                self.size,
+                self.per_group,
+            )
+            self.seen += n
+            chosen = kept[kept >= held] - held
+            if len(chosen) == 0:
+                return
+            free = torch.ones(self.size, dtype=torch.bool, device=home)
+            free[kept[kept < held]] = False
+            # Never fewer come in than go out, so filling from the front leaves no holes.
+            slots = free.nonzero().squeeze(1)[: len(chosen)]
+            self._count = len(kept)
+            extra = {"groups": groups[chosen], "scores": scores[chosen]}
+        self._write(
+            slots,
+            data.gather(chosen),
+            {"labels": data.labels[chosen], "tasks": data.tasks[chosen], **extra},
+        )
+
+    def add_batch(
+        self, inputs: Any, labels: Tensor, tasks: Tensor, generator: torch.Generator, **more: Tensor
+    ) -> None:
+        """Take the samples of one step into the reservoir, without waiting for the device.
+
+        Args:
+            inputs: As stored, or as the model takes them if the buffer is ``transformed``.
+            labels: One per sample.
+            tasks: One per sample.
+            generator: Of the draws.
+            **more: Further columns to keep, one row per sample (logits, ...).
+        """
+        if self.policy != "reservoir" or self.per_group is not None:
+            raise PluginError("only a plain reservoir can take in the samples of a step")
+        slots = self._reservoir_slots(len(tasks), generator)
+        self._count = min(self.size, self.seen + len(tasks))
+        self.seen += len(tasks)
+        self._write(slots, inputs, {"labels": labels, "tasks": tasks, **more})
+
+    def _reservoir_slots(self, n: int, generator: torch.Generator) -> Tensor:
+        """Where each of the next n samples goes; ``size`` (a spare row) for those not kept.
+
+        Algorithm R (Vitter, "Random sampling with a reservoir", 1985) for all n at once: the k-th
+        sample ever seen goes to a random one of k places, if that place exists. Of several that
+        go to one place the last stays, as it would one by one.
+        """
+        device = generator.device
+        order = torch.arange(n, device=device)
+        rank = order + self.seen
+        draw = torch.rand(n, dtype=torch.float64, device=device, generator=generator)
+        slots = torch.where(rank < self.size, rank, (draw * (rank + 1)).long().clamp(max=self.size))
+        last = torch.full((self.size + 1,), -1, device=device)
+        last.scatter_reduce_(0, slots, order, "amax")
+        return torch.where(last[slots] == order, slots, self.size)
+
+    def _scores(self, n: int, generator: torch.Generator) -> Tensor:
+        if self.policy == "herding":
+            raise PluginError("policy 'herding' needs the samples' places in the order as scores")
+        if self.policy == "ring":
+            return -torch.arange(self.seen, self.seen + n, dtype=torch.float64)
+        return torch.rand(n, dtype=torch.float64, device=generator.device, generator=generator)
+
+    def _write(self, slots: Tensor, inputs: Any, columns: dict[str, Tensor]) -> None:
+        if self.inputs is None:
+            # One row more than `size`: what is not kept is written there, so that no step has to
+            # ask the device how many samples were kept.
+            def room(t: Tensor) -> Tensor:
+                return t.new_empty((self.size + 1, *t.shape[1:]))
+
+            self.inputs = map_inputs(room, inputs)
+            where = _first(inputs).device
+            self.columns = {name: room(value.to(where)) for name, value in columns.items()}
+        self._check(inputs)
+        slots = slots.to(_first(inputs).device)
+        if isinstance(inputs, dict):
+            for name, value in inputs.items():
+                self.inputs[name].index_copy_(0, slots, value)
+        else:
+            self.inputs.index_copy_(0, slots, inputs)
+        for name, value in columns.items():
+            self.columns[name].index_copy_(0, slots, value.to(slots.device))
+
+    def _check(self, inputs: Any) -> None:
+        kinds = []
+        for x in (self.inputs, inputs):
+            parts = x if isinstance(x, dict) else {"": x}
+            kinds.append({name: (t.dtype, tuple(t.shape[1:])) for name, t in parts.items()})
+        if kinds[0] != kinds[1]:
+            raise DataError(
+                f"the replay buffer holds inputs like {kinds[0]} but the experience gives "
+                f"{kinds[1]}: all experiences of a stream must store their inputs alike"
+            )
+
+    # ------------------------------------------------------------ giving back
+
+    def draw(self, n: int, generator: torch.Generator) -> Tensor:
+        """Positions of n samples, drawn uniformly and independently (with replacement)."""
+        return torch.randint(self._count, (n,), device=generator.device, generator=generator)
+
+    def batch(
+        self,
+        learner: Learner,
+        positions: Tensor,
+        weight: float = 1.0,
+        loss: BatchLoss | None = None,
+    ) -> Batch:
+        """The samples at these positions, transformed as the training data are."""
+        raw = map_inputs(lambda t: t.index_select(0, positions), self.inputs)
+        task = self.columns["tasks"][positions]
+        x = self.transform(learner)(raw, task)
+        return Batch(x, self.columns["labels"][positions], task, weight, loss)
+
+    def sample(
+        self, learner: Learner, n: int, weight: float = 1.0, loss: BatchLoss | None = None
+    ) -> Batch:
+        """A batch of n random samples."""
+        return self.batch(learner, self.draw(n, learner.generator), weight, loss)
+
+    def data(self, learner: Learner) -> TensorData:
+        """All samples as training data; the inputs are shared, not copied."""
+        return TensorData(
+            map_inputs(lambda t: t[: self._count], self.inputs),
+            self.column("labels"),
+            self.column("tasks"),
+            transform=self.transform(learner),
+        )
+
+    def transform(self, learner: Learner) -> Transform:
+        """How stored inputs become what the model takes."""
+        if self._transform is None:
+            self._transform = learner.stream.experiences[0].data.transform
+        return self._transform
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """The filled rows and the counters."""
+
+        # A copy, since saving a view would save all of the tensor under it.
+        def filled(t: Tensor) -> Tensor:
+            return t[: self._count].clone()
+
+        return {
+            "seen": self.seen,
+            "inputs": None if self.inputs is None else map_inputs(filled, self.inputs),
+            "columns": {name: filled(value) for name, value in self.columns.items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up a saved state."""
+        self.seen, self._count = state["seen"], 0
+        self.inputs, self.columns = None, {}
+        if state["inputs"] is not None:
+            self._count = len(_first(state["inputs"]))
+            rows = torch.arange(self._count, device=_first(state["inputs"]).device)
+            self._write(rows, state["inputs"], state["columns"])
+
+
+def lowest_of_groups(
+    groups: Tensor, scores: Tensor, size: int, per_group: int | None = None
+) -> Tensor:
+    """Positions of the samples to keep: of each group those of lowest score, groups even.
+
+    All groups' first samples are taken, then all second ones, until ``size`` is reached; so a
+    small group leaves its room to the others.
+
+    >>> groups = torch.tensor([0, 0, 0, 1, 1])
+    >>> lowest_of_groups(groups, torch.tensor([0.3, 0.1, 0.2, 0.5, 0.4]), size=3).tolist()
+    [1, 2, 4]
+    """
+    order = scores.argsort(stable=True)
+    order = order[groups[order].argsort(stable=True)]
+    _, counts = groups[order].unique_consecutive(return_counts=True)
+    starts = (counts.cumsum(0) - counts).repeat_interleave(counts)
+    rank = torch.arange(len(groups), device=groups.device) - starts
+    if per_group is not None:
+        order, rank = order[rank < per_group], rank[rank < per_group]
+    return order[rank.argsort(stable=True)[:size]].sort().values
+
+
+def class_of(stream: Stream, labels: Tensor, tasks: Tensor) -> Tensor:
+    """The class of each sample, as a group of a buffer.
+
+    In the class-incremental scenario a class is an output unit; in the others it is an output
+    unit of a task, so that "100 a class" of ten digits is 1,000 samples however the digits are
+    labelled. Labels that are not classes (actions) make each task one group.
+    """
+    if labels.ndim > 1 or labels.is_floating_point():
+        return tasks
+    return labels if stream.scenario == "class" else tasks * stream.n_outputs + labels
+
+
+def count_classes(stream: Stream) -> int:
+    """How many groups :func:`class_of` can give on this stream."""
+    if stream.scenario == "class":
+        return stream.n_outputs
+    return sum(max(len(task.outputs), 1) for task in stream.tasks)
+
+
+def herding_order(features: Tensor, n: int, mean: Tensor | None = None) -> Tensor:
+    """Positions of n samples whose mean, after each choice, is nearest to the mean of all.
+
+    Algorithm 4 of Rebuffi et al., "iCaRL: Incremental Classifier and Representation Learning"
+    (2017): the k-th choice is argmin over x of ||mu - (phi(x) + sum of the chosen) / k||. The
+    paper scales means, as all features, to length 1; such a mu can be given as ``mean``.
+
+    >>> herding_order(torch.tensor([[0.0], [1.0], [5.0]]), 2).tolist()
+    [1, 2]
+    """
+    n = min(n, len(features))
+    chosen = torch.empty(n, dtype=torch.long, device=features.device)
+    # ||k mu - s - phi||^2 without what is the same for all: ||phi||^2 - 2 phi.(k mu - s).
+    to_mean = features @ (features.mean(0) if mean is None else mean)
+    squares = features.square().sum(1)
+    to_chosen = torch.zeros_like(squares)
+    for k in range(n):
+        distance = squares - 2 * ((k + 1) * to_mean - to_chosen)
+        best = distance.argmin()
+        chosen[k] = best
+        to_chosen += features @ features[best]
+        squares[best] = torch.inf
+    return chosen
+
+
+@torch.no_grad()
+def features_of(learner: Learner, data: Data) -> Tensor:
+    """The inputs of the model's head for all samples, scaled to length 1, in evaluation mode."""
+    was_training = learner.training
+    learner.eval()
+    found = []
+    size = learner.engine.settings.eval_batch_size
+    with learner.engine.autocast():
+        for batch in data.to(learner.engine.device).batches(torch.arange(len(data)), size):
+            features = learner.run_model(batch.x, batch.task)[1]
+            if features is None:
+                raise PluginError(
+                    "herding and nearest-mean classification need a model that has `features` and "
+                    "`head`, so that its features can be told from its outputs"
+                )
+            found.append(functional.normalize(features.flatten(1).float(), dim=1))
+    learner.train(was_training)
+    return torch.cat(found)
+
+
+def add_herded(buffer: Buffer, learner: Learner, data: Data) -> None:
+    """Take in the samples of each class that herding by the learner's features chooses."""
+    groups = class_of(learner.stream, data.labels, data.tasks)
+    present = groups.unique()
+    known = (
+        torch.cat([buffer.column("groups").to(groups.device), present]) if len(buffer) else present
+    )
+    share = buffer.per_group or -(-buffer.size // len(known.unique()))
+    features = features_of(learner, data)
+    positions, places = [], []
+    for group in present:
+        members = (groups == group).nonzero().squeeze(1)
+        own = features[members.to(features.device)]
+        order = herding_order(own, share, functional.normalize(own.mean(0), dim=0))
+        positions.append(members[order.to(members.device)])
+        places.append(torch.arange(len(order), device=members.device))
+    chosen = torch.cat(positions)
+    buffer.add(data.subset(chosen), learner.generator, groups[chosen], torch.cat(places))
+
+
+def make_buffer(stream: Stream, size: int, per_class: int | None, policy: Policy) -> Buffer:
+    """A buffer for the classes of a stream: ``size`` in all, or ``per_class`` of each class."""
+    if policy not in ("reservoir", "class_balanced", "ring", "herding"):
+        raise SettingError(
+            f"policy must be reservoir, class_balanced, ring or herding, got {policy!r}"
+        )
+    if per_class is None:
+        return Buffer(size, policy)
+    return Buffer(per_class * count_classes(stream), policy, per_group=per_class)
+
+
+def remember(buffer: Buffer, learner: Learner, data: Data) -> None:
+    """Take in an experience's data by the buffer's policy, with classes as groups."""
+    if buffer.policy == "herding":
+        add_herded(buffer, learner, data)
+    elif buffer.policy == "reservoir" and buffer.per_group is None:
+        buffer.add(data, learner.generator)
+    else:
+        groups = class_of(learner.stream, data.labels, data.tasks)
+        buffer.add(data, learner.generator, groups)
+
+
+def _first(x: Any) -> Tensor:
+    first: Tensor = next(iter(x.values())) if isinstance(x, dict) else x
+    return first

@@ -1,0 +1,408 @@
+"""Training and evaluation data as the loop sees it: gather by index, transform as a batch.
+
+``TensorData`` is the normal case: compact tensors (uint8 images) that live once in memory or in a
+mapped file, shared by all experiences, which are only lists of indices into them (see
+:mod:`clframe.data.storage` for where they lie). ``MapData`` carries any map-style PyTorch data
+set through worker processes. All give the same batches for the same order.
+"""
+
+from __future__ import annotations
+
+import abc
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from clframe.data import loader as workers
+from clframe.data.inputs import Inputs as Inputs
+from clframe.data.inputs import cat_inputs as cat_inputs
+from clframe.data.inputs import map_inputs as map_inputs
+from clframe.data.inputs import tensors_of
+from clframe.data.storage import TensorSource as TensorSource
+from clframe.data.storage import fetch
+from clframe.errors import DataError
+
+Transform: TypeAlias = "Callable[[Any, Tensor], Any]"
+"""Turns stored inputs of a batch into what the model takes; gets each sample's task as well."""
+
+BatchLoss: TypeAlias = "Callable[[Any, Batch], Tensor]"
+
+
+class Batch:
+    """Samples that go through the model together.
+
+    Args:
+        x: Inputs as the model takes them.
+        y: One label (output unit, action, ...) per sample.
+        task: The index of each sample's task.
+        weight: Of this part in the step's loss, relative to the current batch's 1.
+        loss: ``loss(outputs, batch)`` to be used instead of the learner's own.
+        data: What the samples were taken from; None where they were made.
+        positions: Where in ``data`` each sample is.
+    """
+
+    __slots__ = ("data", "loss", "positions", "task", "weight", "x", "y")
+
+    def __init__(
+        self,
+        x: Any,
+        y: Tensor,
+        task: Tensor,
+        weight: float = 1.0,
+        loss: BatchLoss | None = None,
+        data: Data | None = None,
+        positions: Tensor | None = None,
+    ) -> None:
+        self.x = x
+        self.y = y
+        self.task = task
+        self.weight = weight
+        self.loss = loss
+        self.data = data
+        self.positions = positions
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+
+def portions(rows: Tensor, size: int) -> Sequence[Tensor]:
+    """Rows in portions of this size, the last one smaller; none of no rows.
+
+    >>> [len(portion) for portion in portions(torch.zeros(5), 2)]
+    [2, 2, 1]
+    >>> portions(torch.zeros(0), 2)
+    ()
+    """
+    return rows.split(size) if len(rows) else ()
+
+
+def keep_inputs(x: Any, task: Tensor) -> Any:
+    """The transform that changes nothing."""
+    return x
+
+
+def scale_images(x: Any, task: Tensor) -> Any:
+    """Turn uint8 images into floats in 0..1."""
+    return map_inputs(lambda t: t.to(torch.float32).div_(255.0), x)
+
+
+class Data(abc.ABC):
+    """A finite set of samples with a label and a task each."""
+
+    labels: Tensor
+    tasks: Tensor
+    transform: Transform
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a sample is in memory and the same each time, so that results can be kept.
+
+        A transform that draws random numbers says so with an attribute ``random = True``.
+        """
+        return False
+
+    @abc.abstractmethod
+    def gather(self, positions: Tensor) -> Any:
+        """The stored (untransformed) inputs at these positions."""
+
+    @abc.abstractmethod
+    def subset(self, positions: Tensor) -> Data:
+        """The samples at these positions, without copying inputs."""
+
+    @abc.abstractmethod
+    def to(self, device: torch.device) -> Data:
+        """The same data on a device, as far as it is held in memory."""
+
+    def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
+        """What the model takes for the samples at these positions, chunk after chunk."""
+        for positions in chunks:
+            yield self.transform(self.gather(positions), self.tasks[positions])
+
+    def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
+        """Batches of the samples in this order; the last one may be smaller."""
+        chunks = portions(order, batch_size)
+        for positions, x in zip(chunks, self.inputs(chunks), strict=True):
+            task = self.tasks[positions]
+            yield Batch(x, self.labels[positions], task, data=self, positions=positions)
+
+
+class TensorData(Data):
+    """Samples of a tensor source.
+
+    Args:
+        source: The tensors (first dimension: samples), or a source that holds them.
+        labels: One label per sample of this data (not of the source).
+        tasks: One task index per sample, or one for all.
+        indices: Which samples of the source; None for all.
+        transform: Applied to each gathered batch.
+    """
+
+    def __init__(
+        self,
+        source: TensorSource | Any,
+        labels: Tensor,
+        tasks: Tensor | int = 0,
+        indices: Tensor | None = None,
+        transform: Transform = scale_images,
+    ) -> None:
+        self.source = source if isinstance(source, TensorSource) else TensorSource(source)
+        self.transform = transform
+        self.labels = labels
+        device = labels.device
+        self.indices = torch.arange(len(labels), device=device) if indices is None else indices
+        self.tasks = (
+            torch.full((len(labels),), tasks, dtype=torch.long, device=device)
+            if isinstance(tasks, int)
+            else tasks
+        )
+        if not len(self.labels) == len(self.indices) == len(self.tasks):
+            raise DataError(
+                f"data needs one label and one task per sample: {len(self.indices)} samples, "
+                f"{len(self.labels)} labels, {len(self.tasks)} tasks"
+            )
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the transform gives the same inputs each time."""
+        return not getattr(self.transform, "random", False)
+
+    def gather(self, positions: Tensor) -> Any:
+        """The stored inputs at these positions."""
+        device = self.labels.device
+        x = self.source.on(device)
+        home = tensors_of(x)[0].device
+        return fetch(x, self.indices[positions].to(home), device)
+
+    def subset(self, positions: Tensor) -> TensorData:
+        """The samples at these positions; inputs are shared."""
+        positions = positions.to(self.labels.device)
+        return TensorData(
+            self.source,
+            self.labels[positions],
+            self.tasks[positions],
+            self.indices[positions],
+            self.transform,
+        )
+
+    def to(self, device: torch.device) -> TensorData:
+        """The same data with its source on that device."""
+        if self.labels.device == device:
+            return self
+        return TensorData(
+            self.source,
+            self.labels.to(device),
+            self.tasks.to(device),
+            self.indices.to(device),
+            self.transform,
+        )
+
+    def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
+        """Batches in this order; labels and tasks are laid out once, inputs batch by batch."""
+        device = self.labels.device
+        order = order.to(device)
+        x = self.source.on(device)
+        home = tensors_of(x)[0].device
+        away = home != device
+        indices = portions(self.indices[order].to(home), batch_size)
+        labels = portions(self.labels[order], batch_size)
+        tasks = portions(self.tasks[order], batch_size)
+        places = portions(order, batch_size)
+        for place, index, label, task in zip(places, indices, labels, tasks, strict=True):
+            if away:
+                raw: Any = fetch(x, index, device)
+            elif isinstance(x, dict):
+                raw = {key: value.index_select(0, index) for key, value in x.items()}
+            else:
+                raw = x.index_select(0, index)
+            yield Batch(self.transform(raw, task), label, task, data=self, positions=place)
+
+
+class MapData(Data):
+    """Samples of a map-style data set that yields ``(x, y)``, read by worker processes.
+
+    Args:
+        dataset: Anything with ``__len__`` and ``__getitem__``; ``x`` a tensor or a dict of them.
+        labels: All labels, so that nothing must be read to know them.
+        tasks: One task index per sample, or one for all.
+        indices: Which samples of the data set; None for all.
+        transform: Applied to each collated batch.
+        num_workers: Worker processes; 0 reads in this one.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        labels: Tensor,
+        tasks: Tensor | int = 0,
+        indices: Tensor | None = None,
+        transform: Transform = keep_inputs,
+        num_workers: int = 0,
+    ) -> None:
+        self.dataset = dataset
+        self.labels = labels
+        self.transform = transform
+        self.num_workers = num_workers
+        self.device = torch.device("cpu")
+        self.indices = torch.arange(len(labels)) if indices is None else indices.cpu()
+        self.tasks = (
+            torch.full((len(labels),), tasks, dtype=torch.long) if isinstance(tasks, int) else tasks
+        )
+
+    def gather(self, positions: Tensor) -> Any:
+        """Read and collate the inputs at these positions, in this process."""
+        from torch.utils.data import default_collate
+
+        places = self.indices[positions.cpu()].tolist()
+        items = list(_readable(self.dataset[i][0] for i in places))
+        return map_inputs(lambda t: t.to(self.device), default_collate(items))
+
+    def subset(self, positions: Tensor) -> MapData:
+        """The samples at these positions."""
+        positions = positions.cpu()
+        other = MapData(
+            self.dataset,
+            self.labels[positions],
+            self.tasks[positions],
+            self.indices[positions],
+            self.transform,
+            self.num_workers,
+        )
+        other.device = self.device
+        return other
+
+    def to(self, device: torch.device) -> MapData:
+        """The same data; batches will be moved to that device."""
+        other = self.subset(torch.arange(len(self)))
+        other.labels, other.tasks = other.labels.to(device), other.tasks.to(device)
+        other.device = device
+        return other
+
+    def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
+        """The samples of each chunk, read ahead by the workers if there are any."""
+        read = self._read_ahead(chunks) if self.num_workers else map(self.gather, chunks)
+        for positions, raw in zip(chunks, read, strict=True):
+            yield self.transform(raw, self.tasks[positions.cpu()].to(self.device))
+
+    def _read_ahead(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
+        pool = workers.pool_of(self.dataset, self.num_workers, self.device.type == "cuda")
+        places = [self.indices[chunk.cpu()].tolist() for chunk in chunks]
+        for x, _ in _readable(pool.read(places)):
+            yield map_inputs(lambda t: t.to(self.device, non_blocking=True), x)
+
+    def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
+        """Batches in this order."""
+        for batch in super().batches(order.cpu(), batch_size):
+            batch.y, batch.task = batch.y.to(self.device), batch.task.to(self.device)
+            yield batch
+
+
+def _readable(items: Iterable[Any]) -> Iterator[Any]:
+    """The same items; what goes wrong when they are read is said of the data."""
+    iterator = iter(items)
+    while True:
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            # A worker puts its traceback before the message.
+            line = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+            raise DataError(
+                f"data cannot be read: {line}; is a file missing, damaged or cut off?"
+            ) from error
+        yield item
+
+
+class JoinedData(Data):
+    """Several data sets in a row; used where their samples cannot be indexed as one source."""
+
+    def __init__(self, parts: Sequence[Data]) -> None:
+        self.parts = list(parts)
+        self.labels = torch.cat([part.labels for part in parts])
+        self.tasks = torch.cat([part.tasks for part in parts])
+        sizes = torch.tensor([len(part) for part in parts], device=self.labels.device)
+        self._ends = sizes.cumsum(0)
+        self._starts = self._ends - sizes
+        self.transform = keep_inputs
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether all parts are."""
+        return all(part.repeatable for part in self.parts)
+
+    def gather(self, positions: Tensor) -> Any:
+        """The inputs at these positions, transformed already, since each part has its own way."""
+        return next(self.inputs([positions]))
+
+    def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
+        """Each part's samples, read ahead where the part can, put in order."""
+        home = self.labels.device
+        owners = [torch.searchsorted(self._ends, chunk.to(home), right=True) for chunk in chunks]
+        # Started when its first sample is due, and nothing is asked of a part without samples.
+        streams: dict[int, Iterator[Any]] = {}
+        for owner in owners:
+            pieces, places = [], []
+            for number in owner.unique().tolist():
+                if number not in streams:
+                    streams[number] = self._part_inputs(number, chunks, owners)
+                pieces.append(next(streams[number]))
+                places.append((owner == number).nonzero().squeeze(1))
+            joined, back = cat_inputs(pieces), torch.cat(places).argsort()
+            yield map_inputs(lambda t, back=back: t[back.to(t.device)], joined)  # type: ignore[misc]
+
+    def _part_inputs(
+        self, number: int, chunks: Sequence[Tensor], owners: Sequence[Tensor]
+    ) -> Iterator[Any]:
+        mine = [
+            chunk.to(owner.device)[owner == number] - self._starts[number]
+            for chunk, owner in zip(chunks, owners, strict=True)
+        ]
+        return self.parts[number].inputs([chunk for chunk in mine if len(chunk)])
+
+    def subset(self, positions: Tensor) -> Data:
+        """The samples at these positions, in this order of parts."""
+        owner = torch.searchsorted(self._ends, positions, right=True)
+        return join(
+            [
+                part.subset(positions[owner == number] - self._starts[number])
+                for number, part in enumerate(self.parts)
+                if bool((owner == number).any())
+            ]
+        )
+
+    def to(self, device: torch.device) -> Data:
+        """The same data on that device."""
+        return JoinedData([part.to(device) for part in self.parts])
+
+
+def join(parts: Sequence[Data]) -> Data:
+    """Put data sets together; samples of one source stay one indexed data set."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    tensors = [part for part in parts if isinstance(part, TensorData)]
+    mapped = [part for part in parts if isinstance(part, MapData)]
+    if all(part.transform == first.transform for part in parts):
+        if len(tensors) == len(parts) and len({id(part.source) for part in tensors}) == 1:
+            return TensorData(tensors[0].source, *_columns(tensors), first.transform)
+        if len(mapped) == len(parts) and len({id(part.dataset) for part in mapped}) == 1:
+            one = mapped[0]
+            joined = MapData(one.dataset, *_columns(mapped), one.transform, one.num_workers)
+            joined.device = one.device
+            return joined
+    return JoinedData(parts)
+
+
+def _columns(parts: Sequence[TensorData | MapData]) -> tuple[Tensor, Tensor, Tensor]:
+    """Labels, tasks and indices of all parts."""
+    return (
+        torch.cat([part.labels for part in parts]),
+        torch.cat([part.tasks for part in parts]),
+        torch.cat([part.indices for part in parts]),
+    )

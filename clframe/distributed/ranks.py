@@ -1,0 +1,348 @@
+"""Several processes learn one run: each does a share of the model's work, all hold the same state.
+
+Every rank executes the same program on the same global batches, with the same random numbers. Only
+the costly part is divided: of each part of a step a rank puts its share through the model, and the
+outputs of all are gathered. From there on losses, penalties, buffers and records are computed from
+the whole batch on every rank alike, so a plugin need not know of ranks, a mean is the mean over the
+global batch, and no rank's state can differ.
+
+Why the gradient is exact: all ranks compute the same loss L from the gathered outputs. The backward
+pass of the gathering hands a rank the gradient of its own rows times the number of ranks R, since R
+copies of L depend on them. The mean over ranks of the parameters' gradients is then
+``1/R sum_r R dL/d(rows of r) d(rows of r)/d(theta)`` for what passes through the gathering, and
+for what reaches parameters directly (EWC's penalty, a head applied to gathered features)
+``1/R sum_r dL/d(theta)``: both are dL/d(theta). What a plugin computes on all ranks alike is right
+by itself; sharing it is a matter of speed only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from clframe.core.learner import Step
+from clframe.data.dataset import Batch, Data, TensorData, cat_inputs, map_inputs
+from clframe.errors import PluginError
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.plugin import Plugin
+
+T = TypeVar("T")
+
+_LOOKED_AT = 2**21
+"""Entries of a tensor, at most, that are compared between ranks."""
+
+
+def check_plugins(plugins: Sequence[Plugin], size: int) -> None:
+    """Refuse plugins that say they cannot work with several processes."""
+    for plugin in plugins:
+        if not plugin.ranks and size > 1:
+            raise PluginError(
+                f"plugin '{plugin.name}' cannot work with {size} processes: "
+                "set trainer.devices=1 trainer.num_nodes=1"
+            )
+
+
+class Ranks:
+    """The processes of one run, seen from one of them.
+
+    Args:
+        rank: The number of this process.
+        size: How many there are.
+        device: Where this process computes.
+    """
+
+    def __init__(self, rank: int, size: int, device: torch.device) -> None:
+        self.rank = rank
+        self.size = size
+        self.device = device
+        self.counted: Tensor | None = None
+        """While this rank's rows are in the model: 1 for each that counts, 0 for a repeated one."""
+        self.rows_in_all = 0
+        """While rows are in the model: how many count on all ranks together."""
+        self._generators = [torch.default_generator]
+        if device.type == "cuda":
+            self._generators.append(torch.cuda.default_generators[device.index or 0])
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Ranks:
+        return self  # copies of a model belong to the same processes
+
+    # ------------------------------------------------------------ between processes
+
+    def sum(self, tensors: Mapping[str, Tensor]) -> None:
+        """Add up, in place, what the ranks hold under each name, in one exchange."""
+        self._reduce(list(tensors.values()), 1.0)
+
+    def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Put the mean over ranks in the place of each gradient."""
+        self._reduce([p.grad for p in parameters if p.grad is not None], 1.0 / self.size)
+
+    def _reduce(self, tensors: list[Tensor], factor: float) -> None:
+        for kind in dict.fromkeys(tensor.dtype for tensor in tensors):
+            same = [tensor for tensor in tensors if tensor.dtype == kind]
+            flat = torch.cat([tensor.reshape(-1) for tensor in same])
+            dist.all_reduce(flat)
+            if factor != 1.0:
+                flat.mul_(factor)
+            pieces = flat.split([tensor.numel() for tensor in same])
+            for tensor, piece in zip(same, pieces, strict=True):
+                tensor.copy_(piece.view_as(tensor))
+
+    def gather(self, own: Tensor) -> Tensor:
+        """The rows of all ranks, in the order of ranks; all must have as many."""
+        gathered: Tensor = _Gather.apply(own, self.rank, self.size)
+        return gathered
+
+    def from_zero(self, value: T) -> T:
+        """What rank zero has; tensors in it come to this rank's device."""
+        held: list[Any] = [pytree.tree_map_only(Tensor, Tensor.cpu, value)]
+        dist.broadcast_object_list(held, src=0)
+        chosen: T = pytree.tree_map_only(Tensor, lambda t: t.to(self.device), held[0])
+        return chosen
+
+    # ------------------------------------------------------------ shares
+
+    def share(self, order: Tensor) -> Tensor:
+        """This rank's part of an order; each position is in exactly one rank's."""
+        return order.tensor_split(self.size)[self.rank]
+
+    def rows(self, n: int) -> Tensor:
+        """The rows of a batch of n that this rank puts through the model.
+
+        As many on every rank; where n does not divide, the last row is repeated, and what the
+        model makes of the repetition is dropped when gathered.
+        """
+        each = -(-n // self.size)
+        start = self.rank * each
+        return torch.arange(start, start + each, device=self.device).clamp(max=n - 1)
+
+    def batches(self, data: Data, order: Tensor, batch_size: int) -> Iterator[Batch]:
+        """The global batches; of data that must be read first, each rank reads only its share."""
+        if isinstance(data, TensorData):
+            yield from data.batches(order, batch_size)
+            return
+        order = order.cpu()
+        chunks = order.split(batch_size)
+        own = torch.cat([chunk[self.rows(len(chunk)).cpu()] for chunk in chunks])
+        parts = data.batches(own, -(-batch_size // self.size))
+        for positions, part in zip(chunks, parts, strict=True):
+            where = positions.to(data.labels.device)
+            label = data.labels[where].to(part.y.device)
+            task = data.tasks[where].to(part.task.device)
+            yield SharedBatch(self, part.x, label, task, data, positions)
+
+    # ------------------------------------------------------------ the model
+
+    def run_parts(self, learner: Learner, parts: list[Batch]) -> Step:
+        """Put this rank's share of all parts through the model and gather the outputs."""
+        rows = [self.rows(len(part)) for part in parts]
+        inputs = [_own_inputs(part, own) for part, own in zip(parts, rows, strict=True)]
+        tasks = [part.task[own] for part, own in zip(parts, rows, strict=True)]
+        with self._noise_of_its_own(), self._counting(parts):
+            outputs, features = learner.run_model(cat_inputs(inputs), torch.cat(tasks))
+        learner.current_task = torch.cat([part.task for part in parts])
+        sizes = [len(part) for part in parts]
+        return SharedStep(parts, self._whole(outputs, sizes), lambda: self._whole(features, sizes))
+
+    def _whole(self, own: Any, sizes: list[int]) -> list[Any]:
+        """What all ranks made of each part, in the order of the part's samples."""
+        if own is None:
+            return [None] * len(sizes)
+        leaves, structure = pytree.tree_flatten(own)
+        each = [-(-n // self.size) for n in sizes]
+        split: list[list[Tensor]] = []
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor) or len(leaf) != sum(each):
+                raise PluginError(
+                    "with several processes a model must give tensors with one row per sample, "
+                    f"alone or in tuples, lists and dicts; got {type(leaf).__name__}"
+                )
+            table = self.gather(leaf).unflatten(0, (self.size, sum(each)))
+            pieces = table.split(each, dim=1)
+            split.append([p.flatten(0, 1)[:n] for p, n in zip(pieces, sizes, strict=True)])
+        return [
+            pytree.tree_unflatten([leaf[number] for leaf in split], structure)
+            for number in range(len(sizes))
+        ]
+
+    @contextlib.contextmanager
+    def _counting(self, parts: list[Batch]) -> Iterator[None]:
+        """Say which of the rows in the model count, for layers that look across rows."""
+        places = []
+        for part in parts:
+            each = -(-len(part) // self.size)
+            start = self.rank * each
+            places.append(torch.arange(start, start + each, device=self.device) < len(part))
+        self.counted = torch.cat(places)
+        self.rows_in_all = sum(len(part) for part in parts)
+        try:
+            yield
+        finally:
+            self.counted, self.rows_in_all = None, 0
+
+    @contextlib.contextmanager
+    def _noise_of_its_own(self) -> Iterator[None]:
+        """Let dropout draw other numbers on each rank, and leave all generators alike.
+
+        Where nothing is drawn the generators are as if this had not been.
+        """
+        shared = [generator.get_state() for generator in self._generators]
+        key = _draw_key()
+        for generator in self._generators:
+            generator.manual_seed(key + self.rank)
+        before = [generator.get_state() for generator in self._generators]
+        try:
+            yield
+        finally:
+            pairs = zip(self._generators, before, strict=True)
+            used = any(not torch.equal(g.get_state(), state) for g, state in pairs)
+            for generator, state in zip(self._generators, shared, strict=True):
+                generator.set_state(state)
+            if used:
+                _draw_key()
+
+    # ------------------------------------------------------------ agreement
+
+    def agree(self, learner: Learner) -> None:
+        """Check that weights and plugin states are the same on all ranks.
+
+        A plugin that draws from a generator of its own, or reads the clock, would otherwise spoil
+        a run in silence.
+
+        Raises:
+            PluginError: With the first name that differs.
+        """
+        mine = dict(_fingerprints(learner))
+        everyone: list[dict[str, tuple[float, ...]]] = [{} for _ in range(self.size)]
+        dist.all_gather_object(everyone, mine)
+        for rank, theirs in enumerate(everyone[1:], start=1):
+            # Recorders are on rank zero alone, so only what both have is compared.
+            for name in (name for name in everyone[0] if name in theirs):
+                if not _near(everyone[0][name], theirs[name]):
+                    raise PluginError(
+                        f"{name} is not the same on ranks 0 and {rank}: with several processes "
+                        "all must draw from learner.generator or torch's own generator, and from "
+                        "nothing that differs between processes"
+                    )
+
+
+class SharedBatch(Batch):
+    """A batch of which this rank has read only its rows; the others' come when asked for.
+
+    Args:
+        ranks: Who shares it.
+        own: The inputs of this rank's rows.
+        y: All labels.
+        task: All tasks.
+        data: Where the samples are from.
+        positions: All positions in it.
+    """
+
+    __slots__ = ("_all", "own", "ranks")
+
+    def __init__(
+        self, ranks: Ranks, own: Any, y: Tensor, task: Tensor, data: Data, positions: Tensor
+    ) -> None:
+        self.ranks = ranks
+        self.own = own
+        self._all: Any = None
+        super().__init__(None, y, task, data=data, positions=positions)
+
+    @property
+    def x(self) -> Any:
+        """The inputs of all samples; asking is an exchange, so all ranks must do it."""
+        if self._all is None:
+            n = len(self)
+            self._all = map_inputs(lambda t: self.ranks.gather(t)[:n], self.own)
+        return self._all
+
+    @x.setter
+    def x(self, value: Any) -> None:
+        self._all = value
+
+
+class SharedStep(Step):
+    """A step whose features are gathered when a plugin first asks for them."""
+
+    __slots__ = ("_features", "_gather")
+
+    def __init__(
+        self, parts: list[Batch], outputs: list[Any], gather: Callable[[], list[Any]]
+    ) -> None:
+        self._gather = gather
+        self._features: list[Any] = []
+        super().__init__(parts, outputs, [])
+
+    @property
+    def features(self) -> list[Any]:
+        """The inputs of the head for each part; asking is an exchange."""
+        if not self._features:
+            self._features = self._gather()
+        return self._features
+
+    @features.setter
+    def features(self, value: list[Any]) -> None:
+        self._features = value
+
+
+class _Gather(torch.autograd.Function):
+    """All ranks' rows; backwards, the gradient of the own rows times the number of ranks."""
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, rank: int, size: int) -> Tensor:
+        ctx.place, ctx.size = (rank * len(own), (rank + 1) * len(own)), size
+        gathered = own.new_empty((size * len(own), *own.shape[1:]))
+        dist.all_gather_into_tensor(gathered, own.contiguous())
+        return gathered
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        start, end = ctx.place
+        return gradient[start:end] * ctx.size, None, None
+
+
+def _own_inputs(part: Batch, rows: Tensor) -> Any:
+    """The inputs of a part that this rank puts through the model."""
+    if isinstance(part, SharedBatch):
+        return part.own
+    return map_inputs(lambda t: t.index_select(0, rows.to(t.device)), part.x)
+
+
+def _draw_key() -> int:
+    return int(torch.randint(2**62, ()))
+
+
+def _fingerprints(learner: Learner) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """A few numbers for every tensor and number of the run's state, by name."""
+    yield from _numbers("the model's state", learner.state_dict())
+    for plugin in learner.plugins.ordered:
+        yield from _numbers(f"the state of plugin '{plugin.name}'", plugin.state_dict())
+    yield from _numbers("the generator", [learner.generator.get_state(), torch.get_rng_state()])
+
+
+def _numbers(who: str, state: Any) -> Iterator[tuple[str, tuple[float, ...]]]:
+    for path, value in pytree.tree_flatten_with_path(state)[0]:
+        name = f"{who} ({pytree.keystr(path)})"
+        if isinstance(value, Tensor):
+            flat = value.detach().flatten()
+            # Of a large buffer every so many entries are enough to see that it is another.
+            wide = flat[:: 1 + len(flat) // _LOOKED_AT].double()
+            turned = wide * torch.arange(1, len(wide) + 1, device=wide.device).remainder(251)
+            yield name, (float(len(flat)), float(wide.abs().sum()), float(turned.abs().sum()))
+        elif isinstance(value, bool | int | float):
+            yield name, (float(value),)
+
+
+def _near(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """Equal but for what sums on graphics cards may differ by from one time to the next."""
+    first, second = torch.tensor(one).double(), torch.tensor(other).double()
+    return len(one) == len(other) and torch.allclose(
+        first, second, rtol=1e-5, atol=1e-9, equal_nan=True
+    )

@@ -1,0 +1,75 @@
+"""Core's own evaluator: the share of samples classified rightly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from clframe.core import hooks
+from clframe.core.plugin import Plugin
+from clframe.data.dataset import join
+from clframe.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Task
+
+
+class Accuracy(Plugin):
+    """Measures the accuracy on a task's evaluation data."""
+
+    together = True
+
+    @hookimpl(trylast=True)
+    def evaluate_tasks(
+        self, learner: Learner, tasks: Sequence[Task]
+    ) -> dict[str, dict[str, float]] | None:
+        """Accuracy on all tasks in one pass; one read from the device for a whole row."""
+        plugins = learner.plugins
+        alone = plugins.only(self, "evaluate_task") and plugins.only(self, "predict")
+        if not alone or any(task.load is None for task in tasks):
+            return None
+        engine = learner.engine
+        parts = [task.data for task in tasks]
+        data = join(parts).to(engine.device)
+        sizes = torch.tensor([len(part) for part in parts])
+        # Samples of a task's evaluation data may name another task; what counts is the column.
+        column = torch.arange(len(tasks)).repeat_interleave(sizes)
+        task_of = torch.tensor([task.index for task in tasks])[column].to(engine.device)
+        column = column.to(engine.device)
+        right = torch.zeros(len(tasks), dtype=torch.long, device=engine.device)
+        order = engine.share(torch.arange(len(data)))
+        with engine.autocast():
+            for batch in data.batches(order, engine.settings.eval_batch_size):
+                assert batch.positions is not None
+                positions = batch.positions.to(engine.device)
+                scores = learner(batch.x, task_of[positions])
+                right.index_add_(0, column[positions], (scores.argmax(1) == batch.y).long())
+        engine.sum({"right": right})
+        counted = zip(tasks, right.tolist(), sizes.tolist(), strict=True)
+        return {task.name: {"accuracy": hits / max(n, 1)} for task, hits, n in counted}
+
+    @hookimpl(trylast=True)
+    def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
+        """Accuracy over all samples; one read from the device per task."""
+        if task.load is None:
+            return None
+        data = task.data.to(learner.engine.device)
+        order = learner.engine.share(torch.arange(len(data)))
+        right = torch.zeros((), dtype=torch.long, device=learner.engine.device)
+        with learner.engine.autocast():
+            for batch in data.batches(order, learner.engine.settings.eval_batch_size):
+                scores = hooks.predict(learner, batch.x, task)
+                right += (scores.argmax(1) == batch.y).sum()
+        learner.engine.sum({"right": right})
+        return {"accuracy": float(right) / max(len(data), 1)}
+
+    @hookimpl(trylast=True)
+    def predict(self, learner: Learner, x: Any, task: Task) -> Tensor:
+        """The learner's active outputs."""
+        first = next(iter(x.values())) if isinstance(x, dict) else x
+        of_task = torch.full((len(first),), task.index, dtype=torch.long, device=first.device)
+        return learner(x, of_task)  # type: ignore[no-any-return]

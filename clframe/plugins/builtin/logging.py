@@ -1,0 +1,129 @@
+"""Sends the numbers of a run to its Lightning loggers."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from clframe.core.plugin import Plugin
+from clframe.hookspecs import hookimpl
+from clframe.utils.console import notice
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.results import Result
+    from clframe.core.stream import Experience
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Logging(Plugin):
+    """Logs per-epoch losses, every row of the matrix and, at the end, the matrix and the metrics.
+
+    Args:
+        loggers: Lightning loggers.
+    """
+
+    together = True
+
+    def __init__(self, loggers: Sequence[Any]) -> None:
+        self.loggers = list(loggers)
+
+    def state_dict(self) -> dict[str, Any]:
+        """How far each logger is, of those that can go on where they were."""
+        able = [logger for logger in self.loggers if hasattr(logger, "load_state_dict")]
+        return {type(logger).__name__: logger.state_dict() for logger in able}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let each logger go on where it was; one that is new begins here."""
+        for logger in self.loggers:
+            if type(logger).__name__ in state:
+                logger.load_state_dict(state[type(logger).__name__])
+
+    def log(self, numbers: dict[str, float], step: int) -> None:
+        """Send numbers to every logger."""
+        self._tell(lambda logger: logger.log_metrics(numbers, step=step))
+
+    def _tell(self, say: Callable[[Any], None]) -> None:
+        """Do something with each logger; a server's failure is no reason to lose a run."""
+        for logger in list(self.loggers):
+            try:
+                say(logger)
+            except OSError as error:
+                if not getattr(logger, "remote", False) or error.errno in _FULL:
+                    raise  # the disk: the run cannot be saved either
+                self._give_up(logger, error)
+            except Exception as error:
+                if not getattr(logger, "remote", False):
+                    raise
+                self._give_up(logger, error)
+
+    def _give_up(self, logger: Any, error: Exception) -> None:
+        self.loggers.remove(logger)
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        notice(f"{type(logger).__name__} failed and is left out from now on: {line}")
+
+    @hookimpl(trylast=True)
+    def after_epoch(
+        self, learner: Learner, experience: Experience, epoch: int, logs: dict[str, Any]
+    ) -> None:
+        """The epoch's numbers at the step it ended with."""
+        numbers = {f"train/{key}": float(value) for key, value in logs.items() if key != "seconds"}
+        numbers["train/experience"] = float(experience.index)
+        numbers["train/epoch"] = float(epoch)
+        self.log(numbers, learner.global_steps)
+
+    @hookimpl(trylast=True)
+    def after_evaluation(
+        self, learner: Learner, row: str, results: dict[str, dict[str, float]]
+    ) -> None:
+        """The row of the matrix, by task and as a mean."""
+        numbers = {}
+        firsts = []
+        for task, measures in results.items():
+            for measure, value in measures.items():
+                numbers[f"eval/{measure}/{task}"] = value
+            firsts.append(next(iter(measures.values())))
+        if firsts:
+            numbers["eval/mean"] = sum(firsts) / len(firsts)
+        numbers["eval/experiences"] = float(len(learner.seen))
+        self.log(numbers, learner.global_steps)
+
+    @hookimpl(trylast=True)
+    def after_run(self, learner: Learner, result: Result) -> None:
+        """The metrics, the matrix as table and image where the logger takes them; then close."""
+        numbers = {
+            f"metrics/{family}.{name}": float(value)
+            for family, values in result.metrics.items()
+            for name, value in values.items()
+            if isinstance(value, int | float)
+        }
+        self.log(numbers, learner.global_steps)
+        self._tell(lambda logger: _log_matrix(logger, result, learner.global_steps))
+        self._tell(lambda logger: logger.finalize("success"))
+
+
+def _log_matrix(logger: Any, result: Result, step: int) -> None:
+    """The matrix as a table and an image, for loggers that have such."""
+    if hasattr(logger, "log_table") and hasattr(logger, "log_image"):  # Weights & Biases
+        content = result.matrix.to_json()
+        rows = [[name, *row] for name, row in zip(content["rows"], content["values"], strict=True)]
+        logger.log_table("matrix", columns=["row", *content["columns"]], data=rows, step=step)
+        logger.log_image("matrix_image", images=[_picture(result)], step=step)
+        logger.experiment.finish()
+    elif hasattr(getattr(logger, "experiment", None), "add_image"):  # TensorBoard
+        import numpy as np
+
+        logger.experiment.add_image("matrix", np.asarray(_picture(result)), step, dataformats="HWC")
+
+
+def _picture(result: Result) -> Any:
+    import io
+
+    from PIL import Image
+
+    from clframe.report import figures
+
+    png = figures.to_png_bytes(figures.matrix_heatmap(result.matrix.to_json()))
+    return Image.open(io.BytesIO(png)).convert("RGB")

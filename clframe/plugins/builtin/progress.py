@@ -1,0 +1,122 @@
+"""Shows how far a run is: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from clframe.core.plugin import Plugin
+from clframe.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner, Step
+    from clframe.core.stream import Experience, Stream
+
+_REFRESH = 0.25
+"""Seconds between two updates of the bar; the loss is read from the device only then."""
+
+
+class Progress(Plugin):
+    """Prints one line per experience."""
+
+    together = True
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.last: dict[str, Any] = {}
+        self.samples = 0
+        self.seconds = 0.0
+
+    @hookimpl
+    def configure(self, stream: Stream) -> None:
+        """Remember how many experiences there are."""
+        self.total = len(stream)
+
+    @hookimpl
+    def before_experience(self, experience: Experience) -> None:
+        """Start counting."""
+        self.last, self.samples, self.seconds = {}, 0, 0.0
+
+    @hookimpl(trylast=True)
+    def after_epoch(self, logs: dict[str, Any]) -> None:
+        """Add up the experience's epochs."""
+        self.last = logs
+        self.samples += logs["samples"]
+        self.seconds += logs["seconds"]
+
+    @hookimpl(trylast=True)
+    def after_evaluation(
+        self, learner: Learner, row: str, results: dict[str, dict[str, float]]
+    ) -> None:
+        """Say what was learned and how well."""
+        values = [next(iter(measures.values())) for measures in results.values()]
+        mean = sum(values) / max(len(values), 1)
+        measure = next(iter(next(iter(results.values()))), "measure") if results else "measure"
+        line = f"{row:<8} mean {measure} {mean:.3f}"
+        if learner.seen:
+            line = f"[{len(learner.seen)}/{self.total}] {line}"
+        if self.last:
+            speed = self.samples / max(self.seconds, 1e-9)
+            line += f"  loss {self.last['loss']:.4f}  {speed:,.0f} samples/s"
+        self.show(line)
+
+    def show(self, line: str) -> None:
+        """Print a line."""
+        print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+
+class ProgressBar(Progress):
+    """Shows a bar with experience, epoch, loss and speed, and one line per experience."""
+
+    name = "progress_bar"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bar: Any = None
+        self.next_refresh = 0.0
+
+    @hookimpl
+    def before_experience(self, experience: Experience) -> None:
+        """Start a bar."""
+        from tqdm import tqdm
+
+        self.last, self.samples, self.seconds = {}, 0, 0.0
+        self.bar = tqdm(
+            desc=f"[{experience.index + 1}/{self.total}] {experience.name}",
+            unit=" samples",
+            unit_scale=True,
+            leave=False,
+            dynamic_ncols=True,
+            file=sys.stderr,
+        )
+
+    @hookimpl
+    def before_epoch(self, learner: Learner, experience: Experience, epoch: int) -> None:
+        """Name the epoch."""
+        if self.bar is not None:
+            self.bar.set_description_str(
+                f"[{experience.index + 1}/{self.total}] {experience.name} epoch {epoch + 1}"
+            )
+
+    @hookimpl(trylast=True)
+    def after_step(self, step: Step) -> None:
+        """Count samples; read the loss only when the bar is redrawn."""
+        if self.bar is None:
+            return
+        self.bar.n += len(step.batch)
+        now = time.perf_counter()
+        if now >= self.next_refresh:
+            self.next_refresh = now + _REFRESH
+            self.bar.set_postfix_str(f"loss {float(step.loss.detach()):.4f}")  # type: ignore[union-attr]
+
+    @hookimpl(trylast=True)
+    def after_experience(self) -> None:
+        """Take the bar away."""
+        self.close()
+
+    def close(self) -> None:
+        """Take the bar away, whatever happened."""
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None

@@ -1,0 +1,70 @@
+"""Writes the run's events as they happen, one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clframe.core.plugin import Plugin
+from clframe.core.results import without_nan
+from clframe.hookspecs import hookimpl
+from clframe.runs.append_file import GrowingFile
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Experience
+    from clframe.data.dataset import Data
+
+
+class Recorder(Plugin):
+    """Appends every epoch, experience and evaluation to ``events.jsonl``.
+
+    Args:
+        path: The file.
+    """
+
+    together = True
+
+    def __init__(self, path: str) -> None:
+        self.file = GrowingFile(Path(path))
+
+    def write(self, event: str, **content: Any) -> None:
+        """Append one line."""
+        line = json.dumps(without_nan({"event": event, **content}), allow_nan=False)
+        self.file.append(line + "\n")
+
+    def state_dict(self) -> dict[str, Any]:
+        """How long the file is."""
+        return {"length": self.file.length()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Drop what was written after the checkpoint, so that nothing is there twice."""
+        self.file.go_back(state["length"])
+
+    @hookimpl(trylast=True)
+    def after_epoch(
+        self, learner: Learner, experience: Experience, epoch: int, logs: dict[str, Any]
+    ) -> None:
+        """One line per epoch."""
+        self.write(
+            "epoch",
+            experience=experience.index,
+            epoch=epoch,
+            step=learner.global_steps,
+            **{key: value for key, value in logs.items() if key != "steps"},
+        )
+
+    @hookimpl(trylast=True)
+    def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:
+        """One line per experience."""
+        self.write(
+            "experience", experience=experience.index, name=experience.name, samples=len(data)
+        )
+
+    @hookimpl(trylast=True)
+    def after_evaluation(self, row: str, results: dict[str, dict[str, float]]) -> None:
+        """One line per row of the matrix."""
+        measures = {task: dict(values) for task, values in results.items()}
+        first = {task: next(iter(values.values())) for task, values in measures.items()}
+        self.write("evaluation", row=row, values=first, measures=measures)

@@ -1,0 +1,53 @@
+"""The evaluator of robot tasks: the share of episodes that reach the goal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from clframe.core.plugin import Plugin
+from clframe.hookspecs import hookimpl
+from clframe.robot.evaluation import Evaluation, evaluate
+from clframe.robot.workers import close, crew, usable_cores
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Task
+    from clframe.robot.workers import Caller
+
+
+class Rollouts(Plugin):
+    """Measures the success rate on a task by running its episodes."""
+
+    def __init__(self) -> None:
+        self.crew: list[Caller] | None = None
+
+    @hookimpl(trylast=True)
+    def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
+        """The success rate and the mean length of an episode; several ranks share the episodes."""
+        how = task.info.get("evaluation")
+        if not isinstance(how, Evaluation):
+            return None
+        if self.crew is None:
+            processes = usable_cores() if how.processes is None else how.processes
+            self.crew = crew(min(processes, how.slots))
+        engine = learner.engine
+        seeds = how.seeds
+        own = [seeds[i] for i in engine.share(torch.arange(len(seeds))).tolist()]
+        outcomes = evaluate(learner, task, how, self.crew, own) if own else []
+        total = torch.tensor(
+            [sum(o.success for o in outcomes), sum(o.steps for o in outcomes)],
+            dtype=torch.float64,
+            device=engine.device,
+        )
+        engine.sum({"outcomes": total})
+        successes, steps = (total / len(seeds)).tolist()
+        return {"success": successes, "steps": steps}
+
+    @hookimpl(trylast=True)
+    def after_run(self) -> None:
+        """End the worker processes."""
+        if self.crew is not None:
+            close(self.crew)
+            self.crew = None

@@ -1,0 +1,19 @@
+"""Split, permuted and rotated image data sets: MNIST, Fashion-MNIST, CIFAR-10, CIFAR-100."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clframe.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from clframe.core.registry import Registry
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Add the streams."""
+    # Here and not above: worker processes import this package and have no use for torch.
+    from clframe.streams.images.stream import add_streams
+
+    add_streams(registry)

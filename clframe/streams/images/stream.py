@@ -1,0 +1,318 @@
+"""Split, permuted and rotated image streams: MNIST, Fashion-MNIST, CIFAR-10 and CIFAR-100.
+
+The three scenarios are those of van de Ven & Tolias, "Three scenarios for continual learning"
+(2019): the same images, with the task given (``task``), not needed (``domain``) or to be inferred
+(``class``).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from clframe.core.stream import Experience, Scenario, Stream, Task
+from clframe.data.dataset import TensorData, Transform, scale_images
+from clframe.errors import SettingError
+from clframe.streams.images.files import Images, load_images
+from clframe.utils.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.core.registry import Registry
+
+_STATISTICS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "mnist": ((0.1307,), (0.3081,)),
+    "fashion_mnist": ((0.2860,), (0.3530,)),
+    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+}
+"""Mean and deviation of each channel over all training images."""
+
+
+def split(
+    dataset: str,
+    data_dir: Path,
+    download: bool = False,
+    seed: int = 0,
+    scenario: Scenario = "class",
+    n_experiences: int = 5,
+    class_order: list[int] | str | None = None,
+    normalize: bool = False,
+) -> Stream:
+    """Classes split over experiences.
+
+    Args:
+        dataset: Which images.
+        data_dir: The data folder.
+        download: Whether missing data may be fetched.
+        seed: Of a shuffled class order.
+        scenario: ``task``, ``domain`` (label = position within the experience) or ``class``.
+        n_experiences: How many; classes are shared out as evenly as can be.
+        class_order: None for the natural order, ``shuffled`` for one drawn from the seed, or a
+            list of all classes.
+        normalize: Take the mean of all training images from each channel and divide by their
+            deviation, as is usual; images are in 0..1 otherwise.
+    """
+    images = load_images(dataset, data_dir, download)
+    order = _class_order(class_order, images.n_classes, seed)
+    if not 1 <= n_experiences <= images.n_classes:
+        raise SettingError(
+            f"stream 'split_{dataset}': n_experiences must be between 1 and {images.n_classes}, "
+            f"got {n_experiences}"
+        )
+    groups = [[int(c) for c in group] for group in np.array_split(np.array(order), n_experiences)]
+    width = max(len(group) for group in groups)
+    domain = scenario == "domain"
+    transform = _finished(scale_images, dataset, normalize)
+
+    def make(training: bool, number: int) -> TensorData:
+        labels = images.train_labels if training else images.test_labels
+        group = torch.tensor(groups[number])
+        matches = labels[:, None] == group
+        indices = matches.any(1).nonzero().squeeze(1)
+        chosen = matches[indices].to(torch.int64).argmax(1) if domain else labels[indices]
+        source = images.train if training else images.test
+        return TensorData(source, chosen, number, indices, transform)
+
+    return _stream(
+        f"split_{dataset}",
+        images,
+        scenario,
+        seed,
+        names=["-".join(str(c) for c in group) for group in groups],
+        outputs=[tuple(range(len(g))) if domain else tuple(g) for g in groups],
+        n_outputs=width if domain else images.n_classes,
+        make=make,
+        shape=images.shape,
+    )
+
+
+def permuted(
+    dataset: str,
+    data_dir: Path,
+    download: bool = False,
+    seed: int = 0,
+    scenario: Scenario = "domain",
+    n_experiences: int = 10,
+    pad: int = 0,
+    first_identity: bool = True,
+    normalize: bool = False,
+) -> Stream:
+    """All classes in every experience, pixels permuted anew for each.
+
+    Args:
+        dataset: Which images.
+        data_dir: The data folder.
+        download: Whether missing data may be fetched.
+        seed: Of the permutations.
+        scenario: ``domain`` (the same outputs throughout), or ``task`` and ``class`` (own outputs
+            for each experience).
+        n_experiences: How many permutations.
+        pad: Zeros added on each side before permuting (2 gives the 32x32 of van de Ven & Tolias).
+        first_identity: Leave the first experience's images as they are.
+        normalize: Take the mean of all training images from each channel and divide by their
+            deviation, as is usual; images are in 0..1 otherwise.
+    """
+    at_least(n_experiences, 1, "n_experiences")
+    at_least(pad, 0, "pad")
+    images = load_images(dataset, data_dir, download)
+    channels, height, width = images.shape
+    shape = (channels, height + 2 * pad, width + 2 * pad)
+    pixels = math.prod(shape)
+    generator = torch.Generator().manual_seed(seed)
+    table = torch.stack([torch.randperm(pixels, generator=generator) for _ in range(n_experiences)])
+    if first_identity:
+        table[0] = torch.arange(pixels)
+    transform = _finished(Permute(table, pad), dataset, normalize)
+    return _whole(f"permuted_{dataset}", images, scenario, seed, n_experiences, transform, shape)
+
+
+def rotated(
+    dataset: str,
+    data_dir: Path,
+    download: bool = False,
+    seed: int = 0,
+    scenario: Scenario = "domain",
+    n_experiences: int = 10,
+    max_angle: float = 180.0,
+    normalize: bool = False,
+) -> Stream:
+    """All classes in every experience, images turned by an angle that grows evenly.
+
+    Args:
+        dataset: Which images.
+        data_dir: The data folder.
+        download: Whether missing data may be fetched.
+        seed: Not used; angles are fixed.
+        scenario: ``domain`` (the same outputs throughout), or ``task`` and ``class`` (own outputs
+            for each experience).
+        n_experiences: How many angles.
+        max_angle: Degrees that the angles stay below; experience i is turned by i/n of it.
+        normalize: Take the mean of all training images from each channel and divide by their
+            deviation, as is usual; images are in 0..1 otherwise.
+    """
+    at_least(n_experiences, 1, "n_experiences")
+    images = load_images(dataset, data_dir, download)
+    angles = torch.arange(n_experiences) * (math.radians(max_angle) / n_experiences)
+    transform = _finished(Rotate(angles), dataset, normalize)
+    name = f"rotated_{dataset}"
+    return _whole(name, images, scenario, seed, n_experiences, transform, images.shape)
+
+
+class Permute:
+    """Permutes the pixels of each sample by the permutation of its task."""
+
+    def __init__(self, table: Tensor, pad: int) -> None:
+        self.table = table
+        self.pad = pad
+
+    def __call__(self, x: Any, task: Tensor) -> Any:
+        """Scaled, padded and permuted images."""
+        if self.table.device != x.device:
+            self.table = self.table.to(x.device)
+        if self.pad:
+            x = functional.pad(x, (self.pad,) * 4)
+        return scale_images(x.flatten(1).gather(1, self.table[task]).view(x.shape), task)
+
+
+class Rotate:
+    """Turns each sample by the angle of its task (bilinear, zeros outside)."""
+
+    def __init__(self, angles: Tensor) -> None:
+        turn = torch.zeros(len(angles), 2, 3)
+        turn[:, 0, 0] = turn[:, 1, 1] = angles.cos()
+        turn[:, 0, 1], turn[:, 1, 0] = -angles.sin(), angles.sin()
+        self.turn = turn
+
+    def __call__(self, x: Any, task: Tensor) -> Any:
+        """Scaled and turned images."""
+        if self.turn.device != x.device:
+            self.turn = self.turn.to(x.device)
+        grid = functional.affine_grid(self.turn[task], list(x.shape), align_corners=False)
+        return functional.grid_sample(scale_images(x, task), grid, align_corners=False)
+
+
+class Normalize:
+    """Centres and scales the channels of what another transform gives."""
+
+    def __init__(self, transform: Transform, mean: Sequence[float], deviation: Sequence[float]):
+        self.transform = transform
+        self.mean = torch.tensor(mean).view(-1, 1, 1)
+        self.deviation = torch.tensor(deviation).view(-1, 1, 1)
+
+    def __call__(self, x: Any, task: Tensor) -> Any:
+        """The other transform's images, with mean 0 and deviation 1 over the data set."""
+        x = self.transform(x, task)
+        if self.mean.device != x.device:
+            self.mean, self.deviation = self.mean.to(x.device), self.deviation.to(x.device)
+        return x.sub_(self.mean).div_(self.deviation)
+
+
+def _finished(transform: Transform, dataset: str, normalize: bool) -> Transform:
+    return Normalize(transform, *_STATISTICS[dataset]) if normalize else transform
+
+
+def _class_order(order: Sequence[int] | str | None, n_classes: int, seed: int) -> list[int]:
+    if order is None:
+        return list(range(n_classes))
+    if order == "shuffled":
+        generator = torch.Generator().manual_seed(seed)
+        return [int(c) for c in torch.randperm(n_classes, generator=generator)]
+    if isinstance(order, str) or sorted(order) != list(range(n_classes)):
+        raise SettingError(
+            f"class_order must be null, 'shuffled' or a list of the classes 0 to {n_classes - 1}, "
+            f"each once, got {order!r}"
+        )
+    return list(order)
+
+
+def _whole(
+    name: str,
+    images: Images,
+    scenario: Scenario,
+    seed: int,
+    n_experiences: int,
+    transform: Transform,
+    shape: tuple[int, ...],
+) -> Stream:
+    """A stream of which every experience holds all images."""
+    n = images.n_classes
+    shared = scenario == "domain"
+
+    def make(training: bool, number: int) -> TensorData:
+        labels = images.train_labels if training else images.test_labels
+        source = images.train if training else images.test
+        return TensorData(
+            source, labels if shared else labels + n * number, number, None, transform
+        )
+
+    return _stream(
+        name,
+        images,
+        scenario,
+        seed,
+        names=[str(number) for number in range(n_experiences)],
+        outputs=[
+            tuple(range(n)) if shared else tuple(range(n * number, n * number + n))
+            for number in range(n_experiences)
+        ],
+        n_outputs=n if shared else n * n_experiences,
+        make=make,
+        shape=shape,
+    )
+
+
+def _stream(
+    name: str,
+    images: Images,
+    scenario: Scenario,
+    seed: int,
+    names: Sequence[str],
+    outputs: Sequence[tuple[int, ...]],
+    n_outputs: int,
+    make: Callable[[bool, int], TensorData],
+    shape: tuple[int, ...],
+) -> Stream:
+    # Made on first use and kept: only index lists, the images are shared.
+    cached = functools.cache(make)
+    tasks = [
+        Task(i, f"task{i}", outputs[i], functools.partial(cached, False, i), {"content": content})
+        for i, content in enumerate(names)
+    ]
+    experiences = [
+        Experience(i, f"exp{i}", (task,), functools.partial(cached, True, i), task.info)
+        for i, task in enumerate(tasks)
+    ]
+    return Stream(name, scenario, experiences, tasks, shape, n_outputs, images.source, seed)
+
+
+def add_streams(registry: Registry) -> None:
+    """Add split, permuted and rotated streams of each data set."""
+    titles = {
+        "mnist": "MNIST",
+        "fashion_mnist": "Fashion-MNIST",
+        "cifar10": "CIFAR-10",
+        "cifar100": "CIFAR-100",
+    }
+    for dataset, title in titles.items():
+        registry.add(
+            "stream",
+            f"split_{dataset}",
+            functools.partial(split, dataset),
+            f"{title}, classes split over experiences",
+        )
+    for dataset in ("mnist", "fashion_mnist"):
+        for factory, words in ((permuted, "pixels permuted"), (rotated, "images turned")):
+            registry.add(
+                "stream",
+                f"{factory.__name__}_{dataset}",
+                functools.partial(factory, dataset),
+                f"{titles[dataset]}, {words} anew for each experience",
+            )

@@ -1,0 +1,65 @@
+"""LIBERO's own files of demonstrations, as what a policy of the stream is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clframe.errors import DataError
+from clframe.robot import demonstrations
+from clframe.robot.demonstrations import Demonstration
+from clframe.robot.task import Observation
+from clframe.streams.libero.paths import Places
+from clframe.streams.libero.state import Layout, positions_of, shrunk
+from clframe.streams.libero.tasks import LiberoTask
+
+_FELT = ("gripper_states", "joint_states", "ee_pos")
+
+
+def check_all(tasks: Sequence[LiberoTask], places: Places, n: int) -> None:
+    """Refuse to begin before every task's demonstrations are there.
+
+    Raises:
+        DataError: Some are absent, or a file has too few.
+    """
+    absent = [task for task in tasks if not places.demonstration_file(task).is_file()]
+    if absent:
+        path = places.demonstration_file(absent[0])
+        more = f" (and those of {len(absent) - 1} more tasks)" if len(absent) > 1 else ""
+        raise DataError(
+            f"the demonstrations of '{absent[0].name}'{more} are absent: put LIBERO's data set of "
+            f"{absent[0].suite} at '{path.parent}', this file as '{path.name}', or say "
+            "stream.demonstrations=DIR"
+        )
+    for task in tasks:
+        path = places.demonstration_file(task)
+        found = demonstrations.read_info(path).demos
+        if found < n:
+            raise DataError(
+                f"'{path}' holds {found} demonstrations, but stream.demos={n} are wanted"
+            )
+
+
+def read(
+    task: LiberoTask, places: Places, n: int, layout: Layout, cameras: Sequence[str], size: int
+) -> list[Demonstration]:
+    """The first n demonstrations, with ``state`` and the cameras' pictures.
+
+    LIBERO's files hold what was seen after each action; the shared reader pairs each action with
+    what was seen before it.
+    """
+    path = places.demonstration_file(task)
+    names = [f"{camera}_rgb" for camera in cameras]
+    made = []
+    for number, demo in enumerate(demonstrations.read(path, n, (*_FELT, *names))):
+        if demo.states.ndim != 2 or demo.states.shape[1] != task.state_size:
+            raise DataError(
+                f"'{path}' data/demo_{number}/states must have {task.state_size} numbers a step "
+                f"for this task, has the shape {list(demo.states.shape)}"
+            )
+        gripper, joints, hand = (demo.observations[name] for name in _FELT)
+        positions = positions_of(demo.states, task)
+        seen: Observation = {"state": layout.state(task, gripper, joints, hand, positions)}
+        for name in names:
+            seen[name] = shrunk(demo.observations[name], size, f"'{path}'")
+        made.append(Demonstration(demo.actions, seen, demo.states, demo.seed))
+    return made

@@ -1,0 +1,234 @@
+"""The real LIBERO as streams: its 130 tasks, its initial states and its demonstrations.
+
+Liu et al., "LIBERO: Benchmarking Knowledge Transfer for Lifelong Robot Learning", NeurIPS 2023.
+Needs the package ``hf-libero`` (extra ``clframe[libero]``) and assets and demonstrations that the
+user fetches; ``docs/libero.md`` says from where. The streams ``tabletop_*`` have the same tasks on
+bodies of our own and need nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from clframe.errors import SettingError, nearest
+from clframe.robot.stream import ImitationSettings, TaskInput, imitation_stream
+from clframe.robot.task import EVALUATION, RobotTask, episode_seeds, seed_key
+from clframe.robot.windows import Scaling
+from clframe.streams.libero import demos as recordings
+from clframe.streams.libero import simulation
+from clframe.streams.libero.paths import Places, versions
+from clframe.streams.libero.state import CAMERAS, PICTURE, TOLD, Layout
+from clframe.streams.libero.tasks import SUITES, LiberoTask, in_order, tasks_of
+from clframe.utils.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.core.registry import Registry
+    from clframe.core.stream import Stream
+    from clframe.robot.demonstrations import Demonstration
+
+STARTS = 50
+"""Initial states of a task."""
+LONGEST = 1000
+"""Steps of an episode that LIBERO allows."""
+Instruction = Literal["name", "file"]
+PARTS = {"gripper": range(2), "joint": range(2, TOLD)}
+"""What policies that take the state in parts are told beside pictures."""
+
+# Centre and spread of every number, in the order of `Layout`. Known before any task is seen, so
+# that inputs of about unit size tell nothing of tasks to come.
+_GRIPPER = ((0.02, 0.02), (-0.02, 0.02))
+_JOINTS = ((0.0, 0.3), (0.1, 0.5), (0.0, 0.3), (-2.3, 0.5), (0.0, 0.3), (2.3, 0.5), (0.8, 0.5))
+_HAND = ((-0.05, 0.12), (0.0, 0.15), (0.2, 0.12))
+_OBJECT = ((0.0, 0.15), (0.0, 0.2), (0.05, 0.1), *((0.0, 0.7),) * 4)
+_FIXTURE = (0.0, 0.3)
+
+
+def scaling(layout: Layout, things_visible: bool = True) -> Scaling:
+    """How the state is scaled; with cameras, only what LIBERO's policies are told is seen.
+
+    >>> scaling(Layout(5, 4), things_visible=False).scale[[8, 9]]
+    array([0.5, inf], dtype=float32)
+    """
+    pairs = [*_GRIPPER, *_JOINTS, *_HAND, *_OBJECT * layout.objects, *[_FIXTURE] * layout.joints]
+    centre, spread = np.array(pairs, np.float32).T
+    if not things_visible:
+        spread[TOLD:] = np.inf
+    return Scaling(centre, spread)
+
+
+def robot_task(
+    task: LiberoTask,
+    places: Places,
+    cameras: list[str] | None = None,
+    size: int = PICTURE,
+    settle: int = 5,
+    instruction: Instruction = "name",
+) -> RobotTask:
+    """A task as imitation wants it; its k-th episode begins at its k-th initial state."""
+    found = versions()
+    seen = f"-{'-'.join(cameras)}-{size}" if cameras else ""
+    family = "-".join([task.suite, *(f"{name}-{at}" for name, at in found.items())])
+    layout = Layout.of(tasks_of(task.suite))
+    make = functools.partial(
+        simulation.make, task, places, layout, tuple(cameras or ()), size, settle
+    )
+    made = RobotTask(
+        task.name,
+        f"{family}-settle-{settle}{seen}",
+        task.instruction if instruction == "name" else task.language,
+        make,
+        simulation.no_expert,
+        LONGEST,
+        {"suite": task.suite, "settle": settle, **found},
+    )
+    seeds = tuple(episode_seeds(STARTS, *seed_key(made, 0, EVALUATION)))
+    return dataclasses.replace(made, environment=functools.partial(make, seeds=seeds))
+
+
+def libero(
+    name: str,
+    data_dir: Path,
+    seed: int = 0,
+    order: int | list[int] = 0,
+    cameras: list[str] | None = list(CAMERAS),  # noqa: B006  read as a setting, never changed
+    size: int = PICTURE,
+    instruction: Instruction = "name",
+    demos: int = 50,
+    episodes: int = 20,
+    horizon: int = 600,
+    settle: int = 5,
+    window: int = 1,
+    task_input: TaskInput = "language",
+    language_size: int | None = None,
+    slots: int = 4,
+    processes: int | None = None,
+    assets: str | None = None,
+    init_states: str | None = None,
+    demonstrations: str | None = None,
+) -> Stream:
+    """A suite of the real LIBERO, learned from its demonstrations one task after the other.
+
+    Args:
+        name: Of the suite.
+        data_dir: The data folder.
+        seed: Of the run.
+        order: LIBERO's task_order_index (0 to 20; libero_90 has 0 only), or the numbers of the
+            tasks to learn, of which one may come back.
+        cameras: The policy sees through these (agentview, eye_in_hand) and is told of the state
+            only its own joints, as in the paper. null: it is told where all things are; choose
+            ``model=policy`` with it.
+        size: Pixels of a picture's side: 128, or less to save memory.
+        instruction: Which of the two instructions is used: ``name`` (the file's name, as LIBERO
+            does) or ``file`` (its :language).
+        demos: Demonstrations a task.
+        episodes: Episodes that measure a task; episode k begins at LIBERO's initial state k.
+        horizon: Steps until an episode is given up.
+        settle: Steps without motion before an episode begins.
+        window: Observations that the policy sees.
+        task_input: How the policy is told the task: one_hot, language, sentence or none.
+        language_size: Length of an instruction's vector; null is the encoder's own.
+        slots: Environments stepped at once; each takes about a gigabyte.
+        processes: Worker processes; 0 for this one alone, null for one a core.
+        assets: LIBERO's folder of meshes; null is libero/assets of the data folder, or the
+            package's own.
+        init_states: Folder of initial states; null is libero/init_files of the data folder, or
+            the package's own.
+        demonstrations: Folder of LIBERO's data sets; null is libero/datasets of the data folder.
+    """
+    _check(cameras, size, episodes, horizon, settle)
+    how = ImitationSettings(
+        demos, episodes, horizon, window, task_input, 0, slots, processes, language_size
+    )
+    given = {"assets": assets, "init_states": init_states, "demonstrations": demonstrations}
+    places = Places.of(data_dir, given)
+    learned = in_order(name, order)
+    columns = list(dict.fromkeys(learned))
+    layout = Layout.of(tasks_of(name))
+    found = versions()
+    at = ", ".join(f"{package} {number}" for package, number in found.items())
+
+    def read(number: int) -> list[Demonstration]:
+        recordings.check_all(columns, places, demos)
+        return recordings.read(columns[number], places, demos, layout, cameras or (), size)
+
+    stream = imitation_stream(
+        name,
+        [robot_task(task, places, cameras, size, settle, instruction) for task in columns],
+        [columns.index(task) for task in learned],
+        how,
+        data_dir,
+        layout.size,
+        simulation.ACTION_SIZE,
+        scaling(layout, things_visible=not cameras),
+        seed,
+        f"{demos} demonstrations a task of LIBERO, instructions from the "
+        f"{'file names' if instruction == 'name' else 'task files'}, {at}",
+        [f"{camera}_rgb" for camera in cameras or ()],
+        size,
+        PARTS if cameras else None,
+        read,
+    )
+    tasks = [
+        dataclasses.replace(
+            column,
+            info={
+                **column.info,
+                "suite": name,
+                "instructions": {"name": task.instruction, "file": task.language},
+                "instruction": instruction,
+                "versions": found,
+            },
+        )
+        for column, task in zip(stream.tasks, columns, strict=True)
+    ]
+    experiences = [
+        dataclasses.replace(experience, tasks=(tasks[experience.tasks[0].index],))
+        for experience in stream.experiences
+    ]
+    return dataclasses.replace(stream, experiences=experiences, tasks=tasks)
+
+
+def _check(cameras: list[str] | None, size: int, episodes: int, horizon: int, settle: int) -> None:
+    for camera in cameras or ():
+        if camera not in CAMERAS:
+            raise SettingError(
+                f"LIBERO's recordings have no camera '{camera}'; {nearest(camera, CAMERAS)}"
+            )
+    if size < 8 or PICTURE % size:
+        raise SettingError(f"stream.size must be 128, 64, 32, 16 or 8 pixels, got {size}")
+    if episodes > STARTS:
+        raise SettingError(
+            f"stream.episodes must be at most {STARTS}, the initial states of a LIBERO task, got "
+            f"{episodes}"
+        )
+    if horizon > LONGEST:
+        raise SettingError(f"stream.horizon must be at most {LONGEST}, got {horizon}")
+    at_least(settle, 0, "stream.settle")
+
+
+MODEL: dict[str, Any] = {"name": "resnet_t"}
+PLUGINS: dict[str, dict[str, Any]] = {
+    # Outputs are a mixture, so only the estimates that differentiate the learner's own loss apply.
+    "ewc": {"fisher": "batch", "weight": 5e4},
+    "packnet": {"prune": 0.75},
+}
+TRAINER: dict[str, Any] = {"max_epochs": 50, "batch_size": 32, "reset_optimizer": True}
+SUMMARIES = {
+    "libero_spatial": "the real LIBERO-Spatial: which bowl, by its place",
+    "libero_object": "the real LIBERO-Object: which grocery",
+    "libero_goal": "the real LIBERO-Goal: what to do in one scene",
+    "libero_10": "the real LIBERO-Long: ten long tasks",
+    "libero_90": "the real LIBERO-90: ninety tasks, for pretraining",
+}
+
+
+def add_streams(registry: Registry) -> None:
+    """Add the suites as streams."""
+    for suite in SUITES:
+        factory = functools.partial(libero, suite)
+        registry.add("stream", suite, factory, SUMMARIES[suite], MODEL, PLUGINS, TRAINER)

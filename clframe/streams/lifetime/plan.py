@@ -1,0 +1,302 @@
+"""The plan of a lifetime: which task is learned under which conditions, when and for how long.
+
+A plan comes from a few settings (an order, repetitions, regimes) or block by block from a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+
+from clframe.errors import DataError, SettingError, UnknownNameError, nearest
+from clframe.streams.lifetime.variation import checked_parameters
+from clframe.training.loop import epoch_order
+
+Order = Literal["condensed", "dispersed", "alternating", "permuted"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+PLAIN = "plain"
+"""The variant of a task whose inputs are not changed."""
+
+_BLOCK_KEYS = ("blocks", "scenario")
+_PASSED_OVER = (
+    "author",
+    "evaluation",
+    "logging_base",
+    "logging_base_dir",
+    "seed",
+    "stream",
+    "threads",
+)
+"""Keys that files of l2logger carry and that say nothing about the order of blocks."""
+_KEPT = ("complexity", "difficulty", "scenario_type")
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Conditions under which tasks are shown, by name."""
+
+    name: str
+    parameters: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A task under one regime: what is evaluated."""
+
+    task: int
+    regime: Regime
+
+
+@dataclass(frozen=True)
+class Block:
+    """One learning block.
+
+    Args:
+        column: What is learned.
+        length: In learning experiences; None for all samples of the task.
+        passes: So many times that.
+    """
+
+    column: int
+    length: int | None
+    passes: int = 1
+
+
+@dataclass
+class Plan:
+    """A lifetime: its columns, its learning blocks in order, and what is said about it."""
+
+    columns: list[Column] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    info: dict[str, Any] = field(default_factory=dict)
+
+    def column(self, column: Column) -> int:
+        """The index of a column, which is added if it is new."""
+        if column not in self.columns:
+            self.columns.append(column)
+        return self.columns.index(column)
+
+
+def clean(name: str) -> str:
+    """A name without underscores, which L2 tools read as the sign between task and variant.
+
+    >>> clean("pick_up bowl")
+    'pick-up-bowl'
+    """
+    return re.sub(r"[^0-9A-Za-z]+", "-", name)
+
+
+def parse_regimes(given: Sequence[Mapping[str, Any]], where: str) -> list[Regime]:
+    """Regimes from mappings of parameters, each with a name of its own or one made for it."""
+    regimes: list[Regime] = []
+    for number, entry in enumerate(given):
+        if not isinstance(entry, Mapping):
+            raise SettingError(f"{where}: a regime is a mapping of parameters, got {entry!r}")
+        parameters = checked_parameters(
+            {key: value for key, value in entry.items() if key != "name"}, where
+        )
+        name = entry.get("name", f"v{number}" if parameters else PLAIN)
+        if not isinstance(name, str) or not re.fullmatch(r"[0-9A-Za-z]+", name):
+            raise SettingError(f"{where}: a regime's name is letters and digits, got {name!r}")
+        if name.lower() in {regime.name.lower() for regime in regimes}:
+            raise SettingError(f"{where}: two regimes are named '{name}'")
+        regimes.append(Regime(name, parameters))
+    return regimes
+
+
+def plan_by_order(
+    order: Order,
+    n_tasks: int,
+    regimes: Sequence[Regime],
+    repetitions: int,
+    block_length: int | None,
+    seed: int,
+) -> Plan:
+    """A plan in which every task is learned equally long under every regime.
+
+    * condensed: each once, in one block that is ``repetitions`` times as long.
+    * dispersed: ``repetitions`` rounds through all tasks, regime after regime.
+    * alternating: two at a time take turns ``repetitions`` times, then the next two (of an odd
+      number the last three).
+    * permuted: rounds like dispersed, each in an order drawn from the seed.
+    """
+    shown = list(regimes) or [Regime(PLAIN, {})]
+    plan = Plan([Column(task, r) for task in range(n_tasks) for r in shown])
+    everything = list(range(len(plan.columns)))
+    sequence: list[int] = []
+    if order == "condensed":
+        plan.blocks = [Block(column, block_length, repetitions) for column in everything]
+    elif order == "alternating":
+        for pair in _pairs(everything):
+            sequence += pair * repetitions
+    elif order == "permuted":
+        for number in range(repetitions):
+            sequence += epoch_order(len(everything), seed, number).tolist()
+    else:
+        by_regime = [t * len(shown) + r for r in range(len(shown)) for t in range(n_tasks)]
+        sequence = by_regime * repetitions
+    plan.blocks += [Block(column, block_length) for column in sequence]
+    plan.info["scenario_type"] = order
+    return plan
+
+
+def _pairs(items: list[int]) -> list[list[int]]:
+    """Items two by two, the last three together if there is one too many.
+
+    >>> _pairs([0, 1, 2, 3, 4])
+    [[0, 1], [2, 3, 4]]
+    """
+    pairs = [items[i : i + 2] for i in range(0, len(items), 2)]
+    if len(pairs) > 1 and len(pairs[-1]) == 1:
+        last = pairs.pop()
+        pairs[-1] = pairs[-1] + last
+    return pairs
+
+
+def read_file(path: Path, settings: Sequence[str]) -> dict[str, Any]:
+    """The content of a scenario file: settings by name and, perhaps, ``blocks``.
+
+    Args:
+        path: A YAML or JSON file: a mapping, or a list of blocks as in l2logger's examples; a
+            log's own ``scenario_info.json`` will do.
+        settings: The settings it may hold.
+
+    Raises:
+        ClframeError: The file is missing, is not YAML, or holds keys that mean nothing here.
+    """
+    where = f"scenario_file '{path}'"
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{where} does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{where} cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" (line {mark.line + 1})" if mark is not None else ""
+        reason = getattr(error, "problem", None) or "it cannot be understood"
+        raise DataError(f"{where} is neither YAML nor JSON{place}: {reason}") from error
+    if isinstance(content, Mapping) and "input_file" in content:
+        inner = content["input_file"]
+        rest = {key: value for key, value in content.items() if key != "input_file"}
+        # The stream's kind stands under the key that means blocks inside of input_file.
+        rest.pop("scenario", None)
+        content = {**rest, **(inner if isinstance(inner, Mapping) else {"blocks": inner})}
+    if isinstance(content, list):
+        content = {"blocks": content}
+    if not isinstance(content, Mapping):
+        raise SettingError(f"{where} must hold settings by name or a list of blocks")
+    found: dict[str, Any] = {}
+    for key, value in content.items():
+        if key in _BLOCK_KEYS:
+            if "blocks" in found:
+                raise SettingError(f"{where} has both 'blocks' and 'scenario'; keep one of them")
+            found["blocks"] = value
+        elif key in settings or key in _KEPT:
+            found[key] = value
+        elif key not in _PASSED_OVER:
+            known = (*settings, *_BLOCK_KEYS, *_KEPT)
+            raise SettingError(f"{where}: unknown key '{key}'; {nearest(str(key), known)}")
+    return found
+
+
+def plan_by_blocks(
+    blocks: Any,
+    labels: Sequence[str],
+    regimes: Sequence[Regime],
+    translate: Mapping[str, str],
+    where: str,
+) -> Plan:
+    """A plan block by block: ``{type: train, regimes: [{task, count, params}]}``.
+
+    Every regime of a training block is one learning block here. Evaluation of everything follows
+    each of them anyway; test blocks only add the tasks they name.
+
+    Args:
+        blocks: As the file holds them.
+        labels: Names of the base stream's tasks.
+        regimes: Regimes that are defined by name.
+        translate: What a task of the file is called in the base stream.
+        where: How to call the file in messages.
+    """
+    known = list(regimes) or [Regime(PLAIN, {})]
+    plan = Plan()
+    if not isinstance(blocks, list) or not blocks:
+        raise SettingError(f"{where}: 'blocks' must be a list of blocks")
+    for number, block in enumerate(blocks):
+        at = f"{where}, block {number}"
+        if not isinstance(block, Mapping) or set(block) != {"type", "regimes"}:
+            raise SettingError(f"{at} must have the keys 'type' and 'regimes', got {block!r}")
+        if block["type"] not in ("train", "test"):
+            raise SettingError(f"{at}: type must be train or test, got {block['type']!r}")
+        if not isinstance(block["regimes"], list) or not block["regimes"]:
+            raise SettingError(f"{at}: 'regimes' must be a list of tasks")
+        for entry in block["regimes"]:
+            name, count, parameters = _entry(entry, at)
+            column = _column(translate.get(name, name), parameters, labels, known, at)
+            index = plan.column(column)
+            if block["type"] == "train":
+                plan.blocks.append(Block(index, count))
+    if not plan.blocks:
+        raise SettingError(f"{where} has no training block")
+    plan.info["scenario_type"] = "custom"
+    return plan
+
+
+def _entry(entry: Any, at: str) -> tuple[str, int | None, dict[str, float] | None]:
+    """Task, length and parameters of one regime of a block."""
+    if not isinstance(entry, Mapping):
+        raise SettingError(f"{at}: a regime is a mapping with a task, got {entry!r}")
+    names = {"task": "task", "count": "count", "length": "count", "params": "params"}
+    names["args"] = "params"
+    values: dict[str, Any] = {}
+    for key, value in entry.items():
+        if key not in names:
+            raise SettingError(f"{at}: unknown key '{key}'; {nearest(str(key), names)}")
+        values[names[key]] = value
+    task, count, given = values.get("task"), values.get("count"), values.get("params")
+    if not isinstance(task, str):
+        raise SettingError(f"{at}: a regime needs the name of its task, got {task!r}")
+    if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+        raise SettingError(f"{at}: count must be a whole number from 1 up, got {count!r}")
+    if given is not None and not isinstance(given, Mapping):
+        raise SettingError(f"{at}: params must be a mapping, got {given!r}")
+    return task, count, None if given is None else checked_parameters(given, at)
+
+
+def _column(
+    name: str,
+    parameters: dict[str, float] | None,
+    labels: Sequence[str],
+    known: list[Regime],
+    at: str,
+) -> Column:
+    """The task and regime behind a name such as ``task0_dark``; new regimes are added."""
+    label, _, variant = name.partition("_")
+    if label not in labels:
+        raise UnknownNameError(
+            f"{at}: the base stream has no task '{label}'; {nearest(label, labels)}"
+        )
+    if variant:
+        found = next((r for r in known if r.name == variant), None)
+        if found is None and parameters is None:
+            raise SettingError(
+                f"{at}: no regime is named '{variant}' ('{name}'); define it under 'regimes' or "
+                "give params"
+            )
+        if found is not None and parameters not in (None, found.parameters):
+            raise SettingError(
+                f"{at}: '{name}' has params {parameters}, but '{variant}' was {found.parameters}"
+            )
+    else:
+        found = next((r for r in known if r.parameters == (parameters or {})), None)
+        variant = f"v{len(known)}" if parameters else PLAIN
+    if found is None:
+        found = parse_regimes([{"name": variant, **(parameters or {})}], at)[0]
+        known.append(found)
+    return Column(labels.index(label), found)

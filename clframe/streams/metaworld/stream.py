@@ -1,0 +1,276 @@
+"""Meta-World's 50 tasks as streams, learned from its scripted experts by imitation.
+
+Task lists of Yu et al., "Meta-World", 2019, as in its version 3, and of Wołczyk et al., "Continual
+World: A Robotic Benchmark For Continual Reinforcement Learning", 2021 (CW10 and CW20, there learned
+by reinforcement). Needs the package ``metaworld`` (extra ``clframe[metaworld]``).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clframe.errors import SettingError, nearest
+from clframe.robot.stream import ImitationSettings, TaskInput, imitation_stream
+from clframe.robot.task import RobotTask
+from clframe.robot.windows import Scaling
+from clframe.streams.metaworld import environments as simulation
+
+if TYPE_CHECKING:
+    from clframe.core.registry import Registry
+    from clframe.core.stream import Stream
+
+# Every task with what it asks for, in the paper's words.
+LANGUAGE = {
+    "assembly": "assemble nut",
+    "basketball": "basketball",
+    "bin-picking": "pick bin",
+    "box-close": "close box",
+    "button-press-topdown": "press button from top",
+    "button-press-topdown-wall": "press button from top behind wall",
+    "button-press": "press button",
+    "button-press-wall": "press button behind wall",
+    "coffee-button": "get coffee",
+    "coffee-pull": "pull mug",
+    "coffee-push": "push mug",
+    "dial-turn": "turn dial",
+    "disassemble": "disassemble nut",
+    "door-close": "close door",
+    "door-lock": "lock door",
+    "door-open": "open door",
+    "door-unlock": "unlock door",
+    "hand-insert": "insert hand",
+    "drawer-close": "close drawer",
+    "drawer-open": "open drawer",
+    "faucet-open": "turn on faucet",
+    "faucet-close": "turn off faucet",
+    "hammer": "hammer",
+    "handle-press-side": "press handle from side",
+    "handle-press": "press handle",
+    "handle-pull-side": "pull handle from side",
+    "handle-pull": "pull handle",
+    "lever-pull": "pull lever",
+    "peg-insert-side": "insert peg from side",
+    "pick-place-wall": "pick and place behind wall",
+    "pick-out-of-hole": "pick out of hole",
+    "reach": "reach",
+    "push-back": "pull back",
+    "push": "push",
+    "pick-place": "pick and place",
+    "plate-slide": "slide plate",
+    "plate-slide-side": "slide plate to side",
+    "plate-slide-back": "retrieve plate",
+    "plate-slide-back-side": "retrieve plate from side",
+    "peg-unplug-side": "unplug peg",
+    "soccer": "soccer",
+    "stick-push": "push with stick",
+    "stick-pull": "pull with stick",
+    "push-wall": "push behind wall",
+    "reach-wall": "reach behind wall",
+    "shelf-place": "place onto shelf",
+    "sweep-into": "sweep into hole",
+    "sweep": "sweep",
+    "window-open": "open window",
+    "window-close": "close window",
+}
+ALL = tuple(LANGUAGE)
+MT10 = (
+    "reach",
+    "push",
+    "pick-place",
+    "door-open",
+    "drawer-open",
+    "drawer-close",
+    "button-press-topdown",
+    "peg-insert-side",
+    "window-open",
+    "window-close",
+)
+CW10 = (
+    "hammer",
+    "push-wall",
+    "faucet-close",
+    "push-back",
+    "stick-pull",
+    "handle-press-side",
+    "push",
+    "shelf-place",
+    "window-close",
+    "peg-unplug-side",
+)
+ML10 = (
+    "reach",
+    "push",
+    "pick-place",
+    "door-open",
+    "drawer-close",
+    "button-press-topdown",
+    "peg-insert-side",
+    "window-open",
+    "sweep",
+    "basketball",
+)
+ML10_TEST = ("drawer-open", "door-close", "shelf-place", "sweep-into", "lever-pull")
+ML45_TEST = ("bin-picking", "box-close", "hand-insert", "door-lock", "door-unlock")
+ML45 = tuple(name for name in ALL if name not in ML45_TEST)
+
+# The workspace: where things are and how far they are apart, in metres. Known before any task is
+# seen, so that inputs of about unit size tell nothing of tasks to come.
+_CENTRE = (0.0, 0.6, 0.15)
+_SPREAD = (0.12, 0.12, 0.12)
+_TURN_CENTRE, _TURN_SPREAD = (0.0,) * 4, (1.0,) * 4
+# Now and one step ago, and where the goal is.
+_PARTS = {"hand": (0, 1, 2, 18, 19, 20), "gripper": (3, 21), "goal": (36, 37, 38)}
+
+
+def scaling(goal_visible: bool, things_visible: bool = True) -> Scaling:
+    """How the 39 numbers are scaled; what is not to be seen of them is hidden here.
+
+    >>> scaling(False).scale[-1]
+    np.float32(inf)
+    """
+    thing_centre = (*_CENTRE, *_TURN_CENTRE)
+    thing_spread = (*_SPREAD, *_TURN_SPREAD) if things_visible else (np.inf,) * 7
+    centre = (*_CENTRE, 0.5, *thing_centre, *thing_centre)
+    spread = (*_SPREAD, 0.5, *thing_spread, *thing_spread)
+    goal = _SPREAD if goal_visible else (np.inf,) * 3
+    return Scaling(
+        np.array((*centre, *centre, *_CENTRE), np.float32),
+        np.array((*spread, *spread, *goal), np.float32),
+    )
+
+
+def robot_task(name: str, camera: str | None = None, size: int = 64) -> RobotTask:
+    """A task by its name, without ``-v3``, seen by a camera or not."""
+    if name not in LANGUAGE:
+        raise SettingError(f"Meta-World has no task '{name}'; {nearest(name, LANGUAGE)}")
+    found = simulation.versions()
+    family = f"metaworld-{found['metaworld']}-mujoco-{found['mujoco']}"
+    make = functools.partial(simulation.make, name)
+    if camera is not None:
+        simulation.check_camera(camera)
+        family += f"-{camera}-{size}"
+        make = functools.partial(simulation.make, name, camera=camera, size=size)
+    return RobotTask(
+        name,
+        family,
+        LANGUAGE[name],
+        make,
+        simulation.expert,
+        simulation.LONGEST,
+        found,
+    )
+
+
+def metaworld(
+    name: str,
+    learned: Sequence[str],
+    held_out: Sequence[str],
+    data_dir: Path,
+    seed: int = 0,
+    tasks: list[str] | None = None,
+    goal_visible: bool = True,
+    camera: str | None = None,
+    size: int = 64,
+    demos: int = 50,
+    episodes: int = 20,
+    horizon: int = 200,
+    window: int = 1,
+    task_input: TaskInput = "one_hot",
+    goals: int = 0,
+    slots: int = 6,
+    processes: int | None = None,
+    language_size: int | None = None,
+) -> Stream:
+    """Tasks of Meta-World, learned from demonstrations one after the other.
+
+    Args:
+        name: Of the stream.
+        learned: The task of each experience; one may come back.
+        held_out: Tasks that are measured and never learned.
+        data_dir: The data folder.
+        seed: Of the run.
+        tasks: Learn only these of the stream's tasks, in its order; None for all.
+        goal_visible: Whether the policy is told the goal's place.
+        camera: The policy sees through this camera (``corner``, ``topview``, ...) and is told of
+            the state only the hand; choose a model that sees with it (resnet_t, ..., or policy
+            with ``picture=SIZE``). None: it is told all.
+        size: Pixels of a picture's side.
+        demos: Demonstrations a task.
+        episodes: Episodes that measure a task; the same ones each time.
+        horizon: Steps until an episode is given up.
+        window: Observations that the policy sees.
+        task_input: How the policy is told the task: one_hot, language, sentence or none.
+        goals: Which goals are drawn, for demonstrations and for evaluation.
+        slots: Environments stepped at once.
+        processes: Worker processes; 0 for this one alone, null for one a core.
+        language_size: Length of an instruction's vector; null for 32, or 256 with sentence.
+    """
+    if tasks is not None:
+        for task in tasks:
+            if task not in learned:
+                raise SettingError(
+                    f"stream '{name}' has no task '{task}'; {nearest(task, learned)}"
+                )
+        learned = [task for task in learned if task in tasks]
+    if horizon > simulation.LONGEST:
+        raise SettingError(
+            f"stream.horizon must be at most {simulation.LONGEST}, Meta-World's longest episode, "
+            f"got {horizon}"
+        )
+    how = ImitationSettings(
+        demos, episodes, horizon, window, task_input, goals, slots, processes, language_size
+    )
+    columns = [*dict.fromkeys(learned), *held_out]
+    found = simulation.versions()
+    return imitation_stream(
+        name,
+        [robot_task(task, camera, size) for task in columns],
+        [columns.index(task) for task in learned],
+        how,
+        data_dir,
+        simulation.STATE_SIZE,
+        simulation.ACTION_SIZE,
+        scaling(goal_visible, camera is None),
+        seed,
+        f"{demos} demonstrations a task by the scripted experts of Meta-World "
+        f"{found['metaworld']} on MuJoCo {found['mujoco']}",
+        () if camera is None else (f"{camera}_rgb",),
+        size,
+        _PARTS if goal_visible else {part: _PARTS[part] for part in ("hand", "gripper")},
+    )
+
+
+MODEL: dict[str, Any] = {"name": "policy"}
+PLUGINS: dict[str, dict[str, Any]] = {
+    "ewc": {"weight": 10.0},
+    # A tenth of what 50 demonstrations of ten tasks hold.
+    "replay": {"size": 5000},
+    # Ten tasks find room: the first keeps 15 %, the tenth 3.5 % of each layer.
+    "packnet": {"prune": 0.85},
+}
+TRAINER: dict[str, Any] = {"max_epochs": 60, "batch_size": 128, "reset_optimizer": True}
+
+
+def add_streams(registry: Registry) -> None:
+    """Add the streams."""
+
+    def add(
+        name: str, learned: Sequence[str], held_out: Sequence[str], summary: str, **fixed: Any
+    ) -> None:
+        factory = functools.partial(metaworld, name, tuple(learned), tuple(held_out), **fixed)
+        registry.add("stream", name, factory, summary, MODEL, PLUGINS, TRAINER)
+
+    add("metaworld_mt10", MT10, (), "Meta-World's ten tasks MT10 by imitation")
+    add("metaworld_mt50", ALL, (), "Meta-World's fifty tasks by imitation")
+    add("metaworld_cw10", CW10, (), "Continual World's ten Meta-World tasks by imitation")
+    add("metaworld_cw20", (*CW10, *CW10), (), "Continual World's ten tasks, twice, by imitation")
+    hidden = {"goal_visible": False}
+    add("metaworld_ml10", ML10, ML10_TEST, "Meta-World's ML10: ten tasks, five held out", **hidden)
+    add("metaworld_ml45", ML45, ML45_TEST, "Meta-World's ML45: 45 tasks, five held out", **hidden)
+    for task in ALL:
+        add(f"metaworld_ml1_{task}", (task,), (), "Meta-World's ML1: one task", **hidden)

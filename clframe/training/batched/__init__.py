@@ -1,0 +1,1 @@
+"""Several learners trained as one model with a first dimension of seeds."""

@@ -1,0 +1,318 @@
+"""Lightning Fabric as we use it: device, precision and ranks for one learner.
+
+The settings bear Lightning's own names. Nothing else in the package chooses a device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from clframe.data import storage as tiers
+from clframe.distributed import launch
+from clframe.distributed.batchnorm import share_statistics
+from clframe.distributed.ranks import Ranks
+from clframe.errors import SettingError, nearest
+from clframe.training.compile import apply_options, check_options
+from clframe.training.loop import Budget
+from clframe.utils.settings import at_least
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+    from clframe.core.learner import Learner, Step
+    from clframe.data.dataset import Batch, Data
+
+ONE_PROCESS = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
+"""Settings of a run that is only looked at, however many processes made it."""
+
+PRECISIONS = ("32-true", "32", "bf16-mixed", "16-mixed")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TrainerSettings:
+    """How to train: the config group ``trainer``.
+
+    Args:
+        accelerator: Lightning's name for the hardware; ``auto`` takes what is there.
+        devices: How many of them, or which.
+        num_nodes: Machines.
+        strategy: Lightning's name for how ranks work together.
+        precision: Lightning's name for the precision: 32-true, bf16-mixed or 16-mixed. Weights and
+            what plugins keep are in 32 bits in any case.
+        max_epochs: Per experience; None for no limit other than ``max_steps``.
+        max_steps: Optimiser steps per experience; None for no limit other than ``max_epochs``.
+        limit_train_batches: Batches per epoch at most; None for all.
+        batch_size: Samples of the current experience per step, over all processes together.
+        drop_last: Leave out an epoch's last batch when it is smaller.
+        eval_batch_size: Samples per evaluation batch.
+        gradient_clip_val: Clip the gradient's norm to this; None for no clipping.
+        reset_optimizer: Start each experience with a fresh optimiser.
+        evaluate_every: Measure past and future tasks after every so many experiences, and at the
+            end; the tasks just learned are measured after each. Other cells stay unknown.
+        evaluate_tasks: ``all``, or only those ``learned`` so far (before learning: the first ones),
+            as benchmarks do in which measuring is dear; the cells of tasks to come stay unknown.
+        check_val_every_n_epoch: Evaluate the current tasks every n epochs; None for never.
+        on_nan: When the loss is not finite, ``stop`` with a sentence that says where and whose term
+            it was (no checkpoint is taken of such a run), or ``ignore`` it.
+        augment: Random changes of the training images, such as ``[flip, {crop: {padding: 4}}]``;
+            see :mod:`clframe.data.augment`.
+        device_memory: How much data may lie on the device, such as 8GB; what does not fit is sent
+            over batch by batch. None is half of what is free. On the processor: mapped files up to
+            this size are read into memory, None leaves them mapped.
+        compile: Compile the model's pass with ``torch.compile``; the first steps wait for it.
+        channels_last: Keep convolutions' weights with channels last, which many devices prefer.
+        cuda_graphs: Replay the model's pass as CUDA graphs (compiles it as well).
+    """
+
+    accelerator: str = "auto"
+    devices: int | str | list[int] = 1
+    num_nodes: int = 1
+    strategy: str = "auto"
+    precision: str = "32-true"
+    max_epochs: int | None = None
+    max_steps: int | None = None
+    limit_train_batches: int | None = None
+    batch_size: int = 128
+    drop_last: bool = False
+    eval_batch_size: int = 512
+    gradient_clip_val: float | None = None
+    reset_optimizer: bool = False
+    evaluate_every: int = 1
+    evaluate_tasks: Literal["all", "learned"] = "all"
+    check_val_every_n_epoch: int | None = None
+    on_nan: Literal["stop", "ignore"] = "stop"
+    augment: tuple[Any, ...] = ()
+    device_memory: int | str | None = None
+    compile: bool = False
+    channels_last: bool = False
+    cuda_graphs: bool = False
+
+    def __post_init__(self) -> None:
+        for name, bound in (
+            ("max_epochs", 0),
+            ("max_steps", 0),
+            ("limit_train_batches", 1),
+            ("batch_size", 1),
+            ("eval_batch_size", 1),
+            ("gradient_clip_val", 0),
+            ("num_nodes", 1),
+            ("evaluate_every", 1),
+            ("check_val_every_n_epoch", 1),
+        ):
+            at_least(getattr(self, name), bound, f"trainer.{name}")
+        tiers.bytes_of(self.device_memory, "trainer.device_memory")
+        if self.precision not in PRECISIONS:
+            raise SettingError(
+                "trainer.precision must be 32-true, bf16-mixed or 16-mixed, "
+                f"got {self.precision!r}; {nearest(self.precision, PRECISIONS)}"
+            )
+
+    @property
+    def budget(self) -> Budget:
+        """How long to train on one experience; one epoch if nothing is said."""
+        epochs = 1 if self.max_epochs is None and self.max_steps is None else self.max_epochs
+        return Budget(
+            epochs=epochs,
+            steps=self.max_steps,
+            batch_size=self.batch_size,
+            drop_last=self.drop_last,
+            batches_per_epoch=self.limit_train_batches,
+        )
+
+
+class Engine:
+    """Fabric set up for one learner.
+
+    Args:
+        settings: The config group ``trainer``.
+    """
+
+    def __init__(self, settings: TrainerSettings | None = None) -> None:
+        from lightning.fabric import Fabric
+
+        self.settings = settings or TrainerSettings()
+        self.ranks: Ranks | None = None
+        """The processes of this run; None where there is one."""
+        try:
+            with warnings.catch_warnings():
+                # Said below, as an error.
+                warnings.filterwarnings("ignore", ".*AMP with fp16 is not supported on CPU")
+                self.fabric: Fabric = Fabric(
+                    accelerator=self.settings.accelerator,
+                    devices=self.settings.devices,
+                    num_nodes=self.settings.num_nodes,
+                    strategy=self.settings.strategy,
+                    precision=self.settings.precision,  # type: ignore[arg-type]
+                )
+        except (ValueError, RuntimeError, ImportError, TypeError) as error:
+            # Fabric's own classes of error; its first sentence names the setting.
+            raise SettingError(f"trainer: {str(error).splitlines()[0]}") from error
+        if self.settings.precision == "16-mixed" and self.device.type == "cpu":
+            raise SettingError(
+                "trainer.precision=16-mixed needs a graphics card; on the processor there is "
+                "trainer.precision=bf16-mixed"
+            )
+        self._check_processes()
+        check_options(self.settings, self.device, self.world_size)
+        self._plain = self.settings.precision in ("32-true", "32")
+        self._step: Callable[[Batch], Step] | None = None
+        self._settle: Callable[[], None] | None = None
+
+    def _check_processes(self) -> None:
+        """Refuse a number of processes, or a way of starting them, that cannot work."""
+        said = f"trainer.devices={self.settings.devices}"
+        started = int(os.environ.get("WORLD_SIZE", "1"))
+        if self.world_size == 1:
+            if started > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
+                raise SettingError(
+                    f"torchrun started {started} processes, but {said} asks for one: set "
+                    "trainer.devices to the processes of a machine and trainer.num_nodes to the "
+                    "machines"
+                )
+            return
+        from lightning.fabric.strategies.ddp import DDPStrategy
+
+        strategy = self.fabric.strategy
+        if not isinstance(strategy, DDPStrategy) or strategy._start_method != "popen":
+            raise SettingError(
+                f"trainer.strategy={self.settings.strategy} cannot be used with several "
+                "processes: set trainer.strategy=ddp"
+            )
+        cores = os.cpu_count() or 1
+        if self.device.type == "cpu" and strategy.num_processes > cores:
+            raise SettingError(
+                f"{said} asks for {strategy.num_processes} processes on a machine with {cores} "
+                f"processor cores: set trainer.devices to {cores} at most"
+            )
+
+    @property
+    def world_size(self) -> int:
+        """How many processes learn this run."""
+        return self.fabric.world_size
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether this process is the one that writes and speaks."""
+        return self.ranks is None or self.ranks.rank == 0
+
+    def launch(self) -> None:
+        """Start the other processes of the run, if there are any, and join them."""
+        if self.world_size == 1:
+            self.fabric.launch()
+            return
+        launch.join(self.fabric)
+        self.ranks = Ranks(self.fabric.global_rank, self.world_size, self.device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the learner and its data live."""
+        return self.fabric.device
+
+    def attach(self, learner: Learner) -> None:
+        """Put the learner on its device and make its optimiser."""
+        if not torch.cuda.is_available():
+            # Lightning has torch look for GPUs through the driver's own library. Where there is
+            # none, every step of an optimiser would search the system for it.
+            os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
+        said = self.settings.device_memory
+        tiers.set_room(self.device, tiers.bytes_of(said, "trainer.device_memory"))
+        apply_options(learner.model, self.settings)
+        optimizer = learner.configure_optimizers()
+        if self.ranks is None:
+            _, learner.optimizer = self.fabric.setup(learner, optimizer)
+        else:
+            # Not DDP's wrapper: it allows no parameter to be frozen on the way, and its gradient
+            # is a mean of means. See clframe/distributed/ranks.py.
+            self.fabric.to_device(learner)
+            learner.optimizer = cast(Any, self.fabric.setup_optimizers(optimizer))
+            share_statistics(learner, self.ranks)
+        self._step = learner.training_step
+        self._settle = self._settling(learner)
+        learner.generator = torch.Generator(device=self.device)
+        learner.generator.manual_seed(learner.seed)
+
+    def renew_optimizer(self, learner: Learner) -> None:
+        """Replace the optimiser by a fresh one."""
+        fresh = self.fabric.setup_optimizers(learner.configure_optimizers())
+        learner.optimizer = cast(torch.optim.Optimizer, fresh)
+
+    def precision_state(self) -> dict[str, Any]:
+        """What the precision remembers from step to step (the gradient scaler of 16-mixed)."""
+        return dict(self.fabric.strategy.precision.state_dict())
+
+    def load_precision_state(self, state: dict[str, Any]) -> None:
+        """Take up what :meth:`precision_state` gave."""
+        self.fabric.strategy.precision.load_state_dict(state)
+
+    def run_step(self, batch: Batch) -> Step:
+        """Forward pass and loss in the chosen precision."""
+        assert self._step is not None
+        if self._plain:
+            return self._step(batch)
+        with self.fabric.autocast():
+            return self._step(batch)
+
+    def backward(self, loss: Tensor) -> None:
+        """Backward pass in the chosen precision; gradients are then what plugins may see."""
+        self.fabric.backward(loss)
+        if self._settle is not None:
+            self._settle()
+
+    def _settling(self, learner: Learner) -> Callable[[], None] | None:
+        """What must happen to gradients after a backward pass; None where nothing must."""
+        scaler = getattr(self.fabric.strategy.precision, "scaler", None)
+        ranks = self.ranks
+        if scaler is None and ranks is None:
+            return None
+        parameters = list(learner.parameters())
+
+        def settle() -> None:
+            if ranks is not None:
+                ranks.average_gradients(parameters)
+            if scaler is not None:
+                scaler.unscale_(cast(Any, learner.optimizer).optimizer)
+                gradients = [p.grad for p in parameters if p.grad is not None]
+                if not all(bool(torch.isfinite(g).all()) for g in gradients):
+                    # The scaler will pass over this step. Plugins that add up gradients must not
+                    # be left with what is not a number.
+                    torch._foreach_zero_(gradients)
+
+        return settle
+
+    def batches(self, data: Data, order: Tensor, batch_size: int) -> Iterator[Batch]:
+        """The global batches of an epoch in this order."""
+        if self.ranks is None:
+            return data.batches(order, batch_size)
+        return self.ranks.batches(data, order, batch_size)
+
+    def share(self, order: Tensor) -> Tensor:
+        """This process's part of an order, for work whose results are added up."""
+        return order if self.ranks is None else self.ranks.share(order)
+
+    def sum(self, tensors: Mapping[str, Tensor]) -> None:
+        """Add up, in place, what the processes have under each name."""
+        if self.ranks is not None:
+            self.ranks.sum(tensors)
+
+    def from_zero(self, value: T) -> T:
+        """What the process that writes and speaks has."""
+        return value if self.ranks is None else self.ranks.from_zero(value)
+
+    def agree(self, learner: Learner) -> None:
+        """Check that all processes hold the same state."""
+        if self.ranks is not None:
+            self.ranks.agree(learner)
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """The chosen precision for code outside the training step."""
+        return contextlib.nullcontext() if self._plain else self.fabric.autocast()

@@ -1,0 +1,105 @@
+"""Optimisers by name, each with PyTorch's own defaults unless said otherwise.
+
+One default differs: ``fused=None`` takes PyTorch's fused step where it has one for the parameters,
+which is two to three times faster on a processor and the same but for rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from clframe.hookspecs import hookimpl
+from clframe.utils.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.core.registry import Registry
+
+Factory = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+
+
+def adam(
+    lr: float = 1e-3,
+    weight_decay: float = 0.0,
+    betas: tuple[float, ...] = (0.9, 0.999),
+    fused: bool | None = None,
+) -> Factory:
+    """Adam (Kingma & Ba, 2015)."""
+    _check(lr, weight_decay)
+    pair = (betas[0], betas[1])
+
+    def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        chosen = list(parameters)
+        return torch.optim.Adam(
+            chosen, lr=lr, weight_decay=weight_decay, betas=pair, fused=_fused(fused, chosen)
+        )
+
+    return make
+
+
+def adamw(
+    lr: float = 1e-3,
+    weight_decay: float = 1e-2,
+    betas: tuple[float, ...] = (0.9, 0.999),
+    fused: bool | None = None,
+) -> Factory:
+    """Adam with decoupled weight decay (Loshchilov & Hutter, 2019)."""
+    _check(lr, weight_decay)
+    pair = (betas[0], betas[1])
+
+    def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        chosen = list(parameters)
+        return torch.optim.AdamW(
+            chosen, lr=lr, weight_decay=weight_decay, betas=pair, fused=_fused(fused, chosen)
+        )
+
+    return make
+
+
+def sgd(
+    lr: float = 0.1,
+    weight_decay: float = 0.0,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    fused: bool | None = None,
+) -> Factory:
+    """Stochastic gradient descent, with momentum if wanted."""
+    _check(lr, weight_decay)
+    at_least(momentum, 0, "optimizer.momentum")
+
+    def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        chosen = list(parameters)
+        return torch.optim.SGD(
+            chosen,
+            lr=lr,
+            weight_decay=weight_decay,
+            momentum=momentum,
+            nesterov=nesterov,
+            fused=_fused(fused, chosen),
+        )
+
+    return make
+
+
+def _fused(wanted: bool | None, parameters: list[nn.Parameter]) -> bool | None:
+    """Whether to take the fused step; PyTorch itself decides where this is None."""
+    if wanted is not None:
+        return wanted or None
+    able = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters)
+    return able or None
+
+
+def _check(lr: float, weight_decay: float) -> None:
+    at_least(lr, 0, "optimizer.lr")
+    at_least(weight_decay, 0, "optimizer.weight_decay")
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Add the optimisers."""
+    registry.add("optimizer", "adam", adam)
+    registry.add("optimizer", "adamw", adamw)
+    registry.add("optimizer", "sgd", sgd)

@@ -1,0 +1,65 @@
+"""Every method goes on at the very step after being killed, and ends with the same bits."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from clframe.core.plugin import Plugin
+from clframe.core.registry import discover
+from clframe.core.stream import Scenario
+from clframe.run import run
+from clframe.strategies import INFRASTRUCTURE
+from clframe.testing import Kill, killed_run, prepare_toy, toy_stream
+
+REGISTRY = discover()
+# Only measures, and needs the folders of other runs.
+NO_METHODS = (*INFRASTRUCTURE, "continual_world")
+METHODS = [name for name in REGISTRY.names("plugin") if name not in NO_METHODS]
+SMALL = {
+    "replay": {"size": 20},
+    "ewc": {"weight": 10.0},
+    "generative_replay": {"hidden": [8], "latent": 4},
+    "feedback_replay": {"hidden": [8], "latent": 4},
+    "packnet": {"post_epochs": 1},
+    "gdumb": {"size": 20, "epochs": 3},
+}
+TOGETHER = [
+    (["ewc", "replay"], "class"),
+    (["si", "lwf"], "task"),
+    (["packnet", "replay", "lwf"], "task"),
+    (["generative_replay", "ewc"], "domain"),
+]
+
+
+def make(name: str) -> Plugin:
+    plugin: Plugin = REGISTRY.build("plugin", name, dict(SMALL.get(name, {})))
+    return plugin
+
+
+def check(names: list[str], scenario: Scenario) -> None:
+    stream = toy_stream(scenario, samples=24)
+    plugins = [make(name) for name in names]
+    # Measured on the way as well, which draws no random numbers but changes states.
+    whole = prepare_toy([*copy.deepcopy(plugins), Kill(10**9)], stream, check_val_every_n_epoch=1)
+    first = run(whole.learner, stream, "toy")
+    again, learner = killed_run(plugins, stream, every=2, after=5, check_val_every_n_epoch=1)
+    assert (first.matrix.values == again.matrix.values).all()
+    assert first.curves == again.curves
+    for name, value in learner.state_dict().items():
+        assert torch.equal(value, whole.learner.state_dict()[name]), name
+    assert torch.equal(learner.generator.get_state(), whole.learner.generator.get_state())
+    assert learner.global_steps == whole.learner.global_steps
+    assert learner.samples == whole.learner.samples
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_goes_on_at_any_step(name: str) -> None:
+    check([name], make(name).scenarios[0])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("names", "scenario"), TOGETHER)
+def test_compositions_go_on_at_any_step(names: list[str], scenario: Scenario) -> None:
+    check(names, scenario)

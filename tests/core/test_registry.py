@@ -1,0 +1,151 @@
+"""Everything that is registered composes and can be made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clframe.api import make_model, make_stream
+from clframe.config.compose import compose, experiments
+from clframe.core.registry import Registry, discover
+from clframe.core.stream import Experience, Stream, Task
+from clframe.errors import DataError, PluginError, SettingError
+from clframe.strategies import INFRASTRUCTURE, known_strategies
+from clframe.strategies import compose as compose_strategy
+from clframe.testing import toy_stream
+from clframe.training.engine import TrainerSettings
+from clframe.utils import settings
+from clframe.utils.settings import check
+
+REGISTRY = discover()
+NEED_DATA = {name for name in REGISTRY.names("stream") if "fashion" in name or "cifar" in name}
+NEED_DATA |= {"tabletop_files"}
+
+
+@pytest.mark.parametrize("name", REGISTRY.names("stream"))
+def test_every_stream_composes_and_is_made_or_says_what_it_needs(name: str) -> None:
+    arguments, _ = compose([f"stream={name}"])
+    if name in NEED_DATA:
+        with pytest.raises(DataError, match="put"):
+            make_stream(REGISTRY, arguments["stream"], None, 0, None, False)
+    else:
+        assert len(make_stream(REGISTRY, arguments["stream"], None, 0, None, False)) >= 1
+
+
+@pytest.mark.parametrize("name", sorted(known_strategies(REGISTRY)))
+def test_every_strategy_composes_and_is_made(name: str) -> None:
+    arguments, chosen = compose([f"strategy={name}"])
+    assert chosen == name
+    _, plugins = compose_strategy(arguments["strategy"], REGISTRY)
+    assert {plugin.name for plugin in plugins} == set(arguments["strategy"])
+
+
+@pytest.mark.parametrize("name", REGISTRY.names("model"))
+def test_every_model_composes_and_is_made_or_says_what_it_needs(name: str) -> None:
+    # These two take colour pictures of some size; the weights of the one are a package apart.
+    others = {"frozen": ["model.pretrained=false"], "vgg": []}
+    stream_name = "split_cifar10" if name in others else "split_mnist"
+    arguments, _ = compose([f"model={name}", f"stream={stream_name}", *others.get(name, [])])
+    shape = (3, 32, 32) if name in others else (1, 28, 28)
+    if name in {"resnet_rnn", "resnet_t", "vit_t"}:
+        with pytest.raises(SettingError, match="choose a robot stream"):
+            make_model(REGISTRY, arguments["model"], _shaped(shape))
+        return
+    model = make_model(REGISTRY, arguments["model"], _shaped(shape)).eval()
+    assert model(torch.zeros(2, *shape)).shape == (2, 10)
+
+
+def _shaped(shape: tuple[int, ...]) -> Stream:
+    """A stream of ten classes with inputs of this shape."""
+    task = Task(0, "task0", tuple(range(10)))
+    experience = Experience(0, "exp0", (task,), lambda: pytest.fail("no data is needed"))
+    return Stream("shaped", "domain", [experience], [task], shape, 10)
+
+
+@pytest.mark.parametrize("name", REGISTRY.names("optimizer"))
+def test_every_optimizer_composes_and_is_made(name: str) -> None:
+    arguments, _ = compose([f"optimizer={name}"])
+    factory = REGISTRY.build("optimizer", arguments["optimizer"]["name"], {})
+    assert factory([torch.nn.Parameter(torch.zeros(1))]).param_groups
+
+
+@pytest.mark.parametrize("name", [*REGISTRY.names("logger"), "none"])
+def test_every_logger_composes(name: str, tmp_path: Path) -> None:
+    arguments, _ = compose([f"logger={name}"])
+    assert list(arguments["logger"]) == ([] if name == "none" else [name])
+    if name not in ("none", "wandb"):
+        assert REGISTRY.build("logger", name, {}, run_dir=tmp_path, run_config={})
+
+
+# The many of OpenLORIS have a test of their own, since the official ones need data.
+OTHERS = [name for name in experiments() if not name.startswith("openloris")]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_experiment_composes_and_is_made(name: str) -> None:
+    arguments, strategy = compose([f"experiment={name}"])
+    compose_strategy(arguments["strategy"], REGISTRY)
+    check(TrainerSettings, arguments["trainer"], "trainer")
+    make_stream(REGISTRY, arguments["stream"], arguments["scenario"], 0, None, False)
+    assert set(strategy.split("+")) <= set(known_strategies(REGISTRY))
+
+
+def test_core_plugins_are_not_offered_as_strategies() -> None:
+    assert set(REGISTRY.names("plugin")) >= INFRASTRUCTURE - {"lifetime_log"}
+    assert not INFRASTRUCTURE & set(known_strategies(REGISTRY))
+
+
+def test_a_name_cannot_be_registered_twice() -> None:
+    registry = Registry()
+    registry.add("model", "mine", lambda: None)
+    with pytest.raises(PluginError, match="model 'mine' of clframe is already registered"):
+        registry.add("model", "mine", lambda: None)
+
+
+def test_a_plugin_gets_the_settings_of_its_signature() -> None:
+    with pytest.raises(SettingError, match="unknown setting 'weigth' for plugin"):
+        compose_strategy({"cumulative": {"weigth": 1}}, REGISTRY)
+
+
+def test_bare_settings_that_two_groups_have_must_be_named_in_full(tmp_path: Path) -> None:
+    file = tmp_path / "two.py"
+    file.write_text(
+        "from clframe import Plugin\n"
+        "class Two(Plugin):\n"
+        "    '''Has a setting that the model has too.'''\n"
+        "    def __init__(self, dropout: float = 0.0) -> None: self.dropout = dropout\n"
+    )
+    overrides = [f"plugin_path={file}", "strategy=two"]
+    with pytest.raises(SettingError, match=r"model\.dropout or strategy\.two\.dropout"):
+        compose([*overrides, "dropout=0.5"])
+    arguments, _ = compose([*overrides, "strategy.two.dropout=0.5"])
+    assert arguments["strategy"]["two"]["dropout"] == 0.5
+
+
+def test_timm_backbones_are_models_by_their_own_name() -> None:
+    arguments, _ = compose(["model=resnet18"])
+    assert arguments["model"] == {"name": "timm", "backbone": "resnet18"}
+    model = make_model(
+        REGISTRY, arguments["model"], make_stream(REGISTRY, "split_mnist", None, 0, None, False)
+    )
+    assert model(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
+
+
+def test_models_say_what_they_cannot_take() -> None:
+    with pytest.raises(SettingError, match="takes images"):
+        make_model(REGISTRY, "cnn", toy_stream())
+    with pytest.raises(SettingError, match="timm has no model 'resnet19'; did you mean 'resnet1"):
+        make_model(REGISTRY, {"name": "timm", "backbone": "resnet19"}, toy_stream())
+
+
+@pytest.mark.parametrize("kind", ["stream", "model", "optimizer"])
+def test_settings_of_the_wrong_type_are_refused_everywhere(kind: Any) -> None:
+    """A name that only the type checker knows must not switch the check off."""
+    for entry in REGISTRY.entries(kind):
+        for name, parameter in settings._parameters(entry.factory).items():
+            assert parameter.annotation is not Any, f"{kind} {entry.name}: {name}"
+    with pytest.raises(SettingError, match="'window' must be a whole number, got 'wide'"):
+        REGISTRY.build("stream", "point_robot", {"window": "wide"}, data_dir=Path())

@@ -1,0 +1,192 @@
+"""Where data lies: on the device, on the host, in mapped files, behind workers. Equal numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import clframe
+from clframe import DataError, MapData, SettingError, TensorData, tiers, workers
+from clframe.api import prepare_run
+from clframe.core.stream import Experience, Stream, Task
+from clframe.data.dataset import Data, scale_images
+from clframe.data.storage import TensorSource, bytes_of, map_files, set_room
+from clframe.run import run
+
+META = torch.device("meta")
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def _leave_no_trace() -> Iterator[None]:
+    yield
+    workers.end_all()
+    for device in (META, CPU):
+        set_room(device, None)
+
+
+# ------------------------------------------------------------ what fits
+
+
+def test_a_source_goes_to_the_device_as_far_as_there_is_room() -> None:
+    first, second = (TensorSource(torch.zeros(100, 10, dtype=torch.uint8)) for _ in range(2))
+    set_room(META, 1500)
+    assert first.on(META).device == META
+    assert second.on(META).device == CPU  # both together are 2,000 bytes
+    del first
+    assert second.on(META).device == META
+
+
+def test_another_budget_lets_go_of_what_was_there() -> None:
+    source = TensorSource({"rgb": torch.zeros(10, 3), "depth": torch.zeros(10)})
+    set_room(META, 160)
+    assert {t.device for t in source.on(META).values()} == {META}
+    set_room(META, 159)
+    assert {t.device for t in source.on(META).values()} == {CPU}
+
+
+def test_samples_that_stayed_on_the_host_are_brought_over_as_a_batch() -> None:
+    x = {"a": torch.arange(10), "b": torch.randn(10, 2)}
+    picked = torch.tensor([7, 0, 7])
+    found = tiers.fetch(x, picked, CPU)
+    assert torch.equal(found["a"], picked)
+    assert torch.equal(found["b"], x["b"][picked])
+    sent = tiers.fetch(x, picked, META)
+    assert {key: (t.device, t.shape) for key, t in sent.items()} == {
+        "a": (META, (3,)),
+        "b": (META, (3, 2)),
+    }
+
+
+def test_samples_on_the_device_are_gathered_there() -> None:
+    data = TensorData(torch.zeros(20, 4), torch.arange(20), transform=scale_images)
+    set_room(META, 320)
+    there = data.to(META)
+    assert there.gather(torch.tensor([3, 1], device=META)).shape == (2, 4)
+    assert next(there.batches(torch.arange(20), 5)).x.device == META
+
+
+def test_mapped_files_stay_mapped_unless_they_fit(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(40, dtype=np.uint8).reshape(10, 4))
+    source = map_files(tmp_path / "x.npy")
+    stored = source.on(CPU)
+    for room, read in ((None, False), (39, False), (40, True)):
+        set_room(CPU, room)
+        now = source.on(CPU)
+        assert torch.equal(now, stored)
+        assert (now.data_ptr() != stored.data_ptr()) == read
+
+
+def test_a_file_that_cannot_be_mapped_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.npy").write_text("no array")
+    with pytest.raises(DataError, match=r"data file '.*x\.npy' cannot be mapped"):
+        map_files({"rgb": tmp_path / "x.npy"})
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [(7, 7), ("7", 7), ("1KB", 1024), ("2 gb", 2**31), ("0.5GiB", 2**29), (None, None)],
+)
+def test_sizes_can_be_written_with_units(said: Any, expected: int | None) -> None:
+    assert bytes_of(said, "size") == expected
+
+
+@pytest.mark.parametrize("said", ["much", "-1", -1, "8 apples", "nan", "inf"])
+def test_what_is_no_size_is_refused(said: Any) -> None:
+    with pytest.raises(SettingError, match=r"trainer\.device_memory must be a size"):
+        prepare_run("split_mnist", trainer={"device_memory": said})
+
+
+# ------------------------------------------------------------ equal numbers
+
+
+class Items:
+    """Samples of a tensor, one by one."""
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self.x, self.y = x, y
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.x[index], int(self.y[index])
+
+
+def stream_on(kind: str, folder: Path) -> Stream:
+    """Four classes of 6x6 images in two experiences, behind each tier."""
+    generator = torch.Generator().manual_seed(0)
+    prototypes = torch.randint(0, 200, (4, 1, 6, 6), generator=generator)
+    labels = torch.arange(4).repeat(30)
+    noise = torch.randint(0, 50, (2, 120, 1, 6, 6), generator=generator)
+    images = (prototypes[labels] + noise).to(torch.uint8)
+    sources: list[Any] = []
+    for split in range(2):
+        path = folder / f"{split}.npy"
+        np.save(path, images[split].numpy())
+        made: dict[str, Callable[[], Any]] = {
+            "memory": lambda split=split: TensorSource(images[split]),  # type: ignore[misc]
+            "mapped": lambda path=path: map_files(path),  # type: ignore[misc]
+        }
+        sources.append(made.get(kind, lambda split=split: Items(images[split], labels))())  # type: ignore[misc]
+
+    def data(split: int, number: int) -> Data:
+        own = ((labels // 2) == number).nonzero().squeeze(1)
+        source = sources[split]
+        if isinstance(source, TensorSource):
+            return TensorData(source, labels[own], number, own, scale_images)
+        count = int(kind.removeprefix("workers"))
+        return MapData(source, labels[own], number, own, scale_images, count)
+
+    tasks = [Task(i, f"t{i}", (2 * i, 2 * i + 1), lambda i=i: data(1, i)) for i in range(2)]  # type: ignore[misc]
+    learned = [Experience(i, f"e{i}", (tasks[i],), lambda i=i: data(0, i)) for i in range(2)]  # type: ignore[misc]
+    return Stream("tiers", "class", learned, tasks, (1, 6, 6), 4)
+
+
+def outcome(kind: str, folder: Path, **trainer: Any) -> tuple[np.ndarray, list[Tensor]]:
+    prepared = prepare_run(
+        stream_on(kind, folder),
+        {"replay": {"size": 20}},
+        {"name": "mlp", "hidden": [16]},
+        optimizer={"name": "adam", "lr": 0.01},
+        trainer={"max_epochs": 4, "batch_size": 16, **trainer},
+    )
+    result = run(*prepared)
+    return result.matrix.values, [p.detach().clone() for p in prepared.learner.parameters()]
+
+
+@pytest.mark.parametrize("kind", ["mapped", "workers0", "workers1"])
+@pytest.mark.parametrize("augment", [(), ({"flip": {"p": 0.2}}, {"jitter": {"contrast": 0.2}})])
+def test_all_tiers_give_equal_numbers(kind: str, augment: Any, tmp_path: Path) -> None:
+    """Matrix and weights, bit for bit; with replay, which keeps stored samples."""
+    matrix, weights = outcome("memory", tmp_path, augment=augment)
+    others, same = outcome(kind, tmp_path, augment=augment)
+    assert (matrix == others).all()
+    assert matrix[-1].mean() > 0.5
+    assert all(torch.equal(a, b) for a, b in zip(weights, same, strict=True))
+
+
+@pytest.mark.parametrize("room", ["0", "1MB"])
+def test_a_budget_changes_no_number(room: str, accelerator: str, tmp_path: Path) -> None:
+    matrix, weights = outcome("mapped", tmp_path, accelerator=accelerator)
+    others, same = outcome("mapped", tmp_path, accelerator=accelerator, device_memory=room)
+    assert (matrix == others).all()
+    assert all(torch.equal(a, b) for a, b in zip(weights, same, strict=True))
+
+
+def test_a_run_can_be_continued_with_another_budget(tmp_path: Path) -> None:
+    words = {"model": {"name": "mlp", "hidden": [8]}, "max_steps": 2, "progress": False}
+    clframe.fit(stream_on("mapped", tmp_path), run_dir=tmp_path / "run", **words)  # type: ignore[arg-type]
+    again = clframe.fit(
+        stream_on("mapped", tmp_path),
+        resume=tmp_path / "run",
+        device_memory="2GB",
+        **words,  # type: ignore[arg-type]
+    )
+    assert again.matrix.values.shape == (3, 2)

@@ -1,0 +1,217 @@
+"""Seeds trained as one batched model give what separate runs give."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import clframe
+from clframe import Learner, Plugin, SettingError, hookimpl
+from clframe.api import prepare_run
+from clframe.cli.main import main
+from clframe.models.mlp import mlp
+from clframe.run import run
+from clframe.sweep.seed_group import run_together, why_not
+from clframe.sweep.seeds import fit_seeds
+from clframe.testing import toy_stream
+from clframe.training.batched.perceptron import batched_pass
+
+SEEDS = (0, 1, 2)
+STRATEGIES: dict[str, Any] = {
+    "naive": "naive",
+    "cumulative": "cumulative",
+    "ewc": {"ewc": {"weight": 10.0}},
+    "online_ewc": {"ewc": {"weight": 10.0, "online": True, "gamma": 0.9}},
+    "si": {"si": {"c": 1.0}},
+    "mas": "mas",
+    "lwf": "lwf",
+    "replay": {"replay": {"size": 20}},
+    "ewc and replay": [{"ewc": {"weight": 10.0}}, {"replay": {"size": 20}}],
+}
+
+
+def arguments(strategy: Any, scenario: str, **others: Any) -> dict[str, Any]:
+    return {
+        "stream": toy_stream(scenario),  # type: ignore[arg-type]
+        "strategy": strategy,
+        "model": {"name": "mlp", "hidden": [12, 12]},
+        "trainer": {"max_epochs": 2, "batch_size": 7, "accelerator": "cpu"},
+        **others,
+    }
+
+
+def prepared(seeds: tuple[int, ...] = SEEDS, **given: Any) -> list[Any]:
+    return [prepare_run(**given, seed=seed) for seed in seeds]
+
+
+@pytest.mark.parametrize("scenario", ["task", "class"])
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_equals_separate_runs(name: str, scenario: str) -> None:
+    given = arguments(STRATEGIES[name], scenario)
+    apart, joined = prepared(**given), prepared(**given)
+    assert why_not(joined) is None
+    results = [run(*one) for one in apart]
+    together = run_together(joined)
+    for one, other, a, b in zip(results, together, apart, joined, strict=True):
+        np.testing.assert_allclose(one.matrix.values, other.matrix.values, atol=0.05)
+        state = b.learner.state_dict()
+        for key, value in a.learner.state_dict().items():
+            torch.testing.assert_close(state[key], value, rtol=1e-3, atol=1e-4, msg=key)
+    # Seeds must differ, or equality says nothing.
+    assert not torch.equal(
+        next(joined[0].learner.model.parameters()), next(joined[1].learner.model.parameters())
+    )
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
+def test_optimiser_state_is_each_seeds_own_again(optimizer: str) -> None:
+    settings = {"name": optimizer, "lr": 0.01} | ({"momentum": 0.9} if optimizer == "sgd" else {})
+    given = arguments("naive", "domain", optimizer=settings)
+    apart, joined = prepared(**given), prepared(**given)
+    for one in apart:
+        run(*one)
+    run_together(joined)
+    for a, b in zip(apart, joined, strict=True):
+        ours, theirs = a.learner.optimizer.state_dict(), b.learner.optimizer.state_dict()
+        for number, state in ours["state"].items():
+            for key, value in state.items():
+                torch.testing.assert_close(
+                    theirs["state"][number][key], value, rtol=1e-3, atol=1e-5
+                )
+
+
+def test_gradient_clipping_is_by_seed() -> None:
+    given = arguments("naive", "domain")
+    given["trainer"] = {**given["trainer"], "gradient_clip_val": 0.01}
+    apart, joined = prepared(**given), prepared(**given)
+    for one in apart:
+        run(*one)
+    run_together(joined)
+    for a, b in zip(apart, joined, strict=True):
+        for p, q in zip(a.learner.parameters(), b.learner.parameters(), strict=True):
+            torch.testing.assert_close(p, q, rtol=1e-3, atol=1e-5)
+
+
+def test_every_seed_has_a_run_folder_of_its_own(tmp_path: Path) -> None:
+    given = arguments("naive", "class", run_dir=tmp_path / "runs", progress=False)
+    results = fit_seeds([3, 5], **given)
+    assert [result.seed for result in results] == [3, 5]
+    for seed, result in zip((3, 5), results, strict=True):
+        kept = json.loads((tmp_path / "runs" / f"s{seed}" / "results.json").read_text())
+        assert kept["seed"] == seed
+        assert kept["matrix"]["values"] == result.matrix.to_json()["values"]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"strategy": {"packnet": {"post_epochs": 1}}}, "plugin 'packnet' cannot be batched"),
+        ({"model": nn.Sequential(nn.Linear(8, 6), nn.Dropout(0.5))}, "draws random numbers"),
+        ({"model": nn.Sequential(nn.Linear(8, 6), nn.BatchNorm1d(6))}, "running statistics"),
+    ],
+)
+def test_what_cannot_be_batched_says_so(given: dict[str, Any], reason: str) -> None:
+    assert reason in str(why_not(prepared(**{**arguments("naive", "task"), **given})))
+
+
+def test_what_cannot_be_batched_is_run_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    given = arguments({"packnet": {"post_epochs": 1}}, "task", run_dir=False, progress=False)
+    results = fit_seeds([0, 1], **given)
+    assert [result.seed for result in results] == [0, 1]
+    assert "plugin 'packnet' cannot be batched" in capsys.readouterr().err
+
+
+class Fails(Plugin):
+    """Fails in one seed."""
+
+    together = True
+
+    @hookimpl
+    def before_experience(self, learner: Learner) -> None:
+        """Refuse seed 1 in the second experience."""
+        if learner.seed == 1 and learner.seen:
+            raise SettingError("seed 1 does not want to")
+
+
+def test_the_failure_of_one_seed_ends_all_with_its_sentence() -> None:
+    with pytest.raises(SettingError, match="seed 1 does not want to"):
+        run_together(prepared(**arguments(Fails(), "class")))
+
+
+def test_a_loss_that_is_not_finite_stops_the_seeds() -> None:
+    given = arguments("naive", "class", optimizer={"name": "sgd", "lr": 1e30})
+    with pytest.raises(clframe.ClframeError, match=r"the loss of seed 0 is not finite"):
+        run_together(prepared(**given))
+
+
+def test_bad_seeds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SettingError, match="different numbers"):
+        fit_seeds([1, 1])
+    assert main(["fit", "seeds=[a]"]) == 2
+    assert main(["fit", "seeds=[0,1]", "seed=3"]) == 2
+    said = capsys.readouterr().err
+    assert "seeds must be a list" in said
+    assert "seed and seeds cannot both be given" in said
+
+
+def test_the_command_shows_means_over_seeds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["fit", "seeds=[0,1]", "max_steps=3", "hidden=[8]", f"run_dir={tmp_path / 'r'}"]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "seeds 0, 1" in said
+    assert "over 2 seeds" in said
+    single = clframe.fit(
+        "split_mnist", model={"name": "mlp", "hidden": [8]}, max_steps=3, seed=1, run_dir=False
+    )
+    kept = json.loads((tmp_path / "r" / "s1" / "results.json").read_text())
+    np.testing.assert_allclose(kept["matrix"]["values"], single.matrix.values, atol=0.01)
+
+
+def test_the_quick_pass_of_perceptrons_equals_the_models_own() -> None:
+    models = [mlp((1, 4, 4), 6, [8, 5]) for _ in range(3)]
+    stacked = {
+        name: torch.stack([dict(m.named_parameters())[name] for m in models]).detach()
+        for name, _ in models[0].named_parameters()
+    }
+    quick = batched_pass(models[0])
+    assert quick is not None
+    x = torch.randn(3, 7, 1, 4, 4)
+    outputs, features = quick(stacked, x)
+    for seat, model in enumerate(models):
+        assert torch.allclose(outputs[seat], model(x[seat]), atol=1e-6)
+        assert torch.allclose(features[seat], model.features(x[seat]), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: model.register_parameter("scale", torch.nn.Parameter(torch.ones(1))),
+        lambda model: model.features.append(torch.nn.LayerNorm(5)),
+        lambda model: model.head.register_parameter("bias", None),
+        lambda model: model.head.register_forward_hook(lambda *_: None),
+    ],
+)
+def test_other_models_take_the_general_way(change: Any) -> None:
+    model = mlp((16,), 6, [8, 5])
+    assert batched_pass(model) is not None
+    change(model)
+    assert batched_pass(model) is None
+
+
+def test_a_learner_with_a_loss_of_its_own_is_not_batched() -> None:
+    class Halved(Learner):
+        def task_loss(self, outputs: Any, batch: Any) -> torch.Tensor:
+            return 0.5 * super().task_loss(outputs, batch)
+
+    stream = dataclasses.replace(toy_stream("class"), learner=Halved)
+    prepared = [prepare_run(stream, "naive", "mlp", seed=seed) for seed in (0, 1)]
+    assert "learner Halved" in (why_not(prepared) or "")

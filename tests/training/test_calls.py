@@ -1,0 +1,134 @@
+"""Python calls of a step, as a profiler counts them: the same on any machine, busy or not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from clframe.api import prepare_run
+from clframe.core.learner import Learner
+from clframe.core.stream import Experience, Stream, Task
+from clframe.data.dataset import TensorData, keep_inputs
+from clframe.run import set_up
+from clframe.training.loop import Budget, train
+
+STEPS = 20
+BATCH = 8
+STRATEGIES: dict[str, Any] = {
+    "ewc": {"ewc": {"samples": 4, "fisher": "true"}},
+    "online_ewc": {"ewc": {"samples": 4, "fisher": "true", "online": True, "gamma": 0.9}},
+    "si": "si",
+    "mas": {"mas": {"samples": 4}},
+    "lwf": "lwf",
+    "replay": {"replay": {"size": 16}},
+    "dgr": {"generative_replay": {"hidden": [8], "latent": 4}},
+    "rtf": {"feedback_replay": {"hidden": [8], "latent": 4}},
+}
+
+
+def calls(work: Callable[[], Any]) -> int:
+    """How many Python and C functions are called."""
+    count = 0
+
+    def tick(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        if event in ("call", "c_call"):
+            count += 1
+
+    before = sys.getprofile()
+    sys.setprofile(tick)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def per_step(work: Callable[[int], Any]) -> float:
+    """Calls that one more step costs, set-up and clean-up aside."""
+    work(STEPS)  # what is only done once is done now
+    return (calls(lambda: work(3 * STEPS)) - calls(lambda: work(STEPS))) / (2 * STEPS)
+
+
+def stream_of(experiences: int) -> Stream:
+    generator = torch.Generator().manual_seed(0)
+    tasks, learned = [], []
+    for index in range(experiences):
+        x = torch.rand(3 * STEPS * BATCH, 6, generator=generator)
+        data = TensorData(x, torch.randint(0, 4, (len(x),)), index, transform=keep_inputs)
+        tasks.append(Task(index, f"task{index}", (0, 1, 2, 3), lambda data=data: data))  # type: ignore[misc]
+        learned.append(Experience(index, f"exp{index}", (tasks[-1],), lambda data=data: data))  # type: ignore[misc]
+    return Stream("random", "domain", learned, tasks, (6,), 4)
+
+
+def model() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
+
+
+def bare_calls() -> float:
+    data = stream_of(1).experiences[0].data
+    x, y = data.gather(torch.arange(len(data))), data.labels
+    net = model()
+    optimizer = torch.optim.Adam(net.parameters())
+
+    def work(steps: int) -> None:
+        for chosen in torch.randperm(len(y))[: steps * BATCH].split(BATCH):
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(net(x[chosen]), y[chosen])
+            loss.backward()
+            optimizer.step()
+
+    return per_step(work)
+
+
+def learner_after(strategy: Any, experiences: int, folder: Any = False) -> Learner:
+    """A learner in the middle of an experience, after so many others."""
+    stream = stream_of(experiences + 1)
+    prepared = prepare_run(
+        stream,
+        strategy,
+        model() if strategy == "naive" else {"name": "mlp", "hidden": [8, 8]},
+        run_dir=folder,
+        logger="csv" if folder else None,
+        trainer={"max_steps": 1, "batch_size": BATCH, "accelerator": "cpu"},
+    )
+    learner, hook = prepared.learner, prepared.learner.plugins.hook
+    set_up(learner, stream, prepared.folder)
+    for experience in stream.experiences:
+        learner.begin(experience)
+        hook.before_experience(learner=learner, experience=experience)
+        if experience.index < experiences:
+            train(learner, experience, experience.data, learner.engine.settings.budget)
+            learner.seen.append(experience)
+            hook.after_experience(learner=learner, experience=experience, data=experience.data)
+    return learner
+
+
+def clframe_calls(learner: Learner) -> float:
+    experience = learner.experience
+    assert experience is not None
+    data = experience.data
+
+    def work(steps: int) -> None:
+        train(learner, experience, data, Budget(steps=steps, batch_size=BATCH))
+
+    return per_step(work)
+
+
+def test_naive_stays_near_the_bare_loop(tmp_path: Any) -> None:
+    """With events, CSV and the lifetime log on."""
+    bare = bare_calls()
+    ours = clframe_calls(learner_after("naive", 0, tmp_path / "run"))
+    assert ours <= 1.5 * bare, f"{ours:.0f} calls a step against {bare:.0f} of the bare loop"
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_no_method_grows_with_experiences(name: str) -> None:
+    few, many = (clframe_calls(learner_after(STRATEGIES[name], n)) for n in (2, 8))
+    assert many <= few + 0.5, f"{few:.1f} calls a step after 2 experiences, {many:.1f} after 8"
