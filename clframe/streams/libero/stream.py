@@ -101,12 +101,12 @@ def libero(
     demos: int = 50,
     episodes: int = 20,
     horizon: int = 600,
-    settle: int = 5,
     window: int = 1,
     task_input: TaskInput = "language",
-    language_size: int | None = None,
     slots: int = 4,
     processes: int | None = None,
+    language_size: int | None = None,
+    settle: int = 5,
     assets: str | None = None,
     init_states: str | None = None,
     demonstrations: str | None = None,
@@ -128,12 +128,12 @@ def libero(
         demos: Demonstrations a task.
         episodes: Episodes that measure a task; episode k begins at LIBERO's initial state k.
         horizon: Steps until an episode is given up.
-        settle: Steps without motion before an episode begins.
         window: Observations that the policy sees.
         task_input: How the policy is told the task: one_hot, language, sentence or none.
-        language_size: Length of an instruction's vector; null is the encoder's own.
         slots: Environments stepped at once; each takes about a gigabyte.
         processes: Worker processes; 0 for this one alone, null for one a core.
+        language_size: Length of an instruction's vector; null is the encoder's own.
+        settle: Steps without motion before an episode begins.
         assets: LIBERO's folder of meshes; null is libero/assets of the data folder, or the
             package's own.
         init_states: Folder of initial states; null is libero/init_files of the data folder, or
