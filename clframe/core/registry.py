@@ -201,7 +201,7 @@ class Registry:
         entry = self.get(kind, name)
         wanted = {k: v for k, v in given.items() if settings.accepts(entry.factory, k)}
         checked = settings.check(entry.factory, values, f"{kind} '{name}'", given=wanted)
-        return entry.factory(**wanted, **checked)
+        return entry.factory(**settings.pack(entry.factory, {**wanted, **checked}))
 
 
 def discover(plugin_path: Iterable[str | Path] = ()) -> Registry:

@@ -134,7 +134,7 @@ def imitation_stream(
     name: str,
     tasks: Sequence[RobotTask],
     order: Sequence[int],
-    how: ImitationSettings,
+    imitation: ImitationSettings,
     data_dir: Path,
     state_size: int,
     action_size: int,
@@ -156,7 +156,7 @@ def imitation_stream(
         name: Of the stream.
         tasks: Columns of the matrix.
         order: The task of each experience; one may come back.
-        how: The settings.
+        imitation: The settings.
         data_dir: The data folder.
         state_size: Length of an observation's state.
         action_size: Numbers of an action.
@@ -176,10 +176,10 @@ def imitation_stream(
     taught = [tasks[number] for number in dict.fromkeys(order)]
 
     def made(number: int) -> list[Demonstration]:
-        path = collect.path_of(tasks[number], data_dir, how.goals)
-        if not collect.has_enough(path, how.demos):
-            collect.ensure(taught, data_dir, how.demos, how.goals, how.processes)
-        demos = demonstrations.read(path, how.demos, (STATE, *pictures))
+        path = collect.path_of(tasks[number], data_dir, imitation.goals)
+        if not collect.has_enough(path, imitation.demos):
+            collect.ensure(taught, data_dir, imitation.demos, imitation.goals, imitation.processes)
+        demos = demonstrations.read(path, imitation.demos, (STATE, *pictures))
         demonstrations.check_sizes(demos, path, {"actions": action_size, STATE: state_size})
         return demos
 
@@ -187,8 +187,8 @@ def imitation_stream(
     inputs = Inputs(
         lambda: scaling or Scaling.of(demos_of(order[0])),
         state_size,
-        _task_vectors(tasks, how.task_input, how.language_size),
-        how.window,
+        _task_vectors(tasks, imitation.task_input, imitation.language_size),
+        imitation.window,
         pictures,
         picture_size,
     )
@@ -206,15 +206,15 @@ def imitation_stream(
             info={
                 "language": robot.language,
                 "taught": index in order,
-                "demos": how.demos,
+                "demos": imitation.demos,
                 "evaluation": Evaluation(
                     robot,
                     inputs,
-                    how.episodes,
-                    how.horizon,
-                    how.slots,
-                    how.goals,
-                    how.processes,
+                    imitation.episodes,
+                    imitation.horizon,
+                    imitation.slots,
+                    imitation.goals,
+                    imitation.processes,
                 ),
             },
         )

@@ -40,6 +40,17 @@ class Scaling:
         deviation = np.maximum(states.std(0), floor)
         return cls(states.mean(0).astype(np.float32), deviation.astype(np.float32))
 
+    @classmethod
+    def of_pairs(cls, pairs: Sequence[tuple[float, float]], hidden: Sequence[int] = ()) -> Scaling:
+        """Centre and scale of each number; those at the places of ``hidden`` are not seen.
+
+        >>> Scaling.of_pairs([(0.0, 0.5), (1.0, 2.0)], hidden=[1]).scale
+        array([0.5, inf], dtype=float32)
+        """
+        centre, scale = np.array(pairs, np.float32).T
+        scale[list(hidden)] = np.inf
+        return cls(centre, scale)
+
 
 class Inputs:
     """What the policy is given for stored windows of observations: the stream's transform.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clframe.hookspecs import hookimpl
 from clframe.robot import point
-from clframe.robot.stream import ImitationSettings, TaskInput, imitation_stream
+from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
 from clframe.utils.settings import at_least
 
@@ -23,15 +23,7 @@ def point_robot(
     data_dir: Path,
     seed: int = 0,
     n_tasks: int = 4,
-    demos: int = 40,
-    episodes: int = 20,
-    horizon: int = 40,
-    window: int = 1,
-    task_input: TaskInput = "one_hot",
-    goals: int = 0,
-    slots: int = 20,
-    processes: int | None = 0,
-    language_size: int | None = None,
+    imitation: ImitationSettings = ImitationSettings(demos=40, horizon=40, slots=20, processes=0),
 ) -> Stream:
     """A point to be moved to a place that depends on the task; no simulator needed.
 
@@ -39,15 +31,7 @@ def point_robot(
         data_dir: The data folder.
         seed: Of the run.
         n_tasks: How many tasks.
-        demos: Demonstrations a task.
-        episodes: Episodes that measure a task; the same ones each time.
-        horizon: Steps until an episode is given up.
-        window: Observations that the policy sees.
-        task_input: How the policy is told the task: one_hot, language, sentence or none.
-        goals: Which goals are drawn, for demonstrations and for evaluation.
-        slots: Environments stepped at once.
-        processes: Worker processes; 0 for this one alone, null for one a core.
-        language_size: Length of an instruction's vector; null for 32, or 256 with sentence.
+        imitation: What all robot streams have in common.
     """
     at_least(n_tasks, 1, "stream.n_tasks")
     tasks = [
@@ -65,14 +49,13 @@ def point_robot(
         "point_robot",
         tasks,
         range(n_tasks),
-        ImitationSettings(
-            demos, episodes, horizon, window, task_input, goals, slots, processes, language_size
-        ),
+        imitation,
         data_dir,
         point.STATE_SIZE,
         point.ACTION_SIZE,
         seed=seed,
-        source=f"{demos} demonstrations a task of a point that goes straight to its place",
+        source=f"{imitation.demos} demonstrations a task of a point that goes straight to its "
+        "place",
     )
 
 

@@ -2,12 +2,19 @@
 
 The keyword arguments of a factory (a plugin class, a stream function, ...) are its settings: their
 names, types and defaults are the single source for configs, checks and the listing.
+
+Settings that several factories share are the fields of a frozen dataclass. A parameter whose
+default is an instance of it (``imitation: ImitationSettings = ImitationSettings(horizon=40)``)
+stands for its fields: users set each by its name, and :func:`pack` makes the dataclass of them.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,24 +28,76 @@ REQUIRED = "???"
 
 @functools.cache
 def _parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Keyword parameters of a factory with their annotations resolved."""
-    target = factory.func if isinstance(factory, functools.partial) else factory
-    target = target.__init__ if inspect.isclass(target) else target
-    # Of the parameters only: what is returned often has a name for the type checker alone.
-    said = {k: v for k, v in getattr(target, "__annotations__", {}).items() if k != "return"}
-    names = getattr(target, "__globals__", {})
-    try:
-        hints = typing.get_type_hints(types.SimpleNamespace(__annotations__=said), names)
-    except (NameError, TypeError):  # annotations that only exist for the type checker
-        hints = {}
-    found = {}
-    for name, parameter in inspect.signature(factory).parameters.items():
+    """Keyword parameters of a factory with annotations resolved; of a group, its fields."""
+    signature = inspect.signature(factory).parameters
+    hints: dict[str, Any] = {}
+    for written, names in _annotations(factory):
+        # Of the parameters only: what is returned often has a name for the type checker alone.
+        asked = {name: type_ for name, type_ in written.items() if name in signature}
+        # Some annotations exist for the type checker alone.
+        with contextlib.suppress(NameError, TypeError):
+            hints |= typing.get_type_hints(types.SimpleNamespace(__annotations__=asked), names)
+    groups = _groups(factory)
+    flat: list[inspect.Parameter] = []
+    for name, parameter in signature.items():
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             continue
         if parameter.kind is parameter.VAR_KEYWORD:
             continue
-        found[name] = parameter.replace(annotation=hints.get(name, Any))
+        if name in groups:
+            flat += [
+                field.replace(default=getattr(parameter.default, field.name))
+                for field in groups[name].values()
+            ]
+        else:
+            flat.append(parameter.replace(annotation=hints.get(name, Any)))
+    found = {parameter.name: parameter for parameter in flat}
+    if len(found) < len(flat):
+        raise TypeError(f"{factory} has a setting twice: {[parameter.name for parameter in flat]}")
     return found
+
+
+def _annotations(factory: Callable[..., Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Annotations of a factory's parameters, with the names that they are written in."""
+    target = factory.func if isinstance(factory, functools.partial) else factory
+    if dataclasses.is_dataclass(target) and inspect.isclass(target):
+        # A field may be inherited from a module that has names of its own.
+        return [
+            (inspect.get_annotations(part), vars(sys.modules[part.__module__]))
+            for part in reversed(target.__mro__)
+        ]
+    target = target.__init__ if inspect.isclass(target) else target
+    return [(getattr(target, "__annotations__", {}), getattr(target, "__globals__", {}))]
+
+
+def _groups(factory: Callable[..., Any]) -> dict[str, dict[str, inspect.Parameter]]:
+    """The parameters that stand for the fields of a dataclass, each with these fields."""
+    return {
+        name: _parameters(type(parameter.default))
+        for name, parameter in inspect.signature(factory).parameters.items()
+        if dataclasses.is_dataclass(parameter.default) and not inspect.isclass(parameter.default)
+    }
+
+
+def pack(factory: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Checked settings as the keyword arguments that the factory takes.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Window:
+    ...     width: int = 4
+    ...     height: int = 3
+    >>> def house(doors: int = 1, window: Window = Window(height=2)): ...
+    >>> defaults(house)
+    {'doors': 1, 'width': 4, 'height': 2}
+    >>> pack(house, {"doors": 2, "width": 5})
+    {'doors': 2, 'window': Window(width=5, height=2)}
+    """
+    packed = dict(values)
+    for name, fields in _groups(factory).items():
+        default = inspect.signature(factory).parameters[name].default
+        given = {field: packed.pop(field) for field in fields if field in packed}
+        packed[name] = dataclasses.replace(default, **given)
+    return packed
 
 
 def defaults(factory: Callable[..., Any], given: Collection[str] = ()) -> dict[str, Any]:
@@ -68,7 +127,7 @@ def check(
     where: str,
     given: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Check names and types of settings; return them as keyword arguments.
+    """Check names and types of settings; return them by name (see :func:`pack`).
 
     Args:
         factory: What will be called.

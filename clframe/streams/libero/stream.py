@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from clframe.errors import SettingError, nearest
-from clframe.robot.stream import ImitationSettings, TaskInput, imitation_stream
+from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import EVALUATION, RobotTask, episode_seeds, seed_key
 from clframe.robot.windows import Scaling
 from clframe.streams.libero import demos as recordings
@@ -55,10 +54,7 @@ def scaling(layout: Layout, things_visible: bool = True) -> Scaling:
     array([0.5, inf], dtype=float32)
     """
     pairs = [*_GRIPPER, *_JOINTS, *_HAND, *_OBJECT * layout.objects, *[_FIXTURE] * layout.joints]
-    centre, spread = np.array(pairs, np.float32).T
-    if not things_visible:
-        spread[TOLD:] = np.inf
-    return Scaling(centre, spread)
+    return Scaling.of_pairs(pairs, () if things_visible else range(TOLD, layout.size))
 
 
 def robot_task(
@@ -90,6 +86,23 @@ def robot_task(
     return dataclasses.replace(made, environment=functools.partial(make, seeds=seeds))
 
 
+@dataclass(frozen=True)
+class LiberoSettings(ImitationSettings):
+    """Settings of learning by imitation, without a choice of goals: LIBERO has its start states."""
+
+    goals: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.episodes > STARTS:
+            raise SettingError(
+                f"stream.episodes must be at most {STARTS}, the initial states of a LIBERO task, "
+                f"got {self.episodes}"
+            )
+        if self.horizon > LONGEST:
+            raise SettingError(f"stream.horizon must be at most {LONGEST}, got {self.horizon}")
+
+
 def libero(
     name: str,
     data_dir: Path,
@@ -98,14 +111,7 @@ def libero(
     cameras: list[str] | None = list(CAMERAS),  # noqa: B006  read as a setting, never changed
     size: int = PICTURE,
     instruction: Instruction = "name",
-    demos: int = 50,
-    episodes: int = 20,
-    horizon: int = 600,
-    window: int = 1,
-    task_input: TaskInput = "language",
-    slots: int = 4,
-    processes: int | None = None,
-    language_size: int | None = None,
+    imitation: LiberoSettings = LiberoSettings(horizon=600, task_input="language", slots=4),
     settle: int = 5,
     assets: str | None = None,
     init_states: str | None = None,
@@ -125,14 +131,8 @@ def libero(
         size: Pixels of a picture's side: 128, or less to save memory.
         instruction: Which of the two instructions is used: ``name`` (the file's name, as LIBERO
             does) or ``file`` (its :language).
-        demos: Demonstrations a task.
-        episodes: Episodes that measure a task; episode k begins at LIBERO's initial state k.
-        horizon: Steps until an episode is given up.
-        window: Observations that the policy sees.
-        task_input: How the policy is told the task: one_hot, language, sentence or none.
-        slots: Environments stepped at once; each takes about a gigabyte.
-        processes: Worker processes; 0 for this one alone, null for one a core.
-        language_size: Length of an instruction's vector; null is the encoder's own.
+        imitation: What all robot streams have in common; episode k begins at LIBERO's initial
+            state k, and each environment takes about a gigabyte.
         settle: Steps without motion before an episode begins.
         assets: LIBERO's folder of meshes; null is libero/assets of the data folder, or the
             package's own.
@@ -140,10 +140,7 @@ def libero(
             the package's own.
         demonstrations: Folder of LIBERO's data sets; null is libero/datasets of the data folder.
     """
-    _check(cameras, size, episodes, horizon, settle)
-    how = ImitationSettings(
-        demos, episodes, horizon, window, task_input, 0, slots, processes, language_size
-    )
+    _check(cameras, size, settle)
     given = {"assets": assets, "init_states": init_states, "demonstrations": demonstrations}
     places = Places.of(data_dir, given)
     learned = in_order(name, order)
@@ -153,20 +150,21 @@ def libero(
     at = ", ".join(f"{package} {number}" for package, number in found.items())
 
     def read(number: int) -> list[Demonstration]:
-        recordings.check_all(columns, places, demos)
-        return recordings.read(columns[number], places, demos, layout, cameras or (), size)
+        n = imitation.demos
+        recordings.check_all(columns, places, n)
+        return recordings.read(columns[number], places, n, layout, cameras or (), size)
 
     stream = imitation_stream(
         name,
         [robot_task(task, places, cameras, size, settle, instruction) for task in columns],
         [columns.index(task) for task in learned],
-        how,
+        imitation,
         data_dir,
         layout.size,
         simulation.ACTION_SIZE,
         scaling(layout, things_visible=not cameras),
         seed,
-        f"{demos} demonstrations a task of LIBERO, instructions from the "
+        f"{imitation.demos} demonstrations a task of LIBERO, instructions from the "
         f"{'file names' if instruction == 'name' else 'task files'}, {at}",
         [f"{camera}_rgb" for camera in cameras or ()],
         size,
@@ -193,7 +191,7 @@ def libero(
     return dataclasses.replace(stream, experiences=experiences, tasks=tasks)
 
 
-def _check(cameras: list[str] | None, size: int, episodes: int, horizon: int, settle: int) -> None:
+def _check(cameras: list[str] | None, size: int, settle: int) -> None:
     for camera in cameras or ():
         if camera not in CAMERAS:
             raise SettingError(
@@ -201,13 +199,6 @@ def _check(cameras: list[str] | None, size: int, episodes: int, horizon: int, se
             )
     if size < 8 or PICTURE % size:
         raise SettingError(f"stream.size must be 128, 64, 32, 16 or 8 pixels, got {size}")
-    if episodes > STARTS:
-        raise SettingError(
-            f"stream.episodes must be at most {STARTS}, the initial states of a LIBERO task, got "
-            f"{episodes}"
-        )
-    if horizon > LONGEST:
-        raise SettingError(f"stream.horizon must be at most {LONGEST}, got {horizon}")
     at_least(settle, 0, "stream.settle")
 
 

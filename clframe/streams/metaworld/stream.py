@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from clframe.errors import SettingError, nearest
-from clframe.robot.stream import ImitationSettings, TaskInput, imitation_stream
+from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
 from clframe.robot.windows import Scaling
 from clframe.streams.metaworld import environments as simulation
@@ -118,11 +116,13 @@ ML10_TEST = ("drawer-open", "door-close", "shelf-place", "sweep-into", "lever-pu
 ML45_TEST = ("bin-picking", "box-close", "hand-insert", "door-lock", "door-unlock")
 ML45 = tuple(name for name in ALL if name not in ML45_TEST)
 
-# The workspace: where things are and how far they are apart, in metres. Known before any task is
-# seen, so that inputs of about unit size tell nothing of tasks to come.
-_CENTRE = (0.0, 0.6, 0.15)
-_SPREAD = (0.12, 0.12, 0.12)
-_TURN_CENTRE, _TURN_SPREAD = (0.0,) * 4, (1.0,) * 4
+# Centre and spread of the workspace, in metres, and of what else a state has. Known before any task
+# is seen, so that inputs of about unit size tell nothing of tasks to come.
+_PLACE = ((0.0, 0.12), (0.6, 0.12), (0.15, 0.12))
+_GRIPPER = (0.5, 0.5)
+_THING = (*_PLACE, *((0.0, 1.0),) * 4)
+_STEP = (*_PLACE, _GRIPPER, *_THING, *_THING)
+_THINGS = (*range(4, 18), *range(22, 36))
 # Now and one step ago, and where the goal is.
 _PARTS = {"hand": (0, 1, 2, 18, 19, 20), "gripper": (3, 21), "goal": (36, 37, 38)}
 
@@ -133,15 +133,8 @@ def scaling(goal_visible: bool, things_visible: bool = True) -> Scaling:
     >>> scaling(False).scale[-1]
     np.float32(inf)
     """
-    thing_centre = (*_CENTRE, *_TURN_CENTRE)
-    thing_spread = (*_SPREAD, *_TURN_SPREAD) if things_visible else (np.inf,) * 7
-    centre = (*_CENTRE, 0.5, *thing_centre, *thing_centre)
-    spread = (*_SPREAD, 0.5, *thing_spread, *thing_spread)
-    goal = _SPREAD if goal_visible else (np.inf,) * 3
-    return Scaling(
-        np.array((*centre, *centre, *_CENTRE), np.float32),
-        np.array((*spread, *spread, *goal), np.float32),
-    )
+    hidden = (*(() if things_visible else _THINGS), *(() if goal_visible else _PARTS["goal"]))
+    return Scaling.of_pairs((*_STEP, *_STEP, *_PLACE), hidden)
 
 
 def robot_task(name: str, camera: str | None = None, size: int = 64) -> RobotTask:
@@ -176,15 +169,7 @@ def metaworld(
     goal_visible: bool = True,
     camera: str | None = None,
     size: int = 64,
-    demos: int = 50,
-    episodes: int = 20,
-    horizon: int = 200,
-    window: int = 1,
-    task_input: TaskInput = "one_hot",
-    goals: int = 0,
-    slots: int = 6,
-    processes: int | None = None,
-    language_size: int | None = None,
+    imitation: ImitationSettings = ImitationSettings(),
 ) -> Stream:
     """Tasks of Meta-World, learned from demonstrations one after the other.
 
@@ -200,15 +185,7 @@ def metaworld(
             the state only the hand; choose a model that sees with it (resnet_t, ..., or policy
             with ``picture=SIZE``). None: it is told all.
         size: Pixels of a picture's side.
-        demos: Demonstrations a task.
-        episodes: Episodes that measure a task; the same ones each time.
-        horizon: Steps until an episode is given up.
-        window: Observations that the policy sees.
-        task_input: How the policy is told the task: one_hot, language, sentence or none.
-        goals: Which goals are drawn, for demonstrations and for evaluation.
-        slots: Environments stepped at once.
-        processes: Worker processes; 0 for this one alone, null for one a core.
-        language_size: Length of an instruction's vector; null for 32, or 256 with sentence.
+        imitation: What all robot streams have in common.
     """
     if tasks is not None:
         for task in tasks:
@@ -217,27 +194,24 @@ def metaworld(
                     f"stream '{name}' has no task '{task}'; {nearest(task, learned)}"
                 )
         learned = [task for task in learned if task in tasks]
-    if horizon > simulation.LONGEST:
+    if imitation.horizon > simulation.LONGEST:
         raise SettingError(
             f"stream.horizon must be at most {simulation.LONGEST}, Meta-World's longest episode, "
-            f"got {horizon}"
+            f"got {imitation.horizon}"
         )
-    how = ImitationSettings(
-        demos, episodes, horizon, window, task_input, goals, slots, processes, language_size
-    )
     columns = [*dict.fromkeys(learned), *held_out]
     found = simulation.versions()
     return imitation_stream(
         name,
         [robot_task(task, camera, size) for task in columns],
         [columns.index(task) for task in learned],
-        how,
+        imitation,
         data_dir,
         simulation.STATE_SIZE,
         simulation.ACTION_SIZE,
         scaling(goal_visible, camera is None),
         seed,
-        f"{demos} demonstrations a task by the scripted experts of Meta-World "
+        f"{imitation.demos} demonstrations a task by the scripted experts of Meta-World "
         f"{found['metaworld']} on MuJoCo {found['mujoco']}",
         () if camera is None else (f"{camera}_rgb",),
         size,

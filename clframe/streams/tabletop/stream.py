@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from clframe.errors import SettingError, nearest
-from clframe.robot.stream import ImitationSettings, TaskInput, imitation_stream
+from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.windows import Scaling
 from clframe.streams.tabletop.imitation import LIMIT, robot_task
 from clframe.streams.tabletop.observation import (
@@ -59,10 +57,7 @@ def scaling(layout: Layout, things_visible: bool = True) -> Scaling:
     pairs = [*_HAND]
     pairs += [pair for _ in layout.objects for pair in _OBJECT]
     pairs += [pair for _ in layout.fixtures for pair in _FIXTURE]
-    centre, spread = np.array(pairs, np.float32).T
-    if not things_visible:
-        spread[HAND_SIZE:] = np.inf
-    return Scaling(centre, spread)
+    return Scaling.of_pairs(pairs, () if things_visible else range(HAND_SIZE, layout.size))
 
 
 def tabletop(
@@ -77,15 +72,7 @@ def tabletop(
     layout: Literal["suite", "common"] = "suite",
     cameras: list[str] | None = None,
     size: int = 64,
-    demos: int = 50,
-    episodes: int = 20,
-    horizon: int = 200,
-    window: int = 1,
-    task_input: TaskInput = "one_hot",
-    goals: int = 0,
-    slots: int = 6,
-    processes: int | None = None,
-    language_size: int | None = None,
+    imitation: ImitationSettings = ImitationSettings(),
 ) -> Stream:
     """A tabletop suite, learned from demonstrations one task after the other.
 
@@ -104,23 +91,13 @@ def tabletop(
             hand; choose a model that sees with it (resnet_t, ..., or policy with
             ``picture=SIZE``). None: it is told all.
         size: Pixels of a picture's side.
-        demos: Demonstrations a task.
-        episodes: Episodes that measure a task; the same ones each time.
-        horizon: Steps until an episode is given up; LIBERO takes 600.
-        window: Observations that the policy sees.
-        task_input: How the policy is told the task: one_hot, language, sentence or none.
-        goals: Which start states are drawn, for demonstrations and for evaluation.
-        slots: Environments stepped at once.
-        processes: Worker processes; 0 for this one alone, null for one a core.
-        language_size: Length of an instruction's vector; null for 32, or 256 with sentence.
+        imitation: What all robot streams have in common; the goals that are drawn are start states
+            here. LIBERO takes a horizon of 600.
     """
     import mujoco
 
-    if horizon > LIMIT:
-        raise SettingError(f"stream.horizon must be at most {LIMIT}, got {horizon}")
-    how = ImitationSettings(
-        demos, episodes, horizon, window, task_input, goals, slots, processes, language_size
-    )
+    if imitation.horizon > LIMIT:
+        raise SettingError(f"stream.horizon must be at most {LIMIT}, got {imitation.horizon}")
     if name != OWN and files is not None:
         raise SettingError(f"stream '{name}' has its own tasks; files are for stream={OWN}")
     suite = own_tasks(files or ()) if name == OWN else suite_tasks(name, n_tasks, suite_seed)
@@ -140,13 +117,14 @@ def tabletop(
         name,
         robots,
         range(len(robots)),
-        how,
+        imitation,
         data_dir,
         things.size,
         ACTION_SIZE,
         scaling(things, things_visible=not cameras),
         seed,
-        f"{demos} demonstrations a task by the scripted expert on MuJoCo {mujoco.__version__}",
+        f"{imitation.demos} demonstrations a task by the scripted expert on MuJoCo "
+        f"{mujoco.__version__}",
         [f"{camera}_rgb" for camera in cameras or ()],
         size,
         HAND_PARTS,

@@ -1,0 +1,82 @@
+"""Settings that several factories share: fields of a dataclass, each set by its name."""
+
+import functools
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clframe.core.registry import Registry, discover
+from clframe.errors import SettingError
+from clframe.robot.stream import ImitationSettings
+from clframe.streams.libero.stream import LiberoSettings
+from clframe.streams.point_robot import point_robot
+from clframe.utils import settings
+
+
+@dataclass(frozen=True)
+class Shared:
+    width: int = 4
+    height: float = 3.0
+    fixed: int = field(default=7, init=False)
+
+
+def make(doors: int = 1, shared: Shared = Shared(height=2.0), name: str = "x") -> Any:  # noqa: B008
+    return doors, shared, name
+
+
+def test_fields_are_settings_in_the_place_of_the_parameter() -> None:
+    assert settings.defaults(make) == {"doors": 1, "width": 4, "height": 2.0, "name": "x"}
+    assert list(settings.defaults(make)) == ["doors", "width", "height", "name"]
+    assert settings.accepts(make, "width")
+    assert not settings.accepts(make, "shared")
+    assert not settings.accepts(make, "fixed")
+    assert settings.check(make, {"height": 5}, "a house") == {"height": 5.0}
+    with pytest.raises(SettingError, match="a house: 'width' must be a whole number, got 'x'"):
+        settings.check(make, {"width": "x"}, "a house")
+    with pytest.raises(SettingError, match=r"unknown setting 'widht' for a house.*'width'"):
+        settings.check(make, {"widht": 1}, "a house")
+
+
+def test_the_registry_packs_them_again() -> None:
+    registry = Registry()
+    registry.add("model", "house", make)
+    registry.add("model", "hut", functools.partial(make, shared=Shared(width=1)))
+    assert registry.build("model", "house", {}) == (1, Shared(height=2.0), "x")
+    assert registry.build("model", "house", {"width": 9}) == (1, Shared(9, 2.0), "x")
+    assert registry.build("model", "house", {"doors": 2}, width=8) == (2, Shared(8, 2.0), "x")
+    assert registry.build("model", "hut", {"height": 6.0}) == (1, Shared(1, 6.0), "x")
+
+
+def test_one_name_cannot_be_two_settings() -> None:
+    def twice(width: int = 1, shared: Shared = Shared()) -> None:  # noqa: B008
+        ...
+
+    with pytest.raises(TypeError, match="'width'"):
+        settings.defaults(twice)
+
+
+def test_robot_streams_have_defaults_of_their_own(tmp_path: Path) -> None:
+    registry = discover()
+    shared = settings.defaults(ImitationSettings)
+    for name, own in {
+        "tabletop_goal": {},
+        "metaworld_cw10": {},
+        "point_robot": {"demos": 40, "horizon": 40, "slots": 20, "processes": 0},
+        "libero_goal": {"horizon": 600, "task_input": "language", "slots": 4},
+    }.items():
+        defaults = settings.defaults(registry.get("stream", name).factory)
+        expected = {**shared, **own}
+        if name == "libero_goal":
+            del expected["goals"]
+        assert {key: defaults[key] for key in expected} == expected
+    assert "goals" not in settings.defaults(registry.get("stream", "libero_goal").factory)
+    assert LiberoSettings().goals == 0
+
+    built = registry.build("stream", "point_robot", {"episodes": 3}, data_dir=tmp_path)
+    called = point_robot(tmp_path, imitation=ImitationSettings(episodes=3, horizon=40))
+    assert built.tasks[0].info["evaluation"].episodes == 3
+    assert built.tasks[0].info["demos"] == 40
+    assert called.tasks[0].info["evaluation"].horizon == 40
+    assert called.tasks[0].info["demos"] == 50
