@@ -63,7 +63,10 @@ def _annotations(factory: Callable[..., Any]) -> list[tuple[dict[str, Any], dict
     if dataclasses.is_dataclass(target) and inspect.isclass(target):
         # A field may be inherited from a module that has names of its own.
         return [
-            (inspect.get_annotations(part), vars(sys.modules[part.__module__]))
+            (
+                inspect.get_annotations(part),
+                getattr(sys.modules.get(part.__module__), "__dict__", {}),
+            )
             for part in reversed(target.__mro__)
         ]
     target = target.__init__ if inspect.isclass(target) else target
