@@ -140,8 +140,8 @@ def run_robots(
     if arguments.data_dir is not None:
         extra.append(f"data_dir={arguments.data_dir}")
     if arguments.jobs > 1:
-        # The runs share the processor's cores as it is.
-        extra.append("stream.processes=0")
+        # The runs share the CPU's cores as it is.
+        extra.append("stream.num_workers=0")
     run_all(group, cells, known, arguments.out, arguments.jobs, extra)
     return collect(arguments.out, known, measure)
 

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from clframe.robot.evaluation import Evaluation
 
 USAGE = """\
-clframe demos make stream=NAME [task=NAME] [n=50] [again=true] [processes=N] [data_dir=DIR]
+clframe demos make stream=NAME [task=NAME] [n=50] [again=true] [num_workers=N] [data_dir=DIR]
     record the stream's experts; tasks whose demonstrations are there are passed over
 clframe demos check FILE...
     what files of demonstrations hold, and whether all is in order
 clframe demos play stream=NAME task=NAME [demo=0] [out=FILE.gif] [every=4]
-    do a demonstration's actions again, compare what happens, and film it
+    do a demonstration's actions again, compare what happens, and record a video
 """
 _OWN: dict[str, Any] = {
     "task": str | None,
     "n": int | None,
     "again": bool,
-    "processes": int | None,
+    "num_workers": int | None,
     "demo": int,
     "out": str | None,
     "every": int,
@@ -50,7 +50,7 @@ class Chosen(NamedTuple):
     """A task of the stream: how it is measured, demonstrations wanted, whether it is taught."""
 
     how: Evaluation
-    demos: int
+    num_demos: int
     taught: bool
 
 
@@ -58,17 +58,17 @@ def make(words: Sequence[str]) -> None:
     """Record what is missing of a stream's demonstrations."""
     from clframe.robot import collect
 
-    own, folder, tasks = _resolve(words, ("task", "n", "again", "processes"))
+    own, folder, tasks = _resolve(words, ("task", "n", "again", "num_workers"))
     chosen = [task for task in tasks if task.taught or own.get("task") is not None]
-    n = own.get("n") or chosen[0].demos
+    n = own.get("n") or chosen[0].num_demos
     settings.at_least(n, 1, "n")
-    goals = chosen[0].how.goals
+    goal_seed = chosen[0].how.goal_seed
     made = collect.ensure(
         [task.how.robot for task in chosen],
         folder,
         n,
-        goals,
-        own.get("processes"),
+        goal_seed,
+        own.get("num_workers"),
         own.get("again", False),
     )
     if not made:
@@ -76,7 +76,7 @@ def make(words: Sequence[str]) -> None:
         return
     say(f"{'task':<28}{'kept':>6}{'tried':>7}{'steps':>8}{'seconds':>9}  file")
     for robot, kept, tried, seconds in made:
-        path = collect.path_of(robot, folder, goals)
+        path = collect.path_of(robot, folder, goal_seed)
         say(f"{robot.name:<28}{kept:>6}{tried:>7}{_steps(path):>8,}{seconds:>9.1f}  {path}")
 
 
@@ -122,7 +122,7 @@ def _flat(demo: Any) -> Any:
 
 def play(words: Sequence[str]) -> None:
     """Do a demonstration again and say whether the same happens."""
-    from clframe.robot import collect, demonstrations, film
+    from clframe.robot import collect, demonstrations, video
 
     own, folder, tasks = _resolve(words, ("task", "demo", "out", "every"))
     if own.get("task") is None:
@@ -132,24 +132,24 @@ def play(words: Sequence[str]) -> None:
     number, every = own.get("demo", 0), own.get("every", 4)
     settings.at_least(number, 0, "demo")
     settings.at_least(every, 1, "every")
-    path = collect.path_of(how.robot, folder, how.goals)
+    path = collect.path_of(how.robot, folder, how.goal_seed)
     out = None if own.get("out") is None else Path(own["out"]).expanduser()
     if out is not None:
-        film.check_target(out)
+        video.check_target(out)
     demo = demonstrations.read(path, number + 1)[number]
     if demo.seed is None:
         raise DataError(f"'{path}' does not tell the seed of demonstration {number}")
     environment = how.robot.environment()
-    filmed = film.Filmed(environment, every) if out is not None else None
-    apart, reached = _repeat(filmed or environment, demo)
+    recorded = video.RecordVideo(environment, every) if out is not None else None
+    apart, reached = _repeat(recorded or environment, demo)
     say(
         f"{how.robot.name}, demonstration {number}: {len(demo)} steps, goal "
         f"{'reached' if reached else 'NOT reached'}; largest difference to what was recorded "
         f"{apart:.3g}"
     )
-    if filmed is not None and out is not None:
-        film.write(out, filmed.frames)
-        say(f"{len(filmed.frames)} pictures in {out}")
+    if recorded is not None and out is not None:
+        video.write(out, recorded.frames)
+        say(f"{len(recorded.frames)} pictures in {out}")
 
 
 def _repeat(environment: Any, demo: Any) -> tuple[float, bool]:
@@ -201,7 +201,7 @@ def _resolve(
         discover(plugin_paths(rest)), arguments["stream"], None, 0, arguments["data_dir"], False
     )
     found = [
-        Chosen(task.info["evaluation"], int(task.info["demos"]), bool(task.info["taught"]))
+        Chosen(task.info["evaluation"], int(task.info["num_demos"]), bool(task.info["taught"]))
         for task in stream.tasks
         if "evaluation" in task.info
     ]

@@ -27,7 +27,7 @@ clframe: continual learning as a composition of plugins
   clframe tasks ...               generate, check or show BDDL task files
   clframe data check NAME DIR     what a data folder holds and what is missing
   clframe demos make|check|play   demonstrations of robot tasks
-  clframe rollout RUN             run episodes of a run's final policy, and film them
+  clframe rollout RUN             run episodes of a run's final policy, and record them
   clframe doctor                  what this machine has and what is missing
 
 CLFRAME_DEBUG=1 shows the traceback of an error. Documentation: docs/ in the source tree.

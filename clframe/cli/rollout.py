@@ -1,4 +1,4 @@
-"""``clframe rollout RUN``: episodes of a run's final policy, with a film of one."""
+"""``clframe rollout RUN``: episodes of a run's final policy, with a video of one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the success rate of each task, and film an episode."""
+    """Print the success rate of each task, and record a video of an episode."""
     import torch
 
     from clframe.robot.evaluation import evaluate
@@ -36,37 +36,37 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("run", type=Path, help="a run folder")
     parser.add_argument("--task", help="only this task")
     parser.add_argument("--episodes", type=int, help="how many; as the stream says if left out")
-    parser.add_argument("--video", type=Path, help="film the first episode: FILE.gif or a folder")
-    parser.add_argument("--every", type=int, default=4, help="film every so many steps")
+    parser.add_argument("--video", type=Path, help="record the first episode: FILE.gif or a folder")
+    parser.add_argument("--every", type=int, default=4, help="record every so many steps")
     arguments = parser.parse_args(list(words))
     settings.at_least(arguments.episodes, 1, "--episodes")
     settings.at_least(arguments.every, 1, "--every")
     if arguments.video is not None:
-        from clframe.robot.film import check_target
+        from clframe.robot.video import check_target
 
         check_target(arguments.video)
     learner, tasks = _load(arguments.run, arguments.task)
     if arguments.video is not None and len(tasks) > 1:
         raise SettingError(
-            f"clframe rollout: --video films one task: add --task; {nearest('', _names(tasks))}"
+            f"clframe rollout: --video records one task: add --task; {nearest('', _names(tasks))}"
         )
     first = tasks[0][1]
-    processes = usable_cores() if first.processes is None else first.processes
-    callers = crew(min(processes, first.slots))
+    num_workers = usable_cores() if first.num_workers is None else first.num_workers
+    workers = crew(min(num_workers, first.num_envs))
     learner.eval()
     try:
         with torch.inference_mode():
             for task, how in tasks:
                 n = arguments.episodes or how.episodes
-                seeds = episode_seeds(n, *seed_key(how.robot, how.goals, EVALUATION))
-                found = evaluate(learner, task, how, callers, seeds)
+                seeds = episode_seeds(n, *seed_key(how.robot, how.goal_seed, EVALUATION))
+                found = evaluate(learner, task, how, workers, seeds)
                 won = sum(outcome.success for outcome in found)
                 steps = sum(outcome.steps for outcome in found) / n
-                say(f"{task.name:<28} {won}/{n} episodes reach the goal, {steps:.1f} steps a mean")
+                say(f"{task.name:<28} {won}/{n} episodes reach the goal, mean {steps:.1f} steps")
             if arguments.video is not None:
-                _film(learner, tasks[0][0], first, arguments.video, arguments.every)
+                _record(learner, tasks[0][0], first, arguments.video, arguments.every)
     finally:
-        close(callers)
+        close(workers)
     return 0
 
 
@@ -104,23 +104,23 @@ def _load(folder: Path, name: str | None) -> tuple[Learner, list[tuple[Task, Eva
     return prepared.learner, found
 
 
-def _film(learner: Learner, task: Task, how: Evaluation, path: Path, every: int) -> None:
-    """Film the task's first episode, in this process."""
+def _record(learner: Learner, task: Task, how: Evaluation, path: Path, every: int) -> None:
+    """Record a video of the task's first episode, in this process."""
     import dataclasses
 
     from clframe.robot.episodes import forget
     from clframe.robot.evaluation import evaluate
-    from clframe.robot.film import Filmed, write
+    from clframe.robot.video import RecordVideo, write
     from clframe.robot.workers import Here
 
-    filmed = Filmed(how.robot.environment(), every)
+    recorded = RecordVideo(how.robot.environment(), every)
     robot = dataclasses.replace(
-        how.robot, name=f"{how.robot.name} (filmed)", environment=lambda: filmed
+        how.robot, name=f"{how.robot.name} (recorded)", environment=lambda: recorded
     )
     (outcome,) = evaluate(
         learner, task, dataclasses.replace(how, robot=robot), [Here()], how.seeds[:1]
     )
     forget()
-    write(path, filmed.frames)
+    write(path, recorded.frames)
     end = "reaches the goal" if outcome.success else "does not reach the goal"
-    say(f"the first episode {end}: {len(filmed.frames)} pictures in {path}")
+    say(f"the first episode {end}: {len(recorded.frames)} pictures in {path}")

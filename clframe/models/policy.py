@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clframe.core.registry import Registry
 
 
-class Eyes(nn.Module):
+class ImageEncoder(nn.Module):
     """Looks at the pictures at the end of a vector and puts what it sees in their place.
 
     Args:
@@ -105,9 +105,9 @@ def policy(
     layers: list[nn.Module] = [nn.Flatten()]
     width = math.prod(input_shape)
     if picture is not None:
-        eyes = Eyes(width, picture, pictures)
-        layers.append(eyes)
-        width = eyes.n_outputs
+        encoder = ImageEncoder(width, picture, pictures)
+        layers.append(encoder)
+        width = encoder.n_outputs
     for number, units in enumerate(hidden):
         at_least(units, 1, "model.hidden")
         layers.append(nn.Linear(width, units))

@@ -158,7 +158,7 @@ def check_sizes(demos: Sequence[Demonstration], path: Path, sizes: Mapping[str, 
             if found != wanted:
                 where = "actions" if name == "actions" else f"obs/{name}"
                 raise DataError(
-                    f"'{path}' data/demo_{number}/{where} has {found} numbers a step, but the "
+                    f"'{path}' data/demo_{number}/{where} has {found} numbers per step, but the "
                     f"task's robot has {wanted}; delete the file to record it anew"
                 )
 

@@ -88,31 +88,33 @@ def forget() -> None:
 # ------------------------------------------------------------ what this process does
 
 
-def _ask(crew: Sequence[Caller], function: Any, key: str, make: Any, work: dict[int, Any]) -> Any:
-    """Deal work by slot out to the crew and put the answers together."""
-    shares: list[dict[int, Any]] = [{} for _ in crew]
+def _ask(
+    workers: Sequence[Caller], function: Any, key: str, make: Any, work: dict[int, Any]
+) -> Any:
+    """Deal work by slot out to the worker pool and put the answers together."""
+    shares: list[dict[int, Any]] = [{} for _ in workers]
     for slot, item in work.items():
-        shares[slot % len(crew)][slot] = item
-    busy = [(caller, share) for caller, share in zip(crew, shares, strict=True) if share]
-    for caller, share in busy:
-        caller.send(function, key, make, share)
+        shares[slot % len(workers)][slot] = item
+    busy = [(worker, share) for worker, share in zip(workers, shares, strict=True) if share]
+    for worker, share in busy:
+        worker.send(function, key, make, share)
     together: dict[int, Any] = {}
-    for caller, _ in busy:
-        together |= caller.receive()
+    for worker, _ in busy:
+        together |= worker.receive()
     return together
 
 
 class _Windows:
     """The last observations of every slot; an episode's first one fills its whole window."""
 
-    def __init__(self, slots: int, length: int) -> None:
-        self.slots, self.length = slots, length
+    def __init__(self, num_envs: int, length: int) -> None:
+        self.num_envs, self.length = num_envs, length
         self.arrays: Observation = {}
 
     def begin(self, slot: int, observation: Observation) -> None:
         for name, value in observation.items():
             if name not in self.arrays:
-                shape = (self.slots, self.length, *value.shape)
+                shape = (self.num_envs, self.length, *value.shape)
                 self.arrays[name] = np.zeros(shape, value.dtype)
             self.arrays[name][slot] = value
 
@@ -124,34 +126,34 @@ class _Windows:
 
 
 def run_episodes(
-    crew: Sequence[Caller],
+    workers: Sequence[Caller],
     key: str,
     make: MakeEnvironment,
     seeds: Sequence[int],
     act: Act,
     horizon: int,
-    slots: int = 6,
+    num_envs: int = 6,
     window: int = 1,
 ) -> list[Outcome]:
     """Run one episode for each seed; an episode is a success if the goal holds at any step.
 
     Args:
-        crew: Who steps the environments.
+        workers: Who steps the environments.
         key: Names the task and its family; environments are kept under it.
         make: Makes the task's environment.
         seeds: Of the episodes.
         act: The policy.
         horizon: Steps until an episode is given up.
-        slots: Environments stepped at once.
+        num_envs: Environments stepped at once.
         window: Observations that the policy sees.
     """
     waiting = collections.deque(enumerate(seeds))
-    slots = max(1, min(slots, len(seeds)))
+    num_envs = max(1, min(num_envs, len(seeds)))
     outcomes: list[Outcome | None] = [None] * len(seeds)
     number_of: dict[int, int] = {}
-    steps = dict.fromkeys(range(slots), 0)
-    windows = _Windows(slots, window)
-    free = list(range(slots))
+    steps = dict.fromkeys(range(num_envs), 0)
+    windows = _Windows(num_envs, window)
+    free = list(range(num_envs))
     while True:
         starting: dict[int, int] = {}
         while free and waiting:
@@ -159,16 +161,16 @@ def run_episodes(
             number_of[slot], starting[slot] = waiting.popleft()
             steps[slot] = 0
         if starting:
-            for slot, observation in _ask(crew, reset, key, make, starting).items():
+            for slot, observation in _ask(workers, reset, key, make, starting).items():
                 windows.begin(slot, observation)
         if not number_of:
             break
-        begun = np.array([slot in starting for slot in range(slots)])
+        begun = np.array([slot in starting for slot in range(num_envs)])
         actions = act(windows.arrays, begun)
         check_action(actions[list(number_of)], key)
         wanted = {slot: actions[slot] for slot in sorted(number_of)}
         for slot, (observation, success, ended) in sorted(
-            _ask(crew, step, key, make, wanted).items()
+            _ask(workers, step, key, make, wanted).items()
         ):
             steps[slot] += 1
             if success or ended or steps[slot] >= horizon:

@@ -15,7 +15,7 @@ from clframe.core import hooks
 from clframe.robot.episodes import Act, Outcome, run_episodes
 from clframe.robot.sequences import SequenceInputs
 from clframe.robot.task import EVALUATION, Observation, RobotTask, episode_seeds, seed_key
-from clframe.robot.windows import STATE, Inputs
+from clframe.robot.windows import STATE, ObservationTransform
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -32,26 +32,26 @@ class Evaluation:
         inputs: What the policy is given for windows of observations.
         episodes: How many are run, always the same ones.
         horizon: Steps until an episode is given up.
-        slots: Environments stepped at once.
-        goals: The stream's choice of goals.
-        processes: Worker processes; 0 for this one alone, None for one a core.
+        num_envs: Environments stepped at once.
+        goal_seed: The stream's choice of goals.
+        num_workers: Worker processes; 0 for this one alone, None for one per core.
     """
 
     robot: RobotTask
-    inputs: Inputs | SequenceInputs
+    inputs: ObservationTransform | SequenceInputs
     episodes: int = 20
     horizon: int = 200
-    slots: int = 6
-    goals: int = 0
-    processes: int | None = None
+    num_envs: int = 6
+    goal_seed: int = 0
+    num_workers: int | None = None
 
     @property
     def seeds(self) -> list[int]:
         """Of the episodes: the same for every run, learner and method."""
-        return episode_seeds(self.episodes, *seed_key(self.robot, self.goals, EVALUATION))
+        return episode_seeds(self.episodes, *seed_key(self.robot, self.goal_seed, EVALUATION))
 
 
-def policy_of(learner: Learner, task: Task, inputs: Inputs | SequenceInputs) -> Act:
+def policy_of(learner: Learner, task: Task, inputs: ObservationTransform | SequenceInputs) -> Act:
     """How the learner acts on a task, through all that plugins make of its predictions."""
     device = learner.engine.device
     generator = torch.Generator(device=device)
@@ -77,7 +77,7 @@ def evaluate(
     learner: Learner,
     task: Task,
     how: Evaluation,
-    crew: Sequence[Caller],
+    workers: Sequence[Caller],
     seeds: Sequence[int] | None = None,
 ) -> list[Outcome]:
     """Run the task's episodes (or those of other seeds) with the learner as it is."""
@@ -85,12 +85,12 @@ def evaluate(
     acting: Any = getattr(learner.model, "acting", contextlib.nullcontext)
     with learner.engine.autocast(), acting():
         return run_episodes(
-            crew,
+            workers,
             f"{how.robot.family}/{how.robot.name}",
             how.robot.environment,
             how.seeds if seeds is None else seeds,
             policy_of(learner, task, how.inputs),
             how.horizon,
-            how.slots,
+            how.num_envs,
             how.inputs.window,
         )

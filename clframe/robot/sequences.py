@@ -18,14 +18,14 @@ from clframe.data.inputs import map_inputs, tensors_of
 from clframe.data.observations import TASK, ObservationLayout
 from clframe.data.storage import TensorSource, fetch
 from clframe.robot.demonstrations import Demonstration
-from clframe.robot.windows import STATE, Inputs, joined
+from clframe.robot.windows import STATE, ObservationTransform, joined
 
 
 class SequenceInputs:
     """What a policy for sequences is given: the stream's transform, in parts by name.
 
     Args:
-        inputs: The same for policies that take one vector: gives scaling, tasks and pictures.
+        inputs: The same for policies that take one vector: gives normalizer, tasks and pictures.
         parts: Which numbers of the state each part has.
         picture_size: Pixels of a picture's side.
     """
@@ -34,7 +34,7 @@ class SequenceInputs:
     """Observations that a policy is given at a time while it acts; it remembers the others."""
 
     def __init__(
-        self, inputs: Inputs, parts: Mapping[str, Sequence[int]], picture_size: int
+        self, inputs: ObservationTransform, parts: Mapping[str, Sequence[int]], picture_size: int
     ) -> None:
         self.inputs, self.pictures = inputs, inputs.pictures
         self.parts = {name: torch.tensor(list(numbers)) for name, numbers in parts.items()}
@@ -47,7 +47,7 @@ class SequenceInputs:
 
     def __call__(self, x: Any, task: Tensor) -> dict[str, Tensor]:
         """Stored sequences and the task of each to inputs; pictures stay bytes, channels first."""
-        state = self.inputs.scaled(x[STATE])
+        state = self.inputs.normalized(x[STATE])
         if next(iter(self.parts.values())).device != state.device:
             self.parts = {name: index.to(state.device) for name, index in self.parts.items()}
         return {

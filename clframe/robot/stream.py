@@ -22,7 +22,7 @@ from clframe.robot.evaluation import Evaluation
 from clframe.robot.learner import ImitationLearner
 from clframe.robot.sequences import SequenceData, SequenceInputs, sequences_of
 from clframe.robot.task import RobotTask
-from clframe.robot.windows import STATE, Inputs, Scaling, data_of
+from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
 from clframe.utils.settings import at_least
 
 TaskInput = Literal["one_hot", "language", "sentence", "none"]
@@ -35,39 +35,39 @@ class ImitationSettings:
     """The settings that all streams of demonstrations share.
 
     Args:
-        demos: Demonstrations a task.
-        episodes: Episodes that measure a task; the same ones each time.
+        num_demos: Demonstrations per task.
+        eval_episodes: Episodes that measure a task; the same ones each time.
         horizon: Steps until an episode is given up.
         window: Observations that the policy sees.
-        task_input: How the policy is told the task: its number as a ``one_hot`` code, its
+        task_input: How the policy is given the task: its number as a ``one_hot`` code, its
             instruction as a vector, by its words (``language``) or by a frozen sentence encoder
             (``sentence``), or not at all (``none``).
-        goals: Which goals are drawn, for demonstrations and for evaluation.
-        slots: Environments stepped at once.
-        processes: Worker processes; 0 for this one alone, None for one a core. Results are the
-            same.
+        goal_seed: Which goals are drawn, for demonstrations and for evaluation.
+        num_envs: Environments stepped at once.
+        num_workers: Worker processes; 0 for this one alone, None for one per core. Results are
+            the same.
         language_size: Length of an instruction's vector; None for 32 (words) or 256 (sentence).
     """
 
-    demos: int = 50
-    episodes: int = 20
+    num_demos: int = 50
+    eval_episodes: int = 20
     horizon: int = 200
     window: int = 1
     task_input: TaskInput = "one_hot"
-    goals: int = 0
-    slots: int = 6
-    processes: int | None = None
+    goal_seed: int = 0
+    num_envs: int = 6
+    num_workers: int | None = None
     language_size: int | None = None
 
     def __post_init__(self) -> None:
         for name, bound in (
-            ("demos", 1),
-            ("episodes", 1),
+            ("num_demos", 1),
+            ("eval_episodes", 1),
             ("horizon", 1),
             ("window", 1),
-            ("goals", 0),
-            ("slots", 1),
-            ("processes", 0),
+            ("goal_seed", 0),
+            ("num_envs", 1),
+            ("num_workers", 0),
             ("language_size", 1),
         ):
             at_least(getattr(self, name), bound, f"stream.{name}")
@@ -138,7 +138,7 @@ def imitation_stream(
     data_dir: Path,
     state_size: int,
     action_size: int,
-    scaling: Scaling | None = None,
+    normalizer: Normalizer | None = None,
     seed: int = 0,
     source: str = "",
     pictures: Sequence[str] = (),
@@ -160,7 +160,7 @@ def imitation_stream(
         data_dir: The data folder.
         state_size: Length of an observation's state.
         action_size: Numbers of an action.
-        scaling: Of the state; None takes mean and deviation of the first experience's
+        normalizer: Of the state; None takes mean and deviation of the first experience's
             demonstrations, so that nothing is known of later tasks.
         seed: What the stream was made with.
         source: Which data this is.
@@ -176,16 +176,18 @@ def imitation_stream(
     taught = [tasks[number] for number in dict.fromkeys(order)]
 
     def made(number: int) -> list[Demonstration]:
-        path = collect.path_of(tasks[number], data_dir, imitation.goals)
-        if not collect.has_enough(path, imitation.demos):
-            collect.ensure(taught, data_dir, imitation.demos, imitation.goals, imitation.processes)
-        demos = demonstrations.read(path, imitation.demos, (STATE, *pictures))
+        path = collect.path_of(tasks[number], data_dir, imitation.goal_seed)
+        if not collect.has_enough(path, imitation.num_demos):
+            collect.ensure(
+                taught, data_dir, imitation.num_demos, imitation.goal_seed, imitation.num_workers
+            )
+        demos = demonstrations.read(path, imitation.num_demos, (STATE, *pictures))
         demonstrations.check_sizes(demos, path, {"actions": action_size, STATE: state_size})
         return demos
 
     demos_of = read or made
-    inputs = Inputs(
-        lambda: scaling or Scaling.of(demos_of(order[0])),
+    inputs = ObservationTransform(
+        lambda: normalizer or Normalizer.of(demos_of(order[0])),
         state_size,
         _task_vectors(tasks, imitation.task_input, imitation.language_size),
         imitation.window,
@@ -206,15 +208,15 @@ def imitation_stream(
             info={
                 "language": robot.language,
                 "taught": index in order,
-                "demos": imitation.demos,
+                "num_demos": imitation.num_demos,
                 "evaluation": Evaluation(
                     robot,
                     inputs,
-                    imitation.episodes,
+                    imitation.eval_episodes,
                     imitation.horizon,
-                    imitation.slots,
-                    imitation.goals,
-                    imitation.processes,
+                    imitation.num_envs,
+                    imitation.goal_seed,
+                    imitation.num_workers,
                 ),
             },
         )

@@ -20,7 +20,7 @@ _CLIP = 5.0
 
 
 @dataclass(frozen=True)
-class Scaling:
+class Normalizer:
     """How numbers of a state become inputs of about unit size: ``(x - centre) / scale``.
 
     A number that is exactly zero stays so: it is the padding of a thing that a task has not.
@@ -34,17 +34,19 @@ class Scaling:
     scale: NDArray[np.float32]
 
     @classmethod
-    def of(cls, demos: Sequence[Demonstration], floor: float = 0.05) -> Scaling:
+    def of(cls, demos: Sequence[Demonstration], floor: float = 0.05) -> Normalizer:
         """Mean and deviation over demonstrations, the latter at least ``floor``."""
         states = np.concatenate([demo.observations[STATE] for demo in demos])
         deviation = np.maximum(states.std(0), floor)
         return cls(states.mean(0).astype(np.float32), deviation.astype(np.float32))
 
     @classmethod
-    def of_pairs(cls, pairs: Sequence[tuple[float, float]], hidden: Sequence[int] = ()) -> Scaling:
+    def of_pairs(
+        cls, pairs: Sequence[tuple[float, float]], hidden: Sequence[int] = ()
+    ) -> Normalizer:
         """Centre and scale of each number; those at the places of ``hidden`` are not seen.
 
-        >>> Scaling.of_pairs([(0.0, 0.5), (1.0, 2.0)], hidden=[1]).scale
+        >>> Normalizer.of_pairs([(0.0, 0.5), (1.0, 2.0)], hidden=[1]).scale
         array([0.5, inf], dtype=float32)
         """
         centre, scale = np.array(pairs, np.float32).T
@@ -52,7 +54,7 @@ class Scaling:
         return cls(centre, scale)
 
 
-class Inputs:
+class ObservationTransform:
     """What the policy is given for stored windows of observations: the stream's transform.
 
     One vector: the state's windows, scaled and laid end to end, the task's vector (its number as a
@@ -60,7 +62,7 @@ class Inputs:
     numbers in 0..1. (``model=policy`` with ``picture=SIZE`` puts them back into shape.)
 
     Args:
-        scaling: Of the state; looked up with the first sample, since it may have to be read.
+        normalizer: Of the state; looked up with the first sample, since it may have to be read.
         state_size: Numbers of a state.
         tasks: One vector for each task.
         window: Observations in a window.
@@ -70,7 +72,7 @@ class Inputs:
 
     def __init__(
         self,
-        scaling: Callable[[], Scaling],
+        normalizer: Callable[[], Normalizer],
         state_size: int,
         tasks: NDArray[np.float32],
         window: int = 1,
@@ -81,36 +83,36 @@ class Inputs:
         seen = len(self.pictures) * window * 3 * picture_size**2
         self.size = window * state_size + tasks.shape[1] + seen
         self.tasks = torch.from_numpy(tasks)
-        self._look_up = scaling
-        self._scaling: tuple[Tensor, Tensor] | None = None
+        self._look_up = normalizer
+        self._normalizer: tuple[Tensor, Tensor] | None = None
 
-    def _scaling_on(self, device: torch.device) -> tuple[Tensor, Tensor]:
+    def _normalizer_on(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Centre and factor, once for a device."""
-        if self._scaling is None or self._scaling[0].device != device:
-            found = self._look_up()
-            self._scaling = (
-                torch.from_numpy(found.centre).to(device),
-                torch.from_numpy(1.0 / found.scale).to(device),
+        if self._normalizer is None or self._normalizer[0].device != device:
+            normalizer = self._look_up()
+            self._normalizer = (
+                torch.from_numpy(normalizer.centre).to(device),
+                torch.from_numpy(1.0 / normalizer.scale).to(device),
             )
             self.tasks = self.tasks.to(device)
-        return self._scaling
+        return self._normalizer
 
-    def scaled(self, state: Tensor) -> Tensor:
+    def normalized(self, state: Tensor) -> Tensor:
         """Numbers of the state in units of about one; what is not there stays zero."""
-        centre, factor = self._scaling_on(state.device)
-        scaled = ((state - centre) * factor).clamp(-_CLIP, _CLIP)
-        return scaled.masked_fill(state == 0, 0.0)
+        centre, factor = self._normalizer_on(state.device)
+        normalized = ((state - centre) * factor).clamp(-_CLIP, _CLIP)
+        return normalized.masked_fill(state == 0, 0.0)
 
     def task_vectors(self, task: Tensor) -> Tensor:
         """The vector of each sample's task."""
-        self._scaling_on(task.device)
+        self._normalizer_on(task.device)
         return self.tasks[task]
 
     def __call__(self, x: Any, task: Tensor) -> Any:
         """Stored windows and the task of each to inputs."""
-        scaled = self.scaled(x[STATE]).flatten(1)
+        normalized = self.normalized(x[STATE]).flatten(1)
         seen = [_flattened(x[name]) for name in self.pictures]
-        return torch.cat([scaled, self.task_vectors(task), *seen], 1)
+        return torch.cat([normalized, self.task_vectors(task), *seen], 1)
 
 
 def _flattened(pictures: Tensor) -> Tensor:
@@ -153,7 +155,7 @@ def joined(demos: Sequence[Demonstration], name: str) -> NDArray[Any]:
     return np.concatenate([demo.observations[name] for demo in demos])
 
 
-def data_of(demos: Sequence[Demonstration], task: int, inputs: Inputs) -> TensorData:
+def data_of(demos: Sequence[Demonstration], task: int, inputs: ObservationTransform) -> TensorData:
     """Demonstrations of one task as training data, whose labels are actions."""
     made = windowed(demos, inputs.window, (STATE, *inputs.pictures))
     return TensorData(made.inputs, made.actions, task, transform=inputs)

@@ -23,7 +23,9 @@ def point_robot(
     data_dir: Path,
     seed: int = 0,
     n_tasks: int = 4,
-    imitation: ImitationSettings = ImitationSettings(demos=40, horizon=40, slots=20, processes=0),
+    imitation: ImitationSettings = ImitationSettings(
+        num_demos=40, horizon=40, num_envs=20, num_workers=0
+    ),
 ) -> Stream:
     """A point to be moved to a place that depends on the task; no simulator needed.
 
@@ -54,8 +56,8 @@ def point_robot(
         point.STATE_SIZE,
         point.ACTION_SIZE,
         seed=seed,
-        source=f"{imitation.demos} demonstrations a task of a point that goes straight to its "
-        "place",
+        source=f"{imitation.num_demos} demonstrations per task of a point that goes straight to "
+        "its place",
     )
 
 

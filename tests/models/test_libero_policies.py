@@ -22,9 +22,9 @@ from clframe.data.observations import TASK, ObservationLayout
 from clframe.errors import SettingError
 from clframe.models.libero import libero_policy
 from clframe.models.libero.augment import Augment
-from clframe.models.libero.film import FiLM, SpatialSoftmax
-from clframe.models.libero.over_time import TransformerOverTime
+from clframe.models.libero.film_resnet import FiLM, SpatialSoftmax
 from clframe.models.libero.policy import SequencePolicy
+from clframe.models.libero.temporal import TemporalTransformer
 from clframe.models.libero.transformer import Transformer, time_code
 from clframe.robot.point import PointEnvironment
 from clframe.robot.stream import ImitationSettings, ImitationStream, imitation_stream
@@ -59,7 +59,7 @@ def expert(environment: Any) -> Iterator[Any]:
         yield 0.7 * way / max(float(np.linalg.norm(way)), 0.1)
 
 
-def seen_stream(folder: Path, n_tasks: int = 2, demos: int = 2, **how: Any) -> ImitationStream:
+def seen_stream(folder: Path, n_tasks: int = 2, num_demos: int = 2, **how: Any) -> ImitationStream:
     tasks = [
         RobotTask(f"turn{k}", "seen", f"turn {k}", functools.partial(SeenPoint, k, n_tasks), expert)
         for k in range(n_tasks)
@@ -69,7 +69,14 @@ def seen_stream(folder: Path, n_tasks: int = 2, demos: int = 2, **how: Any) -> I
         tasks,
         range(n_tasks),
         ImitationSettings(
-            **{"demos": demos, "episodes": 3, "horizon": 12, "processes": 0, "slots": 2, **how}
+            **{
+                "num_demos": num_demos,
+                "eval_episodes": 3,
+                "horizon": 12,
+                "num_workers": 0,
+                "num_envs": 2,
+                **how,
+            }
         ),
         folder,
         4,
@@ -193,12 +200,12 @@ def test_later_steps_do_not_change_earlier_answers(name: Any, part: str) -> None
 
 def test_tokens_of_one_step_see_each_other() -> None:
     torch.manual_seed(0)
-    over_time = TransformerOverTime(Transformer(8, 1, 2, 4, 16)).eval()
+    temporal = TemporalTransformer(Transformer(8, 1, 2, 4, 16)).eval()
     tokens = torch.randn(1, 3, 4, 8)
     changed = tokens.clone()
     changed[:, 1, 3] = torch.randn(8)  # the last token of the second step
     with torch.no_grad():
-        apart = (over_time(tokens) - over_time(changed)).abs().amax((0, 2))
+        apart = (temporal(tokens) - temporal(changed)).abs().amax((0, 2))
     assert apart[0] == 0
     assert (apart[1:] > 1e-4).all()
 
@@ -390,7 +397,7 @@ def test_the_fisher_of_single_sequences_can_be_had(name: str, tmp_path: Path) ->
 
 def test_a_policy_learns_where_to_go_from_pictures(tmp_path: Path) -> None:
     result = clframe.fit(
-        seen_stream(tmp_path, 1, 60, episodes=20, horizon=30, slots=20),
+        seen_stream(tmp_path, 1, 60, eval_episodes=20, horizon=30, num_envs=20),
         "naive",
         {"name": "resnet_t", "size": "small", "window": 2, "colour": 0.0, "shift": 0}
         | {"sample": False},
@@ -432,7 +439,7 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_been(name: str, tmp_path
         folder.saving = CheckpointSettings(every_n_steps=2)
         while True:
             prepared = prepare_run(
-                seen_stream(tmp_path, episodes=1),
+                seen_stream(tmp_path, eval_episodes=1),
                 [Kill(lives)],
                 {"name": name, "size": "small", "window": 3},
                 trainer={"max_steps": 4, "batch_size": 4},
@@ -456,7 +463,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="'vit_t' acts on what a robot observes, which stream"):
         build("split_mnist")
     with pytest.raises(SettingError, match="'vit_t' needs pictures, and stream 'point_robot'"):
-        build({"name": "point_robot", "demos": 2})
+        build({"name": "point_robot", "num_demos": 2})
     with pytest.raises(SettingError, match=r"set model\.window instead"):
         build(seen_stream(tmp_path, window=3))
     with pytest.raises(SettingError, match=r"model\.window must be at least 1"):

@@ -15,14 +15,14 @@ STREAM = "stream=point_robot"
 
 def test_make_check_and_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = f"data_dir={tmp_path}"
-    assert main(["demos", "make", STREAM, "n=3", data, "processes=2"]) == 0
+    assert main(["demos", "make", STREAM, "n=3", data, "num_workers=2"]) == 0
     files = sorted(tmp_path.rglob("*.hdf5"))
     assert len(files) == 4
     assert main(["demos", "make", STREAM, "n=3", data]) == 0
     assert "all 4 tasks have 3 demonstrations" in capsys.readouterr().out
     assert main(["demos", "check", *map(str, files)]) == 0
     assert "3 demonstrations" in capsys.readouterr().out
-    out = tmp_path / "film"
+    out = tmp_path / "video"
     words = ["task=turn_1_of_4", "demo=2", f"out={out}", "every=2", data]
     assert main(["demos", "play", STREAM, *words]) == 0
     assert "goal reached" in capsys.readouterr().out

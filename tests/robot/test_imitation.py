@@ -17,14 +17,14 @@ from clframe.errors import DataError, PluginError, SettingError
 from clframe.models.policy import GaussianMixturePolicy, policy
 from clframe.robot import demonstrations
 from clframe.robot.demonstrations import Demonstration
-from clframe.robot.windows import Inputs, Scaling, windowed
+from clframe.robot.windows import Normalizer, ObservationTransform, windowed
 from clframe.testing import check_stream
 
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
 
 
 def learn(strategy: Any = "naive", folder: Path | None = None, **settings: Any) -> Any:
-    stream = {"name": "point_robot", "n_tasks": 3, "demos": 40, "episodes": 10}
+    stream = {"name": "point_robot", "n_tasks": 3, "num_demos": 40, "eval_episodes": 10}
     stream |= settings.pop("stream", {})
     return clframe.fit(
         stream,
@@ -84,7 +84,7 @@ def test_the_exact_fisher_is_that_of_a_gaussian() -> None:
     """Checked by drawing: the mean squared score of actions drawn from the Gaussian itself."""
     from clframe.plugins._fisher import fisher
 
-    prepared = prepare_run({"name": "point_robot", "n_tasks": 2, "demos": 2}, "naive")
+    prepared = prepare_run({"name": "point_robot", "n_tasks": 2, "num_demos": 2}, "naive")
     learner = prepared.learner
     data = prepared.stream.experiences[0].data.subset(torch.arange(1))
     learner.engine.attach(learner)
@@ -105,7 +105,7 @@ def test_the_exact_fisher_is_that_of_a_gaussian() -> None:
 def test_the_fisher_is_that_of_the_learners_own_loss() -> None:
     from clframe.plugins._fisher import fisher
 
-    prepared = prepare_run({"name": "point_robot", "n_tasks": 2, "demos": 2}, "naive")
+    prepared = prepare_run({"name": "point_robot", "n_tasks": 2, "num_demos": 2}, "naive")
     learner, data = prepared.learner, prepared.stream.experiences[0].data
     learner.engine.attach(learner)
     found = fisher(learner, data, "true")
@@ -121,7 +121,7 @@ def test_the_fisher_is_that_of_the_learners_own_loss() -> None:
 
 def test_results_do_not_depend_on_processes_or_on_chance() -> None:
     here = learn(max_epochs=3)
-    there = learn(max_epochs=3, stream={"processes": 2})
+    there = learn(max_epochs=3, stream={"num_workers": 2})
     assert (here.matrix.values == there.matrix.values).all()
 
 
@@ -239,7 +239,9 @@ def test_a_run_continues_where_it_was_stopped() -> None:
     from clframe.plugins.replay import Replay
     from clframe.testing import killed_run, toy_run
 
-    stream = prepare_run({"name": "point_robot", "n_tasks": 2, "demos": 2, "episodes": 4}).stream
+    stream = prepare_run(
+        {"name": "point_robot", "n_tasks": 2, "num_demos": 2, "eval_episodes": 4}
+    ).stream
     _, whole = toy_run([Replay(size=50)], stream)
     _, pieces = killed_run([Replay(size=50)], stream, every=5, after=9)
     for key, value in whole.state_dict().items():
@@ -293,8 +295,8 @@ def test_a_window_is_filled_with_the_first_observation() -> None:
 
 
 def test_inputs_are_scaled_and_padding_stays_zero() -> None:
-    scaling = Scaling(np.array([1.0, 1.0], np.float32), np.array([0.5, np.inf], np.float32))
-    inputs = Inputs(lambda: scaling, 2, np.eye(2, dtype=np.float32))
+    normalizer = Normalizer(np.array([1.0, 1.0], np.float32), np.array([0.5, np.inf], np.float32))
+    inputs = ObservationTransform(lambda: normalizer, 2, np.eye(2, dtype=np.float32))
     x = {"state": torch.tensor([[[2.0, 3.0]], [[0.0, 0.0]]])}
     assert inputs(x, torch.tensor([1, 0])).tolist() == [[2.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]]
     assert inputs.size == 4
@@ -302,7 +304,7 @@ def test_inputs_are_scaled_and_padding_stays_zero() -> None:
 
 def test_nothing_of_later_tasks_is_read_for_the_first(tmp_path: Path) -> None:
     def first() -> torch.Tensor:
-        stream = clframe.stream("point_robot", n_tasks=2, demos=2, data_dir=tmp_path)
+        stream = clframe.stream("point_robot", n_tasks=2, num_demos=2, data_dir=tmp_path)
         batch = next(iter(stream.experiences[0].data.batches(torch.arange(4), 4)))
         return torch.as_tensor(batch.x)
 
@@ -368,7 +370,7 @@ def test_settings_out_of_range_are_refused() -> None:
 
 
 def test_labels_are_actions() -> None:
-    stream = clframe.stream("point_robot", n_tasks=2, demos=1)
+    stream = clframe.stream("point_robot", n_tasks=2, num_demos=1)
     check_stream(stream)
     batch: Batch = next(iter(stream.experiences[1].data.batches(torch.arange(2), 2)))
     assert batch.y.shape == (2, 2)

@@ -1,4 +1,4 @@
-"""How a policy is told its task: by number, by words, by a sentence encoder."""
+"""How a policy is given its task: by number, by words, by a sentence encoder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
 
 
 def told(**settings: Any) -> Any:
-    stream = clframe.stream("point_robot", n_tasks=3, demos=2, **settings)
+    stream = clframe.stream("point_robot", n_tasks=3, num_demos=2, **settings)
     return stream.layout.task  # type: ignore[attr-defined]
 
 

@@ -129,7 +129,7 @@ def test_what_is_computed_faster_is_what_the_original_computes(name: str) -> Non
 def test_a_whole_stream_fills_its_matrix(
     name: str, rows: int, columns: int, tmp_path: Path
 ) -> None:
-    small = {"demos": 1, "episodes": 1, "horizon": 2, "processes": 0}
+    small = {"num_demos": 1, "eval_episodes": 1, "horizon": 2, "num_workers": 0}
     result = clframe.fit(
         {"name": name, **small},
         "naive",
@@ -160,9 +160,15 @@ def test_two_tasks_are_learned_and_rolled_out(
 ) -> None:
     run, data = tmp_path / "run", tmp_path / "data"
     chosen = ["stream=metaworld_cw10", "stream.tasks=[handle-press-side,window-close]"]
-    fit = [*chosen, "stream.demos=6", "stream.episodes=3", "stream.processes=0", "strategy=replay"]
+    fit = [
+        *chosen,
+        "stream.num_demos=6",
+        "stream.eval_episodes=3",
+        "stream.num_workers=0",
+        "strategy=replay",
+    ]
     where = [f"data_dir={data}", f"run_dir={run}", "logger=none", "max_epochs=25"]
-    assert main(["demos", "make", *chosen, "n=6", "processes=0", f"data_dir={data}"]) == 0
+    assert main(["demos", "make", *chosen, "n=6", "num_workers=0", f"data_dir={data}"]) == 0
     files = sorted(data.rglob("*_demo.hdf5"))
     assert [file.name for file in files] == [
         "handle-press-side_demo.hdf5",
@@ -171,12 +177,12 @@ def test_two_tasks_are_learned_and_rolled_out(
     assert main(["demos", "check", *map(str, files)]) == 0
     assert main(["fit", *fit, *where]) == 0
     capsys.readouterr()
-    film = tmp_path / "film.gif"
-    words = ["--task", "handle-press-side", "--episodes", "2", "--video", str(film)]
+    video = tmp_path / "video.gif"
+    words = ["--task", "handle-press-side", "--episodes", "2", "--video", str(video)]
     assert main(["rollout", str(run), *words, "--every", "60"]) == 0
     said = capsys.readouterr().out
     assert "/2 episodes reach the goal" in said
-    assert film.read_bytes().startswith(b"GIF8")
+    assert video.read_bytes().startswith(b"GIF8")
     play = ["task=window-close", "demo=1", f"data_dir={data}"]
     assert main(["demos", "play", *chosen, *play]) == 0
     assert "goal reached; largest difference to what was recorded 0" in capsys.readouterr().out
@@ -185,7 +191,14 @@ def test_two_tasks_are_learned_and_rolled_out(
 @needed
 def test_a_policy_can_see_through_a_camera(tmp_path: Path) -> None:
     stream = {"name": "metaworld_cw10", "tasks": ["handle-press-side"], "camera": "corner"}
-    small = {"size": 8, "demos": 1, "episodes": 1, "horizon": 3, "processes": 0, "window": 2}
+    small = {
+        "size": 8,
+        "num_demos": 1,
+        "eval_episodes": 1,
+        "horizon": 3,
+        "num_workers": 0,
+        "window": 2,
+    }
     result = clframe.fit(
         {**stream, **small},
         {"replay": {"size": 10}},

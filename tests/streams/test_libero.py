@@ -225,7 +225,9 @@ def test_the_stream_learns_from_liberos_files(tmp_path: Path) -> None:
     pytest.importorskip("h5py")
     for task in SPATIAL[:2]:
         write_recording(tmp_path / "libero" / "datasets", task)
-    stream = clframe.stream("libero_spatial", data_dir=tmp_path, order=[1, 0, 1], demos=2, size=32)
+    stream = clframe.stream(
+        "libero_spatial", data_dir=tmp_path, order=[1, 0, 1], num_demos=2, size=32
+    )
     assert [experience.name for experience in stream] == [
         SPATIAL[1].name,
         SPATIAL[0].name,
@@ -292,7 +294,9 @@ def test_absent_demonstrations_are_one_sentence(
     stream = clframe.stream(
         "libero_spatial", data_dir=tmp_path, demonstrations=str(tmp_path / "mine")
     )
-    with pytest.raises(DataError, match=r"holds 1 demonstrations, but stream.demos=50 are wanted"):
+    with pytest.raises(
+        DataError, match=r"holds 1 demonstrations, but stream.num_demos=50 are wanted"
+    ):
         _ = stream.experiences[0].data
 
 
@@ -304,9 +308,9 @@ def test_recordings_of_another_task_are_refused(tmp_path: Path) -> None:
     wanted.parent.mkdir()
     made.rename(wanted)
     stream = clframe.stream(
-        "libero_spatial", data_dir=tmp_path, order=[0], demos=2, demonstrations=str(tmp_path)
+        "libero_spatial", data_dir=tmp_path, order=[0], num_demos=2, demonstrations=str(tmp_path)
     )
-    with pytest.raises(DataError, match=r"must have 92 numbers a step.*\[5, 79\]"):
+    with pytest.raises(DataError, match=r"must have 92 numbers per step.*\[5, 79\]"):
         _ = stream.experiences[0].data
 
 
@@ -359,7 +363,7 @@ def test_mistakes_in_settings_are_one_sentence() -> None:
     for settings, said in (
         ({"cameras": ["agent_view"]}, "did you mean 'agentview'"),
         ({"size": 100}, "128, 64, 32"),
-        ({"episodes": 51}, "at most 50"),
+        ({"eval_episodes": 51}, "at most 50"),
         ({"horizon": 1001}, "at most 1000"),
         ({"settle": -1}, "stream.settle"),
         ({"instruction": "both"}, "'instruction' must be one of name, file"),

@@ -304,7 +304,7 @@ def test_importing_asks_nothing_and_leaves_the_algorithms_alone(
     assert not (home / ".libero").exists()
 
 
-def test_a_film_needs_no_opengl(boxes: Path, tmp_path: Path) -> None:
+def test_a_video_needs_no_opengl(boxes: Path, tmp_path: Path) -> None:
     environment = environment_of(tasks_of("libero_object")[0], tmp_path, boxes)
     environment.render_mode = "rgb_array"
     environment.reset(seed=0)
@@ -391,8 +391,15 @@ def test_two_tasks_are_learned_and_measured(boxes: Path, tmp_path: Path) -> None
             ):
                 file[f"data/demo_0/{name}"] = np.zeros((12, size))
     run = tmp_path / "run"
-    settings = ["order=[0,1]", "cameras=null", "demos=1", "episodes=2", "horizon=4", "slots=2"]
-    settings += ["processes=1", f"assets={boxes}"]
+    settings = [
+        "order=[0,1]",
+        "cameras=null",
+        "num_demos=1",
+        "eval_episodes=2",
+        "horizon=4",
+        "num_envs=2",
+    ]
+    settings += ["num_workers=1", f"assets={boxes}"]
     given = [f"stream.{setting}" for setting in settings]
     given += ["model=policy", "max_epochs=1", "logger=none"]
     where = [f"data_dir={tmp_path}", f"run_dir={run}"]
@@ -401,6 +408,8 @@ def test_two_tasks_are_learned_and_measured(boxes: Path, tmp_path: Path) -> None
     assert np.asarray(results["matrix"]["values"]).shape == (3, 2)
     assert f"mujoco {places_of.versions()['mujoco']}" in results["source"]
     name = tasks_of("libero_object")[0].name
-    film = tmp_path / "film"
-    assert main(["rollout", str(run), "--task", name, "--episodes", "1", "--video", str(film)]) == 0
-    assert len(list(film.glob("*.png"))) == 2
+    video = tmp_path / "video"
+    assert (
+        main(["rollout", str(run), "--task", name, "--episodes", "1", "--video", str(video)]) == 0
+    )
+    assert len(list(video.glob("*.png"))) == 2

@@ -63,20 +63,20 @@ def test_robot_streams_have_defaults_of_their_own(tmp_path: Path) -> None:
     for name, own in {
         "tabletop_goal": {},
         "metaworld_cw10": {},
-        "point_robot": {"demos": 40, "horizon": 40, "slots": 20, "processes": 0},
-        "libero_goal": {"horizon": 600, "task_input": "language", "slots": 4},
+        "point_robot": {"num_demos": 40, "horizon": 40, "num_envs": 20, "num_workers": 0},
+        "libero_goal": {"horizon": 600, "task_input": "language", "num_envs": 4},
     }.items():
         defaults = settings.defaults(registry.get("stream", name).factory)
         expected = {**shared, **own}
         if name == "libero_goal":
-            del expected["goals"]
+            del expected["goal_seed"]
         assert {key: defaults[key] for key in expected} == expected
-    assert "goals" not in settings.defaults(registry.get("stream", "libero_goal").factory)
-    assert LiberoSettings().goals == 0
+    assert "goal_seed" not in settings.defaults(registry.get("stream", "libero_goal").factory)
+    assert LiberoSettings().goal_seed == 0
 
-    built = registry.build("stream", "point_robot", {"episodes": 3}, data_dir=tmp_path)
-    called = point_robot(tmp_path, imitation=ImitationSettings(episodes=3, horizon=40))
+    built = registry.build("stream", "point_robot", {"eval_episodes": 3}, data_dir=tmp_path)
+    called = point_robot(tmp_path, imitation=ImitationSettings(eval_episodes=3, horizon=40))
     assert built.tasks[0].info["evaluation"].episodes == 3
-    assert built.tasks[0].info["demos"] == 40
+    assert built.tasks[0].info["num_demos"] == 40
     assert called.tasks[0].info["evaluation"].horizon == 40
-    assert called.tasks[0].info["demos"] == 50
+    assert called.tasks[0].info["num_demos"] == 50

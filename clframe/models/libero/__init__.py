@@ -18,13 +18,13 @@ from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.libero.augment import Augment
-from clframe.models.libero.film import FilmEyes
+from clframe.models.libero.film_resnet import FiLMResNetEncoder
 from clframe.models.libero.head import MixtureHead
-from clframe.models.libero.over_time import Recurrent, TransformerOverTime
-from clframe.models.libero.patches import PATCH, PatchEyes
+from clframe.models.libero.observation_encoder import ConcatEncoder, Reader, TokenEncoder
 from clframe.models.libero.policy import Body, SequencePolicy
-from clframe.models.libero.steps import Concatenated, Reader, Tokens
+from clframe.models.libero.temporal import TemporalLSTM, TemporalTransformer
 from clframe.models.libero.transformer import Transformer
+from clframe.models.libero.vit import PATCH, ViTEncoder
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
@@ -104,10 +104,10 @@ def libero_policy(
     sizes = SIZES[size]
     cameras, states = len(layout.pictures), list(layout.states.values())
     n_condition = max(1, layout.task)  # a constant where nothing tells the task
-    eyes: nn.Module
+    image_encoder: nn.Module
     if name == "vit_t":
         over_patches = Transformer(sizes.patch, *sizes.spatial)
-        eyes = PatchEyes(
+        image_encoder = ViTEncoder(
             cameras,
             layout.side,
             n_condition,
@@ -117,18 +117,21 @@ def libero_policy(
             sizes.token,
         )
     else:
-        eyes = FilmEyes(cameras, n_condition, sizes.channels, sizes.points, sizes.token)
-    reader = Reader(layout, eyes, Augment(colour, shift))
+        image_encoder = FiLMResNetEncoder(
+            cameras, n_condition, sizes.channels, sizes.points, sizes.token
+        )
+    reader = Reader(layout, image_encoder, Augment(colour, shift))
     if name == "resnet_rnn":
         numbers = cameras * sizes.token + sum(states) + sizes.text
         body = Body(
-            Concatenated(reader, n_condition, sizes.text), Recurrent(numbers, sizes.recurrent, 2)
+            ConcatEncoder(reader, n_condition, sizes.text),
+            TemporalLSTM(numbers, sizes.recurrent, 2),
         )
         known = sizes.recurrent
     else:
         body = Body(
-            Tokens(reader, n_condition, states, sizes.token),
-            TransformerOverTime(Transformer(sizes.token, *sizes.temporal)),
+            TokenEncoder(reader, n_condition, states, sizes.token),
+            TemporalTransformer(Transformer(sizes.token, *sizes.temporal)),
         )
         known = sizes.token
     head = MixtureHead(known, sizes.head, n_outputs, modes)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from clframe.models.libero.head import MixtureHead
-from clframe.models.libero.over_time import Memory, OverTime
+from clframe.models.libero.temporal import Memory, TemporalEncoder
 from clframe.models.mixture import ActionMixture
 
 if TYPE_CHECKING:
@@ -22,19 +22,19 @@ class Body(nn.Module):
 
     Args:
         encode: Sequences to encoded steps ``[n, steps, ...]``.
-        over_time: Encoded steps to what is known at each, ``[n, steps, width]``.
+        temporal: Encoded steps to what is known at each, ``[n, steps, width]``.
     """
 
-    def __init__(self, encode: nn.Module, over_time: OverTime) -> None:
+    def __init__(self, encode: nn.Module, temporal: TemporalEncoder) -> None:
         super().__init__()
-        self.encode, self.over_time = encode, over_time
+        self.encode, self.temporal = encode, temporal
         self.memory: Memory | None = None
 
     def forward(self, x: Any) -> Tensor:
         """What is known at each step; while acting, now, from this step and what is remembered."""
         encoded = self.encode(x)
         if self.memory is None:
-            known: Tensor = self.over_time(encoded)
+            known: Tensor = self.temporal(encoded)
             return known
         return self.memory.step(encoded[:, -1])
 
@@ -82,7 +82,7 @@ class SequencePolicy(ActionMixture, nn.Module):
     @contextlib.contextmanager
     def acting(self) -> Iterator[None]:
         """Remember from one call to the next, each of which brings one step."""
-        self.features.memory = self.features.over_time.remember(self.window)
+        self.features.memory = self.features.temporal.remember(self.window)
         try:
             yield
         finally:

@@ -21,7 +21,7 @@ class Rollouts(Plugin):
     """Measures the success rate on a task by running its episodes."""
 
     def __init__(self) -> None:
-        self.crew: list[Caller] | None = None
+        self.workers: list[Caller] | None = None
 
     @hookimpl(trylast=True)
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
@@ -29,13 +29,13 @@ class Rollouts(Plugin):
         how = task.info.get("evaluation")
         if not isinstance(how, Evaluation):
             return None
-        if self.crew is None:
-            processes = usable_cores() if how.processes is None else how.processes
-            self.crew = crew(min(processes, how.slots))
+        if self.workers is None:
+            num_workers = usable_cores() if how.num_workers is None else how.num_workers
+            self.workers = crew(min(num_workers, how.num_envs))
         engine = learner.engine
         seeds = how.seeds
         own = [seeds[i] for i in engine.share(torch.arange(len(seeds))).tolist()]
-        outcomes = evaluate(learner, task, how, self.crew, own) if own else []
+        outcomes = evaluate(learner, task, how, self.workers, own) if own else []
         total = torch.tensor(
             [sum(o.success for o in outcomes), sum(o.steps for o in outcomes)],
             dtype=torch.float64,
@@ -48,6 +48,6 @@ class Rollouts(Plugin):
     @hookimpl(trylast=True)
     def after_run(self) -> None:
         """End the worker processes."""
-        if self.crew is not None:
-            close(self.crew)
-            self.crew = None
+        if self.workers is not None:
+            close(self.workers)
+            self.workers = None

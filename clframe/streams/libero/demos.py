@@ -1,4 +1,4 @@
-"""LIBERO's own files of demonstrations, as what a policy of the stream is told."""
+"""LIBERO's own files of demonstrations, as what a policy of the stream observes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_all(tasks: Sequence[LiberoTask], places: Places, n: int) -> None:
         found = demonstrations.read_info(path).demos
         if found < n:
             raise DataError(
-                f"'{path}' holds {found} demonstrations, but stream.demos={n} are wanted"
+                f"'{path}' holds {found} demonstrations, but stream.num_demos={n} are wanted"
             )
 
 
@@ -53,7 +53,7 @@ def read(
     for number, demo in enumerate(demonstrations.read(path, n, (*_FELT, *names))):
         if demo.states.ndim != 2 or demo.states.shape[1] != task.state_size:
             raise DataError(
-                f"'{path}' data/demo_{number}/states must have {task.state_size} numbers a step "
+                f"'{path}' data/demo_{number}/states must have {task.state_size} numbers per step "
                 f"for this task, has the shape {list(demo.states.shape)}"
             )
         gripper, joints, hand = (demo.observations[name] for name in _FELT)

@@ -84,7 +84,7 @@ class _Reader(pickle.Unpickler):
 
 
 def read_init_states(path: Path, width: int) -> NDArray[np.float64]:
-    """The initial states of a task, one a row.
+    """The initial states of a task, one per row.
 
     Args:
         path: A ``.pruned_init`` or ``.init`` file.

@@ -1,8 +1,8 @@
-"""What a policy is told of LIBERO's simulator, the same from a recording and from an environment.
+"""What a policy observes of LIBERO's simulator, the same from a recording and from an environment.
 
 Numbers of a state: gripper (2), arm joints (7), place of the hand (3), then position and turn of
 every object (7 each) and the joints of fixtures, with room for the fullest scene of the suite.
-Heights are above the table. The first nine are what LIBERO's own policies are told; with cameras
+Heights are above the table. The first nine are what LIBERO's own policies observe; with cameras
 the rest is hidden.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from clframe.errors import DataError
 from clframe.streams.libero.tasks import ARM, LiberoTask
 
-TOLD = 9
+OBSERVED = 9
 HAND = 12
 CAMERAS = ("agentview", "eye_in_hand")
 PICTURE = 128
@@ -64,7 +64,7 @@ class Layout:
         rows, n = len(positions), len(task.objects)
         things = positions[:, ARM:]
         made = np.zeros((rows, self.size), np.float32)
-        made[:, :2], made[:, 2:TOLD], made[:, TOLD:HAND] = gripper, joints, hand
+        made[:, :2], made[:, 2:OBSERVED], made[:, OBSERVED:HAND] = gripper, joints, hand
         made[:, HAND - 1] -= task.height
         poses = np.array(things[:, : 7 * n]).reshape(rows, n, 7)
         poses[:, :, 2] -= task.height

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from clframe.errors import SettingError, nearest
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import EVALUATION, RobotTask, episode_seeds, seed_key
-from clframe.robot.windows import Scaling
+from clframe.robot.windows import Normalizer
 from clframe.streams.libero import demos as recordings
 from clframe.streams.libero import simulation
 from clframe.streams.libero.paths import Places, versions
-from clframe.streams.libero.state import CAMERAS, PICTURE, TOLD, Layout
+from clframe.streams.libero.state import CAMERAS, OBSERVED, PICTURE, Layout
 from clframe.streams.libero.tasks import SUITES, LiberoTask, in_order, tasks_of
 from clframe.utils.settings import at_least
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from clframe.robot.demonstrations import Demonstration
 
 STARTS = 50
-"""Initial states of a task."""
+"""Initial states per task."""
 LONGEST = 1000
 """Steps of an episode that LIBERO allows."""
 Instruction = Literal["name", "file"]
-PARTS = {"gripper": range(2), "joint": range(2, TOLD)}
-"""What policies that take the state in parts are told beside pictures."""
+PARTS = {"gripper": range(2), "joint": range(2, OBSERVED)}
+"""What policies that take the state in parts observe beside pictures."""
 
 # Centre and spread of every number, in the order of `Layout`. Known before any task is seen, so
 # that inputs of about unit size tell nothing of tasks to come.
@@ -47,14 +47,14 @@ _OBJECT = ((0.0, 0.15), (0.0, 0.2), (0.05, 0.1), *((0.0, 0.7),) * 4)
 _FIXTURE = (0.0, 0.3)
 
 
-def scaling(layout: Layout, things_visible: bool = True) -> Scaling:
-    """How the state is scaled; with cameras, only what LIBERO's policies are told is seen.
+def normalizer(layout: Layout, objects_visible: bool = True) -> Normalizer:
+    """How the state is normalized; with cameras, only what LIBERO's policies observe is seen.
 
-    >>> scaling(Layout(5, 4), things_visible=False).scale[[8, 9]]
+    >>> normalizer(Layout(5, 4), objects_visible=False).scale[[8, 9]]
     array([0.5, inf], dtype=float32)
     """
     pairs = [*_GRIPPER, *_JOINTS, *_HAND, *_OBJECT * layout.objects, *[_FIXTURE] * layout.joints]
-    return Scaling.of_pairs(pairs, () if things_visible else range(TOLD, layout.size))
+    return Normalizer.of_pairs(pairs, () if objects_visible else range(OBSERVED, layout.size))
 
 
 def robot_task(
@@ -90,14 +90,14 @@ def robot_task(
 class LiberoSettings(ImitationSettings):
     """Settings of learning by imitation, without a choice of goals: LIBERO has its start states."""
 
-    goals: int = field(default=0, init=False)
+    goal_seed: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.episodes > STARTS:
+        if self.eval_episodes > STARTS:
             raise SettingError(
-                f"stream.episodes must be at most {STARTS}, the initial states of a LIBERO task, "
-                f"got {self.episodes}"
+                f"stream.eval_episodes must be at most {STARTS}, the initial states of a LIBERO "
+                f"task, got {self.eval_episodes}"
             )
         if self.horizon > LONGEST:
             raise SettingError(f"stream.horizon must be at most {LONGEST}, got {self.horizon}")
@@ -111,7 +111,7 @@ def libero(
     cameras: list[str] | None = list(CAMERAS),  # noqa: B006  read as a setting, never changed
     size: int = PICTURE,
     instruction: Instruction = "name",
-    imitation: LiberoSettings = LiberoSettings(horizon=600, task_input="language", slots=4),
+    imitation: LiberoSettings = LiberoSettings(horizon=600, task_input="language", num_envs=4),
     settle: int = 5,
     assets: str | None = None,
     init_states: str | None = None,
@@ -125,9 +125,9 @@ def libero(
         seed: Of the run.
         order: LIBERO's task_order_index (0 to 20; libero_90 has 0 only), or the numbers of the
             tasks to learn, of which one may come back.
-        cameras: The policy sees through these (agentview, eye_in_hand) and is told of the state
-            only its own joints, as in the paper. null: it is told where all things are; choose
-            ``model=policy`` with it.
+        cameras: The policy sees through these (agentview, eye_in_hand) and observes of the
+            state only its own joints, as in the paper. null: it observes where all things are;
+            choose ``model=policy`` with it.
         size: Pixels of a picture's side: 128, or less to save memory.
         instruction: Which of the two instructions is used: ``name`` (the file's name, as LIBERO
             does) or ``file`` (its :language).
@@ -150,7 +150,7 @@ def libero(
     at = ", ".join(f"{package} {number}" for package, number in found.items())
 
     def read(number: int) -> list[Demonstration]:
-        n = imitation.demos
+        n = imitation.num_demos
         recordings.check_all(columns, places, n)
         return recordings.read(columns[number], places, n, layout, cameras or (), size)
 
@@ -162,9 +162,9 @@ def libero(
         data_dir,
         layout.size,
         simulation.ACTION_SIZE,
-        scaling(layout, things_visible=not cameras),
+        normalizer(layout, objects_visible=not cameras),
         seed,
-        f"{imitation.demos} demonstrations a task of LIBERO, instructions from the "
+        f"{imitation.num_demos} demonstrations per task of LIBERO, instructions from the "
         f"{'file names' if instruction == 'name' else 'task files'}, {at}",
         [f"{camera}_rgb" for camera in cameras or ()],
         size,

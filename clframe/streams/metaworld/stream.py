@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from clframe.errors import SettingError, nearest
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
-from clframe.robot.windows import Scaling
+from clframe.robot.windows import Normalizer
 from clframe.streams.metaworld import environments as simulation
 
 if TYPE_CHECKING:
@@ -120,21 +120,21 @@ ML45 = tuple(name for name in ALL if name not in ML45_TEST)
 # is seen, so that inputs of about unit size tell nothing of tasks to come.
 _PLACE = ((0.0, 0.12), (0.6, 0.12), (0.15, 0.12))
 _GRIPPER = (0.5, 0.5)
-_THING = (*_PLACE, *((0.0, 1.0),) * 4)
-_STEP = (*_PLACE, _GRIPPER, *_THING, *_THING)
-_THINGS = (*range(4, 18), *range(22, 36))
+_OBJECT = (*_PLACE, *((0.0, 1.0),) * 4)
+_STEP = (*_PLACE, _GRIPPER, *_OBJECT, *_OBJECT)
+_OBJECTS = (*range(4, 18), *range(22, 36))
 # Now and one step ago, and where the goal is.
 _PARTS = {"hand": (0, 1, 2, 18, 19, 20), "gripper": (3, 21), "goal": (36, 37, 38)}
 
 
-def scaling(goal_visible: bool, things_visible: bool = True) -> Scaling:
-    """How the 39 numbers are scaled; what is not to be seen of them is hidden here.
+def normalizer(goal_visible: bool, objects_visible: bool = True) -> Normalizer:
+    """How the 39 numbers are normalized; what is not to be seen of them is hidden here.
 
-    >>> scaling(False).scale[-1]
+    >>> normalizer(False).scale[-1]
     np.float32(inf)
     """
-    hidden = (*(() if things_visible else _THINGS), *(() if goal_visible else _PARTS["goal"]))
-    return Scaling.of_pairs((*_STEP, *_STEP, *_PLACE), hidden)
+    hidden = (*(() if objects_visible else _OBJECTS), *(() if goal_visible else _PARTS["goal"]))
+    return Normalizer.of_pairs((*_STEP, *_STEP, *_PLACE), hidden)
 
 
 def robot_task(name: str, camera: str | None = None, size: int = 64) -> RobotTask:
@@ -180,10 +180,10 @@ def metaworld(
         data_dir: The data folder.
         seed: Of the run.
         tasks: Learn only these of the stream's tasks, in its order; None for all.
-        goal_visible: Whether the policy is told the goal's place.
-        camera: The policy sees through this camera (``corner``, ``topview``, ...) and is told of
-            the state only the hand; choose a model that sees with it (resnet_t, ..., or policy
-            with ``picture=SIZE``). None: it is told all.
+        goal_visible: Whether the policy observes the goal's place.
+        camera: The policy sees through this camera (``corner``, ``topview``, ...) and observes
+            of the state only the hand; choose a model that sees with it (resnet_t, ..., or policy
+            with ``picture=SIZE``). None: it observes all.
         size: Pixels of a picture's side.
         imitation: What all robot streams have in common.
     """
@@ -209,9 +209,9 @@ def metaworld(
         data_dir,
         simulation.STATE_SIZE,
         simulation.ACTION_SIZE,
-        scaling(goal_visible, camera is None),
+        normalizer(goal_visible, camera is None),
         seed,
-        f"{imitation.demos} demonstrations a task by the scripted experts of Meta-World "
+        f"{imitation.num_demos} demonstrations per task by the scripted experts of Meta-World "
         f"{found['metaworld']} on MuJoCo {found['mujoco']}",
         () if camera is None else (f"{camera}_rgb",),
         size,

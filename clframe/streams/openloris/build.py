@@ -166,7 +166,7 @@ class _Worker:
             code = self.process.wait()
             raise DataError(
                 f"a worker process ended with code {code} before its images were made (memory?); "
-                "what is finished is kept, and workers=1 works without other processes"
+                "what is finished is kept, and num_workers=1 works without other processes"
             )
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:

@@ -38,7 +38,7 @@ class Frames:
     labels: NDArray[np.int64]
     held_out: int
     skip_bad: bool
-    workers: int | None
+    num_workers: int | None
     sections: list[Section] = field(default_factory=list)
 
     @functools.cached_property
@@ -49,7 +49,7 @@ class Frames:
     @functools.cached_property
     def cache(self) -> Cache:
         """The cache, with everything this stream needs in it."""
-        return ensure(self.plan, self.sections, self.folder, self.workers, self.skip_bad)
+        return ensure(self.plan, self.sections, self.folder, self.num_workers, self.skip_bad)
 
     @functools.cached_property
     def usable(self) -> NDArray[np.bool_]:

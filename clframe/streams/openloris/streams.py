@@ -39,7 +39,7 @@ MODEL = {
     "down": "stride",
     "norm": "batch",
 }
-"""Learns 64x64 images on a CPU in seconds a task; batch normalisation as in the paper's VGG."""
+"""Learns 64x64 images on a CPU in seconds per task; batch normalisation as in the paper's VGG."""
 
 PLUGINS = {"ewc": {"weight": 5240.0, "fisher": "predicted"}}
 """As in the paper; the exact Fisher of 121 classes would cost 121 times as much."""
@@ -68,7 +68,7 @@ def openloris(
     palette: Literal["all", "home", "office", "mall"] = "all",
     render_seed: int = 0,
     bad_images: Literal["fail", "skip"] = "fail",
-    workers: int | None = None,
+    num_workers: int | None = None,
 ) -> Stream:
     """One of the streams.
 
@@ -96,12 +96,12 @@ def openloris(
         palette: Of the rendered rooms.
         render_seed: Of the rendered scenes; another one is another data set.
         bad_images: An official image that cannot be read is an error, or left out and counted.
-        workers: Processes that fill the cache; None is one per processor.
+        num_workers: Processes that fill the cache; None is one per core.
     """
     name = f"openloris_{kind}"
     at_least(size, 16, f"stream '{name}': size")
     at_least(frames, 2, f"stream '{name}': frames")
-    at_least(workers, 1, f"stream '{name}': workers")
+    at_least(num_workers, 1, f"stream '{name}': num_workers")
     if depth_range <= 0:
         raise SettingError(f"stream '{name}': depth_range must be above 0, got {depth_range!r}")
     chosen = _chosen(n_instances, name)
@@ -134,7 +134,7 @@ def openloris(
         labels=_labels(chosen, target),
         held_out=SPLITS.index(evaluate_on),
         skip_bad=bad_images == "skip",
-        workers=workers,
+        num_workers=num_workers,
     )
     lessons = lessons_of(kind, plan, seed, name)
     for lesson in lessons:

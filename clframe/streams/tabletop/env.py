@@ -77,7 +77,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.layout = layout
         self._state = StateVector(self.world, layout)
         self._pictures = Pictures(self.world, size) if cameras else None
-        self._film: Pictures | None = None
+        self._video: Pictures | None = None
         self._steps = 0
         self.disturber: Disturber | None = None
         self.action_space = spaces.Box(-1.0, 1.0, (ACTION_SIZE,), np.float32)
@@ -129,9 +129,9 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """A picture for people."""
         if self.render_mode is None:
             return None
-        if self._film is None:
-            self._film = Pictures(self.world, 256, samples=2)
-        return self._film.take(AGENT_CAMERA).rgb
+        if self._video is None:
+            self._video = Pictures(self.world, 256, samples=2)
+        return self._video.take(AGENT_CAMERA).rgb
 
     def simulator_state(self) -> NDArray[np.float64]:
         """Time, positions and speeds of the simulation, as LIBERO's files keep them."""

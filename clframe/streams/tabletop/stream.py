@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from clframe.errors import SettingError, nearest
 from clframe.robot.stream import ImitationSettings, imitation_stream
-from clframe.robot.windows import Scaling
+from clframe.robot.windows import Normalizer
 from clframe.streams.tabletop.imitation import LIMIT, robot_task
 from clframe.streams.tabletop.observation import (
     HAND_PARTS,
@@ -48,16 +48,16 @@ _OBJECT = ((0.5, 0.5), *_PLACE, *((0.0, 0.4),) * 3, *((0.0, 0.6),) * 6)
 _FIXTURE = ((0.5, 0.5), *_PLACE, *((0.0, 0.7),) * 2, *((0.1, 0.2), *((0.0, 0.4),) * 3) * 3)
 
 
-def scaling(layout: Layout, things_visible: bool = True) -> Scaling:
-    """How the state is scaled; things that are to be seen in pictures only are hidden here.
+def normalizer(layout: Layout, objects_visible: bool = True) -> Normalizer:
+    """How the state is normalized; things that are to be seen in pictures only are hidden here.
 
-    >>> scaling(suite_layout("tabletop_goal"), things_visible=False).scale[-1]
+    >>> normalizer(suite_layout("tabletop_goal"), objects_visible=False).scale[-1]
     np.float32(inf)
     """
     pairs = [*_HAND]
     pairs += [pair for _ in layout.objects for pair in _OBJECT]
     pairs += [pair for _ in layout.fixtures for pair in _FIXTURE]
-    return Scaling.of_pairs(pairs, () if things_visible else range(HAND_SIZE, layout.size))
+    return Normalizer.of_pairs(pairs, () if objects_visible else range(HAND_SIZE, layout.size))
 
 
 def tabletop(
@@ -87,9 +87,9 @@ def tabletop(
         order: The order of learning: default, reversed, odd_then_even, both_ends, shuffled1, ...
         layout: The state has a slot for each thing of the ``suite``, or of all of LIBERO's suites
             in ``common``, so that a policy can go from one suite to another.
-        cameras: The policy sees through these (agentview, wrist) and is told of the state only the
+        cameras: The policy sees through these (agentview, wrist) and observes of the state only the
             hand; choose a model that sees with it (resnet_t, ..., or policy with
-            ``picture=SIZE``). None: it is told all.
+            ``picture=SIZE``). None: it observes all.
         size: Pixels of a picture's side.
         imitation: What all robot streams have in common; the goals that are drawn are start states
             here. LIBERO takes a horizon of 600.
@@ -121,9 +121,9 @@ def tabletop(
         data_dir,
         things.size,
         ACTION_SIZE,
-        scaling(things, things_visible=not cameras),
+        normalizer(things, objects_visible=not cameras),
         seed,
-        f"{imitation.demos} demonstrations a task by the scripted expert on MuJoCo "
+        f"{imitation.num_demos} demonstrations per task by the scripted expert on MuJoCo "
         f"{mujoco.__version__}",
         [f"{camera}_rgb" for camera in cameras or ()],
         size,

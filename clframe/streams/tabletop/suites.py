@@ -108,7 +108,7 @@ class TabletopTask:
 
     @property
     def instruction(self) -> str:
-        """What the policy is told: LIBERO takes it from the file's name, not from ``:language``.
+        """The policy's instruction: LIBERO takes it from the file's name, not from ``:language``.
 
         Own files need not be named by what they ask for, so there ``:language`` is taken.
 

@@ -178,7 +178,7 @@ def test_a_script_without_a_guard_may_build(tmp_path: Path) -> None:
     script.write_text(
         "import clframe\n"
         f"s = clframe.stream('openloris_pixel', data_dir={str(tmp_path)!r}, n_instances=2,\n"
-        "    frames=2, size=16, workers=2)\n"
+        "    frames=2, size=16, num_workers=2)\n"
         "print('images', len(s.experiences[0].data))\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)

@@ -16,7 +16,7 @@ from clframe.streams.openloris.plan import TEST, TRAIN, VALIDATION, split_frames
 from clframe.testing import check_stream
 
 FACTORS = ("illumination", "occlusion", "pixel", "clutter")
-TINY: dict[str, Any] = {"n_instances": 2, "frames": 3, "size": 16, "workers": 1}
+TINY: dict[str, Any] = {"n_instances": 2, "frames": 3, "size": 16, "num_workers": 1}
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_a_run_fills_the_matrix_and_keeps_the_papers_identity(
         "stream.modality=rgbd",
         "frames=3",
         "n_instances=2",
-        "workers=1",
+        "num_workers=1",
         "max_epochs=1",
         "logger=none",
         f"data_dir={data_dir}",

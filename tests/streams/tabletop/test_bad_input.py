@@ -130,10 +130,10 @@ def recorded(folder: Path) -> tuple[Path, dict[str, Any]]:
     """A file of demonstrations as a fit would record it, and the settings of that fit."""
     settings: dict[str, Any] = {
         "tasks": [7],
-        "demos": 2,
-        "episodes": 1,
+        "num_demos": 2,
+        "eval_episodes": 1,
         "horizon": 5,
-        "processes": 0,
+        "num_workers": 0,
     }
     stream = clframe.stream("tabletop_goal", data_dir=folder, **settings)
     robot = stream.tasks[0].info["evaluation"].robot
@@ -174,8 +174,11 @@ def other_state(file: Any) -> None:
     [
         (without_state, r"data/demo_1 has no observation 'state'"),
         (without_actions, r"data/demo_1 must hold 'actions' and 'obs', has dones, obs, rewards"),
-        (other_actions, r"data/demo_1/actions has 4 numbers a step, but the task's robot has 7"),
-        (other_state, r"data/demo_1/obs/state has 39 numbers a step, but the task's robot has 124"),
+        (other_actions, r"data/demo_1/actions has 4 numbers per step, but the task's robot has 7"),
+        (
+            other_state,
+            r"data/demo_1/obs/state has 39 numbers per step, but the task's robot has 124",
+        ),
     ],
 )
 def test_files_that_do_not_fit_the_robot(

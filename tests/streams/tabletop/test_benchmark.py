@@ -75,7 +75,7 @@ def test_the_protocol_is_liberos() -> None:
     chosen, name = compose(["experiment=tabletop/libero_er", "stream=tabletop_long"])
     assert name == "replay+best_checkpoint"
     assert chosen["stream"]["name"] == "tabletop_long"
-    assert (chosen["stream"]["episodes"], chosen["stream"]["horizon"]) == (20, 600)
+    assert (chosen["stream"]["eval_episodes"], chosen["stream"]["horizon"]) == (20, 600)
     trainer = chosen["trainer"]
     assert (trainer["max_epochs"], trainer["check_val_every_n_epoch"]) == (50, 5)
     assert trainer["evaluate_tasks"] == "learned"

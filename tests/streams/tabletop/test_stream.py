@@ -12,7 +12,7 @@ from clframe.core.results import Result
 from clframe.errors import SettingError
 from clframe.streams.tabletop import SUITES, tasks
 from clframe.streams.tabletop.observation import suite_layout
-from clframe.streams.tabletop.stream import scaling, summaries
+from clframe.streams.tabletop.stream import normalizer, summaries
 
 
 def test_every_suite_is_a_stream() -> None:
@@ -47,7 +47,7 @@ def test_generated_tasks_as_a_stream() -> None:
 @pytest.mark.parametrize("suite", ["tabletop_goal", "tabletop_90"])
 def test_the_scaling_fits_the_state(suite: str) -> None:
     layout = suite_layout(suite)
-    full, hidden = scaling(layout), scaling(layout, things_visible=False)
+    full, hidden = normalizer(layout), normalizer(layout, objects_visible=False)
     assert full.scale.shape == full.centre.shape == (layout.size,)
     assert np.isfinite(full.scale).all()
     assert np.isfinite(hidden.scale).sum() == 18
@@ -58,10 +58,10 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
         clframe.stream(
             "tabletop_goal",
             tasks=["7"],
-            demos=2,
-            episodes=2,
+            num_demos=2,
+            eval_episodes=2,
             horizon=20,
-            processes=0,
+            num_workers=0,
             data_dir=tmp_path,
         ),
         model="policy",
@@ -98,10 +98,10 @@ def test_a_policy_goes_from_one_suite_to_another(tmp_path: Path) -> None:
             "tasks": [task],
             "layout": "common",
             "task_input": "language",
-            "demos": 1,
-            "episodes": 1,
+            "num_demos": 1,
+            "eval_episodes": 1,
             "horizon": 3,
-            "processes": 0,
+            "num_workers": 0,
         }
         return clframe.fit(
             stream,

@@ -25,13 +25,15 @@ class Reader(nn.Module):
 
     Args:
         layout: Of the sequences.
-        eyes: Look at pictures.
+        image_encoder: Looks at pictures.
         augment: Changes them in training.
     """
 
-    def __init__(self, layout: ObservationLayout, eyes: nn.Module, augment: Augment) -> None:
+    def __init__(
+        self, layout: ObservationLayout, image_encoder: nn.Module, augment: Augment
+    ) -> None:
         super().__init__()
-        self.layout, self.eyes, self.augment = layout, eyes, augment
+        self.layout, self.image_encoder, self.augment = layout, image_encoder, augment
 
     def forward(self, x: dict[str, Tensor]) -> Parts:
         """The parts of a batch."""
@@ -40,14 +42,14 @@ class Reader(nn.Module):
         n, steps = pictures[0].shape[:2]
         condition = x[TASK] if self.layout.task else pictures[0].new_ones(n, 1)
         pictures = self.augment(pictures)
-        seen = self.eyes(
+        seen = self.image_encoder(
             [picture.flatten(0, 1) for picture in pictures],
             condition.repeat_interleave(steps, 0),
         )
         return Parts(condition, states, [one.unflatten(0, (n, steps)) for one in seen])
 
 
-class Concatenated(nn.Module):
+class ConcatEncoder(nn.Module):
     """A step as one vector: what is seen, the state as it is, and the instruction.
 
     Args:
@@ -69,7 +71,7 @@ class Concatenated(nn.Module):
         return torch.cat([*seen, *states, text], 2)
 
 
-class Tokens(nn.Module):
+class TokenEncoder(nn.Module):
     """A step as tokens: the instruction first, then the parts of the state, then what is seen.
 
     Args:

@@ -18,11 +18,11 @@ class Memory(Protocol):
         ...
 
     def step(self, encoded: Tensor) -> Tensor:
-        """Put the newest step with those before it: what is known now, one vector a row."""
+        """Put the newest step with those before it: what is known now, one vector per row."""
         ...
 
 
-class OverTime(nn.Module):
+class TemporalEncoder(nn.Module):
     """Encoded steps to what is known at each, from it and from those before it."""
 
     def remember(self, window: int) -> Memory:
@@ -30,7 +30,7 @@ class OverTime(nn.Module):
         raise NotImplementedError
 
 
-class TransformerOverTime(OverTime):
+class TemporalTransformer(TemporalEncoder):
     """A transformer over the tokens of several steps that never looks ahead.
 
     Tokens of one step see each other and those of earlier steps (a block-causal mask). What comes
@@ -70,7 +70,7 @@ class Queue:
         window: How many are kept.
     """
 
-    def __init__(self, look_back: TransformerOverTime, window: int) -> None:
+    def __init__(self, look_back: TemporalTransformer, window: int) -> None:
         self.look_back, self.window = look_back, window
         self.steps: Tensor | None = None
         self.counts = torch.zeros(0, dtype=torch.long)
@@ -95,7 +95,7 @@ class Queue:
         return known[rows, last]
 
 
-class Recurrent(OverTime):
+class TemporalLSTM(TemporalEncoder):
     """An LSTM over encoded steps.
 
     Args:

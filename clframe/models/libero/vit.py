@@ -37,7 +37,7 @@ class Patches(nn.Module):
         return cut.flatten(2).transpose(1, 2)
 
 
-class PatchEyes(nn.Module):
+class ViTEncoder(nn.Module):
     """What is to be seen in the pictures of one step: one vector from a summary token.
 
     Args:
@@ -75,7 +75,7 @@ class PatchEyes(nn.Module):
             nn.init.normal_(embedding.weight, std=0.02)
 
     def forward(self, pictures: Sequence[Tensor], condition: Tensor) -> list[Tensor]:
-        """One picture ``[n, 3, h, w]`` for each camera, and a vector a row, to one vector a row."""
+        """One picture ``[n, 3, h, w]`` for each camera, and a vector per row, to one per row."""
         kinds = self.kinds.weight
         rows = [self.summary.weight.expand(len(condition), -1, -1)]
         for number, (cut, places) in enumerate(zip(self.cameras, self.places, strict=True)):

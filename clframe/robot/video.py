@@ -1,4 +1,4 @@
-"""Films of episodes: an animated GIF, or a folder of pictures."""
+"""Videos of episodes: an animated GIF, or a folder of pictures."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from clframe.utils.files import write_bytes
 _FRAMES_PER_SECOND = 20
 
 
-class Filmed:
-    """An environment that is filmed while it is stepped.
+class RecordVideo:
+    """An environment that is recorded while it is stepped.
 
     Args:
         environment: With ``render()``, which gives a picture if ``render_mode`` is ``rgb_array``.
-        every: Film every so many steps.
+        every: Record every so many steps.
     """
 
     def __init__(self, environment: Environment, every: int = 4) -> None:
@@ -34,7 +34,7 @@ class Filmed:
         frame = self.environment.render() if hasattr(self.environment, "render") else None
         if frame is None:
             raise DataError(
-                f"{type(self.environment).__name__} gives no pictures, so it cannot be filmed"
+                f"{type(self.environment).__name__} gives no pictures, so it cannot be recorded"
             )
         self.frames.append(np.asarray(frame, np.uint8))
 
@@ -57,10 +57,10 @@ class Filmed:
 
 
 def check_target(path: Path) -> None:
-    """Refuse a film of a kind that cannot be written, before anything is rendered."""
+    """Refuse a video of a kind that cannot be written, before anything is rendered."""
     if path.suffix not in (".gif", ""):
         raise SettingError(
-            f"a film is written as an animated picture (NAME.gif) or as a folder of pictures "
+            f"a video is written as an animated picture (NAME.gif) or as a folder of pictures "
             f"(NAME), not as '{path.name}'"
         )
 

@@ -23,7 +23,7 @@ class FiLM(nn.Module):
         self.linear = nn.Linear(n_condition, 2 * channels)
 
     def forward(self, maps: Tensor, condition: Tensor) -> Tensor:
-        """Modulate ``[n, channels, h, w]`` by one vector a row."""
+        """Modulate ``[n, channels, h, w]`` by one vector per row."""
         beta, gamma = self.linear(condition)[..., None, None].chunk(2, 1)
         modulated: Tensor = (1 + gamma) * maps + beta
         return modulated
@@ -34,7 +34,7 @@ class SpatialSoftmax(nn.Module):
 
     Args:
         channels: Of the maps.
-        points: How many places are told.
+        points: How many places.
     """
 
     def __init__(self, channels: int, points: int) -> None:
@@ -52,7 +52,7 @@ class SpatialSoftmax(nn.Module):
         return torch.stack([x, y], 2).flatten(1)
 
 
-class FilmResNet(nn.Module):
+class FiLMResNet(nn.Module):
     """ResNet-18 up to its second stage, FiLM after each block, then points and a vector.
 
     Args:
@@ -102,7 +102,7 @@ class FilmResNet(nn.Module):
         return seen
 
 
-class FilmEyes(nn.Module):
+class FiLMResNetEncoder(nn.Module):
     """A modulated ResNet for each camera: one vector from each.
 
     Args:
@@ -118,10 +118,10 @@ class FilmEyes(nn.Module):
     ) -> None:
         super().__init__()
         self.encoders = nn.ModuleList(
-            FilmResNet(n_condition, width, points, n_outputs) for _ in range(cameras)
+            FiLMResNet(n_condition, width, points, n_outputs) for _ in range(cameras)
         )
 
     def forward(self, pictures: Sequence[Tensor], condition: Tensor) -> list[Tensor]:
-        """One picture ``[n, 3, h, w]`` for each camera, and a vector a row, to vectors."""
+        """One picture ``[n, 3, h, w]`` for each camera, and a vector per row, to vectors."""
         pairs = zip(self.encoders, pictures, strict=True)
         return [encoder(picture, condition) for encoder, picture in pairs]
