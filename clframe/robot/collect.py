@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import queue
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +21,15 @@ from clframe.robot.task import (
     episode_seeds,
     seed_key,
 )
-from clframe.robot.workers import Caller, close, crew, usable_cores
+from clframe.robot.workers import environment_pool
 from clframe.utils.console import notice
+from clframe.utils.lock import Lock
+from clframe.utils.progress import ProgressMeter
 
 AFTER_SUCCESS = 10
 """Steps kept after the goal was reached, so that holding it is demonstrated, too."""
 _TRIES = 4
 """Episodes tried for each one wanted before a task is given up."""
-_LINE_EVERY = 20.0
 
 
 def path_of(task: RobotTask, folder: Path, goals: int = 0) -> Path:
@@ -129,7 +126,9 @@ def ensure(
     wanted = [t for t in tasks if again or not has_enough(path_of(t, folder, goals), n)]
     if not wanted:
         return []
-    with _alone(path_of(wanted[0], folder, goals).parent):
+    lock = Lock(path_of(wanted[0], folder, goals).parent / ".lock")
+    lock.wait(lambda: notice("waiting for another process that is recording demonstrations"))
+    with lock:
         # Another process may have made some while this one waited.
         wanted = [t for t in wanted if again or not has_enough(path_of(t, folder, goals), n)]
         return _make_all(wanted, folder, n, goals, processes) if wanted else []
@@ -138,53 +137,24 @@ def ensure(
 def _make_all(
     tasks: Sequence[RobotTask], folder: Path, n: int, goals: int, processes: int | None
 ) -> list[tuple[RobotTask, int, int, float]]:
-    count = usable_cores() if processes is None else processes
     notice(
         f"recording {n} demonstrations of {len(tasks)} task{'s' if len(tasks) > 1 else ''} in "
         f"'{path_of(tasks[0], folder, goals).parent}'"
     )
-    callers = crew(min(count, len(tasks)))
-    idle: queue.SimpleQueue[Caller] = queue.SimpleQueue()
-    for caller in callers:
-        idle.put(caller)
-
-    def make(task: RobotTask) -> tuple[RobotTask, int, int, float]:
-        caller = idle.get()
-        started = time.perf_counter()
-        try:
-            caller.send(make_file, task, path_of(task, folder, goals), n, goals)
-            kept, tried = caller.receive()
-        finally:
-            idle.put(caller)
-        return task, kept, tried, time.perf_counter() - started
-
     done: list[tuple[RobotTask, int, int, float]] = []
-    last = time.perf_counter()
-    try:
-        with ThreadPoolExecutor(len(callers)) as threads:
-            futures = [threads.submit(make, task) for task in tasks]
-            try:
-                for future in as_completed(futures):
-                    done.append(future.result())
-                    now = time.perf_counter()
-                    if sys.stderr.isatty() or now - last > _LINE_EVERY:
-                        last = now
-                        notice(f"demonstrations: {len(done)} of {len(tasks)} tasks")
-            except BaseException:
-                for future in futures:
-                    future.cancel()
-                close(callers)
-                raise
-    finally:
-        close(callers)
+    with (
+        ProgressMeter("demonstrations", len(tasks), "tasks") as meter,
+        environment_pool(processes, len(tasks)) as pool,
+    ):
+        make = partial(_make_one, folder=folder, n=n, goals=goals)
+        for task, (kept, tried, seconds) in pool.map_unordered(make, tasks):
+            done.append((task, kept, tried, seconds))
+            meter.update()
     return sorted(done, key=lambda item: list(tasks).index(item[0]))
 
 
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Let one process at a time make demonstrations; the others wait."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        with contextlib.suppress(OSError):  # a file system without locks: go on without
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def _make_one(task: RobotTask, folder: Path, n: int, goals: int) -> tuple[int, int, float]:
+    """One task's file: how many episodes were kept and tried, and the seconds it took."""
+    started = time.perf_counter()
+    kept, tried = make_file(task, path_of(task, folder, goals), n, goals)
+    return kept, tried, time.perf_counter() - started
