@@ -58,7 +58,7 @@ def measure(name: str, episodes: int) -> dict[str, Any]:
 
 def p_value(row: dict[str, Any], plain: float) -> float:
     """Fisher's exact test of the success against that of the plain classes."""
-    from scipy.stats import fisher_exact  # type: ignore[import-untyped]
+    from scipy.stats import fisher_exact
 
     there = round(plain * PLAIN_GOALS)
     pair = [

@@ -26,7 +26,7 @@ from typing import Any
 import grid
 
 from clframe.report.figures import save, spiders
-from clframe.utils.statistics import summarise
+from clframe.utils.statistics import summarize
 
 METRICS = {"accuracy": "Accuracy", "bwt": "BWT", "fwt": "FWT", "overall": "Over-all"}
 FACTORS = ("illumination", "occlusion", "pixel", "clutter", "sequence")
@@ -143,7 +143,7 @@ def broken(found: grid.Found) -> list[str]:
 
 def value(records: Sequence[dict[str, Any]], metric: str) -> tuple[float, str]:
     """Mean over seeds in per cent, and the same as text with its standard error."""
-    summary = summarise([100.0 * record[metric] for record in records])
+    summary = summarize([100.0 * record[metric] for record in records])
     text = f"{summary.mean:.1f}"
     if summary.standard_error is not None:
         text += f" ± {summary.standard_error:.1f}"
@@ -171,7 +171,7 @@ def table(found: grid.Found, factor: str, official: bool) -> str:
         gain = "-"
         if base and method != "naive":
             gain = f"{value(records, 'accuracy')[0] - value(base, 'accuracy')[0]:+.1f}"
-        seconds = summarise([record["train_seconds"] for record in records]).mean
+        seconds = summarize([record["train_seconds"] for record in records]).mean
         row = [title, *cells, gain, str(len(records)), f"{seconds:.0f}"]
         if official:
             known = PUBLISHED[method][FACTORS.index(factor)]

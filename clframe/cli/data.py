@@ -11,7 +11,8 @@ from clframe.errors import DataError, SettingError, nearest
 from clframe.utils.console import say
 
 if TYPE_CHECKING:
-    from clframe.streams.openloris.layouts import Clip, Found
+    from clframe.streams.openloris.clips import Clip
+    from clframe.streams.openloris.layouts import Found
 
 USAGE = "clframe data check openloris DIR"
 DATASETS = ("openloris",)
@@ -76,7 +77,7 @@ def check_openloris(root: Path) -> None:
 def _table(found: Found) -> list[str]:
     """One line for every factor, level (or batch) and split."""
     from clframe.streams.openloris import catalog
-    from clframe.streams.openloris.layouts import MIXTURE
+    from clframe.streams.openloris.clips import MIXTURE
     from clframe.streams.openloris.plan import SPLITS
 
     rows: dict[tuple[str, str, str], list[Clip]] = defaultdict(list)

@@ -130,7 +130,7 @@ def show(result: Any) -> None:
 
 def show_seeds(results: Sequence[Any]) -> None:
     """The mean matrix over seeds, and the headline metrics with their standard errors."""
-    from clframe.utils.statistics import summarise
+    from clframe.utils.statistics import summarize
 
     first = results[0]
     content = first.matrix.to_json()
@@ -150,7 +150,7 @@ def show_seeds(results: Sequence[Any]) -> None:
     for family, name in (("gem", "acc"), ("gem", "bwt"), ("openloris", "accuracy")):
         values = [result.metrics.get(family, {}).get(name) for result in results]
         if all(isinstance(value, int | float) for value in values):
-            summary = summarise(values)
+            summary = summarize(values)
             error = "" if summary.standard_error is None else f" ± {summary.standard_error:.3f}"
             say(f"{family + '.' + name:<20}{summary.mean:>8.3f}{error}  over {summary.n} seeds")
     for result in results:

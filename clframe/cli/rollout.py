@@ -30,7 +30,7 @@ def main(words: Sequence[str]) -> int:
 
     from clframe.robot.evaluation import evaluate
     from clframe.robot.task import EVALUATION, episode_seeds, seed_key
-    from clframe.robot.workers import close, crew, usable_cores
+    from clframe.robot.workers import environment_pool
 
     parser = _Parser(prog="clframe rollout", description=__doc__)
     parser.add_argument("run", type=Path, help="a run folder")
@@ -51,22 +51,21 @@ def main(words: Sequence[str]) -> int:
             f"clframe rollout: --video records one task: add --task; {nearest('', _names(tasks))}"
         )
     first = tasks[0][1]
-    num_workers = usable_cores() if first.num_workers is None else first.num_workers
-    workers = crew(min(num_workers, first.num_envs))
+    pool = environment_pool(first.num_workers, first.num_envs)
     learner.eval()
     try:
         with torch.inference_mode():
             for task, how in tasks:
                 n = arguments.episodes or how.episodes
                 seeds = episode_seeds(n, *seed_key(how.robot, how.goal_seed, EVALUATION))
-                found = evaluate(learner, task, how, workers, seeds)
+                found = evaluate(learner, task, how, pool, seeds)
                 won = sum(outcome.success for outcome in found)
                 steps = sum(outcome.steps for outcome in found) / n
                 say(f"{task.name:<28} {won}/{n} episodes reach the goal, mean {steps:.1f} steps")
             if arguments.video is not None:
                 _record(learner, tasks[0][0], first, arguments.video, arguments.every)
     finally:
-        close(workers)
+        pool.close()
     return 0
 
 
@@ -111,14 +110,14 @@ def _record(learner: Learner, task: Task, how: Evaluation, path: Path, every: in
     from clframe.robot.episodes import forget
     from clframe.robot.evaluation import evaluate
     from clframe.robot.video import RecordVideo, write
-    from clframe.robot.workers import Here
+    from clframe.utils.processes import WorkerPool
 
     recorded = RecordVideo(how.robot.environment(), every)
     robot = dataclasses.replace(
         how.robot, name=f"{how.robot.name} (recorded)", environment=lambda: recorded
     )
     (outcome,) = evaluate(
-        learner, task, dataclasses.replace(how, robot=robot), [Here()], how.seeds[:1]
+        learner, task, dataclasses.replace(how, robot=robot), WorkerPool(0), how.seeds[:1]
     )
     forget()
     write(path, recorded.frames)

@@ -21,6 +21,7 @@ from clframe.models.backbone import make_body
 from clframe.models.classifier import Classifier
 from clframe.models.mlp import mlp
 from clframe.utils import files
+from clframe.utils.progress import ProgressMeter
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
@@ -91,14 +92,11 @@ class Encoder:
         return TensorData(features, data.labels, data.tasks, transform=keep_inputs)
 
     def _compute(self, data: Data, what: str, device: torch.device) -> Tensor:
-        from tqdm import tqdm
-
         parts = []
-        # disable=None: shown on a terminal only.
-        with tqdm(total=len(data), desc=f"features {what}", leave=False, disable=None) as bar:
+        with ProgressMeter(f"features {what}", len(data), "images") as meter:
             for batch in data.batches(torch.arange(len(data)), _BATCH):
                 parts.append(self(batch.x.to(device)).cpu())
-                bar.update(len(batch))
+                meter.update(len(batch))
         return torch.cat(parts)
 
     def _key(self, data: Data) -> str:

@@ -14,7 +14,7 @@ from clframe.errors import SettingError, nearest
 from clframe.report.names import HEADLINES, higher_is_better, sort_metrics
 from clframe.report.runs import Run, names_differ
 from clframe.report.settings import differing, flatten, read_settings, setting
-from clframe.utils.statistics import Summary, WelchTest, summarise, welch
+from clframe.utils.statistics import Summary, WelchTest, summarize, welch
 
 ALPHA = 0.05
 ALL = "all"
@@ -154,7 +154,7 @@ def _cells(groups: Sequence[Group], metric: str) -> tuple[Cell, ...]:
     for group in groups:
         values = (values_of(run).get(metric) for run in group.runs)
         samples.append([value for value in values if value is not None])
-    summaries = [summarise(sample) if sample else None for sample in samples]
+    summaries = [summarize(sample) if sample else None for sample in samples]
     means = [summary.mean for summary in summaries if summary is not None]
     if len(means) < 2:  # nothing to be better than
         return tuple(Cell(summary) for summary in summaries)

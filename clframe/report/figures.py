@@ -23,7 +23,7 @@ from clframe.report.canvas import (
 from clframe.report.charts import metric_bars
 from clframe.report.runs import BEFORE, Cells, Epoch, Matrix, names_differ
 from clframe.report.spider import spider, spiders
-from clframe.utils.statistics import Summary, summarise
+from clframe.utils.statistics import Summary, summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -172,7 +172,7 @@ def mean_matrix(matrices: Sequence[Matrix]) -> tuple[Matrix, Cells]:
         for j in range(len(first.columns)):
             sample = [matrix.values[i][j] for matrix in matrices]
             known = [value for value in sample if value is not None]
-            row.append(summarise(known) if len(known) == len(sample) else None)
+            row.append(summarize(known) if len(known) == len(sample) else None)
         means.append(tuple(None if cell is None else cell.mean for cell in row))
         errors.append(tuple(None if cell is None else cell.standard_error for cell in row))
     return Matrix(first.rows, first.columns, tuple(means), first.measure), tuple(errors)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import queue
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +21,20 @@ from clframe.robot.task import (
     episode_seeds,
     seed_key,
 )
-from clframe.robot.workers import Caller, close, crew, usable_cores
+from clframe.robot.workers import environment_pool
 from clframe.utils.console import notice
+from clframe.utils.lock import Lock
+from clframe.utils.progress import ProgressMeter
 
 AFTER_SUCCESS = 10
 """Steps kept after the goal was reached, so that holding it is demonstrated, too."""
 _TRIES = 4
 """Episodes tried for each one wanted before a task is given up."""
-_LINE_EVERY = 20.0
 
 
-def path_of(task: RobotTask, folder: Path, goals: int = 0) -> Path:
+def path_of(task: RobotTask, folder: Path, goal_seed: int = 0) -> Path:
     """Where a task's demonstrations are kept under the data folder."""
-    family = task.family if goals == 0 else f"{task.family}-goals-{goals}"
+    family = task.family if goal_seed == 0 else f"{task.family}-goals-{goal_seed}"
     return folder / "demos" / family / f"{task.name}_demo.hdf5"
 
 
@@ -72,7 +69,7 @@ def record(task: RobotTask, environment: Environment, seed: int) -> Demonstratio
     )
 
 
-def make_file(task: RobotTask, path: Path, n: int, goals: int = 0) -> tuple[int, int]:
+def make_file(task: RobotTask, path: Path, n: int, goal_seed: int = 0) -> tuple[int, int]:
     """Record n successful episodes and write them; returns how many were kept and tried.
 
     Raises:
@@ -86,7 +83,7 @@ def make_file(task: RobotTask, path: Path, n: int, goals: int = 0) -> tuple[int,
     environment = task.environment()
     kept: list[Demonstration] = []
     tried = 0
-    key = seed_key(task, goals, DEMONSTRATION)
+    key = seed_key(task, goal_seed, DEMONSTRATION)
     while len(kept) < n:
         if tried >= _TRIES * n:
             raise DataError(
@@ -97,7 +94,7 @@ def make_file(task: RobotTask, path: Path, n: int, goals: int = 0) -> tuple[int,
         tried += 1
         if demo is not None:
             kept.append(demo)
-    facts = {**task.facts, "family": task.family, "goals": goals, "episodes_tried": tried}
+    facts = {**task.facts, "family": task.family, "goals": goal_seed, "episodes_tried": tried}
     demonstrations.write(path, task.name, task.language, facts, kept)
     getattr(environment, "close", lambda: None)()
     return len(kept), tried
@@ -112,8 +109,8 @@ def ensure(
     tasks: Sequence[RobotTask],
     folder: Path,
     n: int,
-    goals: int = 0,
-    processes: int | None = None,
+    goal_seed: int = 0,
+    num_workers: int | None = None,
     again: bool = False,
 ) -> list[tuple[RobotTask, int, int, float]]:
     """Make what is missing, tasks in parallel; returns what was made, tried and the seconds.
@@ -122,69 +119,42 @@ def ensure(
         tasks: Whose demonstrations are wanted.
         folder: The data folder.
         n: Demonstrations a task.
-        goals: The stream's choice of goals.
-        processes: Worker processes; 0 for this one alone, None for one a core.
+        goal_seed: The stream's choice of goals.
+        num_workers: Worker processes; 0 for this one alone, None for one per core.
         again: Make them even if they are there.
     """
-    wanted = [t for t in tasks if again or not has_enough(path_of(t, folder, goals), n)]
+    wanted = [t for t in tasks if again or not has_enough(path_of(t, folder, goal_seed), n)]
     if not wanted:
         return []
-    with _alone(path_of(wanted[0], folder, goals).parent):
+    lock = Lock(path_of(wanted[0], folder, goal_seed).parent / ".lock")
+    lock.wait(lambda: notice("waiting for another process that is recording demonstrations"))
+    with lock:
         # Another process may have made some while this one waited.
-        wanted = [t for t in wanted if again or not has_enough(path_of(t, folder, goals), n)]
-        return _make_all(wanted, folder, n, goals, processes) if wanted else []
+        wanted = [t for t in wanted if again or not has_enough(path_of(t, folder, goal_seed), n)]
+        return _make_all(wanted, folder, n, goal_seed, num_workers) if wanted else []
 
 
 def _make_all(
-    tasks: Sequence[RobotTask], folder: Path, n: int, goals: int, processes: int | None
+    tasks: Sequence[RobotTask], folder: Path, n: int, goal_seed: int, num_workers: int | None
 ) -> list[tuple[RobotTask, int, int, float]]:
-    count = usable_cores() if processes is None else processes
     notice(
         f"recording {n} demonstrations of {len(tasks)} task{'s' if len(tasks) > 1 else ''} in "
-        f"'{path_of(tasks[0], folder, goals).parent}'"
+        f"'{path_of(tasks[0], folder, goal_seed).parent}'"
     )
-    callers = crew(min(count, len(tasks)))
-    idle: queue.SimpleQueue[Caller] = queue.SimpleQueue()
-    for caller in callers:
-        idle.put(caller)
-
-    def make(task: RobotTask) -> tuple[RobotTask, int, int, float]:
-        caller = idle.get()
-        started = time.perf_counter()
-        try:
-            caller.send(make_file, task, path_of(task, folder, goals), n, goals)
-            kept, tried = caller.receive()
-        finally:
-            idle.put(caller)
-        return task, kept, tried, time.perf_counter() - started
-
     done: list[tuple[RobotTask, int, int, float]] = []
-    last = time.perf_counter()
-    try:
-        with ThreadPoolExecutor(len(callers)) as threads:
-            futures = [threads.submit(make, task) for task in tasks]
-            try:
-                for future in as_completed(futures):
-                    done.append(future.result())
-                    now = time.perf_counter()
-                    if sys.stderr.isatty() or now - last > _LINE_EVERY:
-                        last = now
-                        notice(f"demonstrations: {len(done)} of {len(tasks)} tasks")
-            except BaseException:
-                for future in futures:
-                    future.cancel()
-                close(callers)
-                raise
-    finally:
-        close(callers)
+    with (
+        ProgressMeter("demonstrations", len(tasks), "tasks") as meter,
+        environment_pool(num_workers, len(tasks)) as pool,
+    ):
+        make = partial(_make_one, folder=folder, n=n, goal_seed=goal_seed)
+        for task, (kept, tried, seconds) in pool.map_unordered(make, tasks):
+            done.append((task, kept, tried, seconds))
+            meter.update()
     return sorted(done, key=lambda item: list(tasks).index(item[0]))
 
 
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Let one process at a time make demonstrations; the others wait."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        with contextlib.suppress(OSError):  # a file system without locks: go on without
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def _make_one(task: RobotTask, folder: Path, n: int, goal_seed: int) -> tuple[int, int, float]:
+    """One task's file: how many episodes were kept and tried, and the seconds it took."""
+    started = time.perf_counter()
+    kept, tried = make_file(task, path_of(task, folder, goal_seed), n, goal_seed)
+    return kept, tried, time.perf_counter() - started

@@ -23,7 +23,7 @@ from clframe.robot.task import (
     as_dictionary,
     check_action,
 )
-from clframe.robot.workers import Caller
+from clframe.utils.processes import WorkerPool
 
 KEPT = 24
 """Environments that a process keeps; one of Meta-World takes 30 MB and 40 ms to make."""
@@ -88,14 +88,13 @@ def forget() -> None:
 # ------------------------------------------------------------ what this process does
 
 
-def _ask(
-    workers: Sequence[Caller], function: Any, key: str, make: Any, work: dict[int, Any]
-) -> Any:
-    """Deal work by slot out to the worker pool and put the answers together."""
-    shares: list[dict[int, Any]] = [{} for _ in workers]
+def _ask(pool: WorkerPool, function: Any, key: str, make: Any, work: dict[int, Any]) -> Any:
+    """Deal work by slot out to the workers and put the answers together."""
+    shares: list[dict[int, Any]] = [{} for _ in pool.workers]
     for slot, item in work.items():
-        shares[slot % len(workers)][slot] = item
-    busy = [(worker, share) for worker, share in zip(workers, shares, strict=True) if share]
+        # Always the same worker for a slot: it holds the slot's environment.
+        shares[slot % len(shares)][slot] = item
+    busy = [(worker, share) for worker, share in zip(pool.workers, shares, strict=True) if share]
     for worker, share in busy:
         worker.send(function, key, make, share)
     together: dict[int, Any] = {}
@@ -126,7 +125,7 @@ class _Windows:
 
 
 def run_episodes(
-    workers: Sequence[Caller],
+    pool: WorkerPool,
     key: str,
     make: MakeEnvironment,
     seeds: Sequence[int],
@@ -138,7 +137,7 @@ def run_episodes(
     """Run one episode for each seed; an episode is a success if the goal holds at any step.
 
     Args:
-        workers: Who steps the environments.
+        pool: Whose workers step the environments.
         key: Names the task and its family; environments are kept under it.
         make: Makes the task's environment.
         seeds: Of the episodes.
@@ -161,7 +160,7 @@ def run_episodes(
             number_of[slot], starting[slot] = waiting.popleft()
             steps[slot] = 0
         if starting:
-            for slot, observation in _ask(workers, reset, key, make, starting).items():
+            for slot, observation in _ask(pool, reset, key, make, starting).items():
                 windows.begin(slot, observation)
         if not number_of:
             break
@@ -170,7 +169,7 @@ def run_episodes(
         check_action(actions[list(number_of)], key)
         wanted = {slot: actions[slot] for slot in sorted(number_of)}
         for slot, (observation, success, ended) in sorted(
-            _ask(workers, step, key, make, wanted).items()
+            _ask(pool, step, key, make, wanted).items()
         ):
             steps[slot] += 1
             if success or ended or steps[slot] >= horizon:

@@ -20,7 +20,7 @@ from clframe.robot.windows import STATE, ObservationTransform
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
     from clframe.core.stream import Task
-    from clframe.robot.workers import Caller
+    from clframe.utils.processes import WorkerPool
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def evaluate(
     learner: Learner,
     task: Task,
     how: Evaluation,
-    workers: Sequence[Caller],
+    pool: WorkerPool,
     seeds: Sequence[int] | None = None,
 ) -> list[Outcome]:
     """Run the task's episodes (or those of other seeds) with the learner as it is."""
@@ -85,7 +85,7 @@ def evaluate(
     acting: Any = getattr(learner.model, "acting", contextlib.nullcontext)
     with learner.engine.autocast(), acting():
         return run_episodes(
-            workers,
+            pool,
             f"{how.robot.family}/{how.robot.name}",
             how.robot.environment,
             how.seeds if seeds is None else seeds,

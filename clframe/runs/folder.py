@@ -32,7 +32,13 @@ class RunFolder:
         self.matrix = path / "matrix.csv"
         self.events = path / "events.jsonl"
         self.log = path / "log"
-        self.lock = Lock(path / ".lock")
+        self.lock = Lock(
+            path / ".lock",
+            lambda holder: RunFolderError(
+                f"run folder '{path}' is in use by {holder}; wait for it to end, or give another "
+                "run_dir"
+            ),
+        )
         self.saving = CheckpointSettings()
         """How often the run is saved."""
         self.identity: dict[str, Any] = {}

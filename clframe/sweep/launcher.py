@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections import deque
@@ -131,14 +130,3 @@ def make_launcher(settings: SweepSettings, folder: Path) -> Launcher:
     from clframe.sweep.local import LocalLauncher, visible_gpus
 
     return LocalLauncher(settings, visible_gpus())
-
-
-def thread_limits(threads: int) -> dict[str, str]:
-    """Environment that keeps a run to so many threads, else the runs would fight for the cores."""
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    return dict.fromkeys(names, str(threads))
-
-
-def cores() -> int:
-    """Cores this process may use, which in a container or a job are fewer than there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -19,8 +19,8 @@ from typing import Any
 from clframe.errors import ClframeError
 from clframe.sweep.forker import Lines
 from clframe.sweep.job import Job
-from clframe.sweep.launcher import cores, thread_limits
 from clframe.sweep.settings import SweepSettings
+from clframe.utils.processes import thread_limits, usable_cores
 
 
 class LocalLauncher:
@@ -35,7 +35,7 @@ class LocalLauncher:
     def __init__(
         self, settings: SweepSettings, gpus: Sequence[str] = (), folder: str | None = None
     ) -> None:
-        self.width = settings.jobs or len(gpus) or max(1, cores() // settings.threads)
+        self.width = settings.jobs or len(gpus) or max(1, usable_cores() // settings.threads)
         self._gpus = gpus
         self._running: dict[str, int] = {}
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the launcher

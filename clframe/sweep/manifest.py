@@ -112,16 +112,17 @@ def _read(folder: Path) -> dict[str, Any] | None:
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Make the folder and keep other sweeps out of it."""
-    lock = Lock(folder / ".lock")
+    lock = Lock(
+        folder / ".lock",
+        lambda holder: RunFolderError(
+            f"sweep_dir '{folder}' is in use by another clframe fit -m; wait for it to end, or "
+            "give another sweep_dir"
+        ),
+    )
     try:
         lock.take()
     except OSError as error:
         raise RunFolderError(f"sweep_dir '{folder}' cannot be written: {error.strerror}") from error
-    except RunFolderError as error:
-        raise RunFolderError(
-            f"sweep_dir '{folder}' is in use by another clframe fit -m; wait for it to end, or "
-            "give another sweep_dir"
-        ) from error
     try:
         yield
     finally:

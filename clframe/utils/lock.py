@@ -1,4 +1,4 @@
-"""One process at a time in a run folder."""
+"""One process at a time in a folder."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import fcntl
 import os
 import socket
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
-from clframe.errors import RunFolderError
+from clframe.errors import ClframeError, RunFolderError
 
 _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
@@ -28,42 +29,72 @@ class Lock:
     """An advisory lock that the system lets go when its process ends, however it ends.
 
     So a lock of a dead process is never in the way, and nothing has to be guessed from times or
-    process numbers.
+    process numbers. On a file system without locks everybody gets it.
 
     Args:
         path: The file that is locked; it says which process holds it.
+        in_use: The error of :meth:`take` while another process holds it, given which one.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, in_use: Callable[[str], ClframeError] | None = None) -> None:
         self.path = path
+        # Must not hold whoever holds this lock: the lock falls with its last reference.
+        self._in_use = in_use
         self._descriptor: int | None = None
 
     def take(self) -> None:
         """Take the lock, or keep it if it is held already by this object.
 
         Raises:
-            RunFolderError: Another process holds it.
+            ClframeError: Another process holds it; which error is said by ``in_use``.
         """
-        if self._descriptor is not None:
+        if self._try():
             return
+        holder = self._holder()
+        if self._in_use is not None:
+            raise self._in_use(holder)
+        raise RunFolderError(f"'{self.path}' is locked by {holder}; wait for it to end")
+
+    def wait(self, notice: Callable[[], None] | None = None) -> None:
+        """Take the lock as soon as no other process holds it.
+
+        Args:
+            notice: Called once if it is to be waited for.
+        """
+        if not self._try():
+            if notice is not None:
+                notice()
+            self._try(block=True)
+
+    def _try(self, block: bool = False) -> bool:
+        """Take the lock where the file system has locks; False if another process holds it."""
+        if self._descriptor is not None:
+            return True
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # Held open for reading only, so that the file system can still be made read-only.
         self.path.touch()
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
-            os.close(descriptor)
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                return  # a file system without locks: go on without
-            raise RunFolderError(
-                f"run folder '{self.path.parent}' is in use by {holder or 'another process'}; "
-                "wait for it to end, or give another run_dir"
-            ) from None
-        self._descriptor = descriptor
-        _held.add(self)
-        self.path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
+        # Held open for reading only, so that the file system can still be made read-only. NFS asks
+        # for more.
+        for mode in (os.O_RDONLY, os.O_RDWR):
+            descriptor = os.open(self.path, mode)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if block else fcntl.LOCK_NB))
+            except OSError as error:
+                os.close(descriptor)
+                if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                    return False
+                if error.errno != errno.EBADF:
+                    break
+            else:
+                self._descriptor = descriptor
+                _held.add(self)
+                self.path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
+                break
+        return True
+
+    def _holder(self) -> str:
+        with contextlib.suppress(OSError):
+            return self.path.read_text(errors="replace")[:200].strip() or "another process"
+        return "another process"
 
     def release(self) -> None:
         """Let others in."""

@@ -74,7 +74,7 @@ def test_several_lifetimes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert isinstance(content["summary"], dict)
     recovery = content["summary"]["perf_recovery"]
     assert recovery["n"] == 2
-    assert recovery["stderr"] == 0.0
+    assert recovery["standard_error"] == 0.0
 
 
 def test_results_go_beside_the_log_unless_told_otherwise(

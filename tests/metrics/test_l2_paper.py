@@ -238,7 +238,7 @@ def test_several_lifetimes_share_a_range_and_have_an_interval() -> None:
     summary = result.summary["avg_eval_perf"]
     assert summary is not None
     assert summary.mean == pytest.approx(np.mean([26, 51, 101]))
-    assert summary.stderr == pytest.approx(np.std([26, 51, 101], ddof=1) / math.sqrt(3))
+    assert summary.standard_error == pytest.approx(np.std([26, 51, 101], ddof=1) / math.sqrt(3))
     assert summary.low is not None
     assert summary.high is not None
     assert summary.low < summary.mean < summary.high

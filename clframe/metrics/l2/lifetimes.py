@@ -10,7 +10,7 @@ from clframe.errors import SettingError
 from clframe.metrics.l2.evaluate import evaluate
 from clframe.metrics.l2.log_rows import read_rows
 from clframe.metrics.l2.result import L2Result
-from clframe.metrics.statistics import Summary, summarize
+from clframe.utils.statistics import Summary, summarize
 
 
 @dataclass

@@ -57,7 +57,7 @@ def summary_table(result: LifetimesResult) -> str:
             rows.append([name, "-", "-", "-", "0"])
         else:
             interval = "-" if s.low is None else f"{_text(s.low)} .. {_text(s.high)}"
-            rows.append([name, _text(s.mean), _text(s.stderr), interval, str(s.n)])
+            rows.append([name, _text(s.mean), _text(s.standard_error), interval, str(s.n)])
     return aligned(["lifetime metric", "mean", "std. error", "95 % interval", "n"], rows)
 
 

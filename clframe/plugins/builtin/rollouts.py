@@ -9,19 +9,19 @@ import torch
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
 from clframe.robot.evaluation import Evaluation, evaluate
-from clframe.robot.workers import close, crew, usable_cores
+from clframe.robot.workers import environment_pool
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
     from clframe.core.stream import Task
-    from clframe.robot.workers import Caller
+    from clframe.utils.processes import WorkerPool
 
 
 class Rollouts(Plugin):
     """Measures the success rate on a task by running its episodes."""
 
     def __init__(self) -> None:
-        self.workers: list[Caller] | None = None
+        self.pool: WorkerPool | None = None
 
     @hookimpl(trylast=True)
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
@@ -29,13 +29,12 @@ class Rollouts(Plugin):
         how = task.info.get("evaluation")
         if not isinstance(how, Evaluation):
             return None
-        if self.workers is None:
-            num_workers = usable_cores() if how.num_workers is None else how.num_workers
-            self.workers = crew(min(num_workers, how.num_envs))
+        if self.pool is None:
+            self.pool = environment_pool(how.num_workers, how.num_envs)
         engine = learner.engine
         seeds = how.seeds
         own = [seeds[i] for i in engine.share(torch.arange(len(seeds))).tolist()]
-        outcomes = evaluate(learner, task, how, self.workers, own) if own else []
+        outcomes = evaluate(learner, task, how, self.pool, own) if own else []
         total = torch.tensor(
             [sum(o.success for o in outcomes), sum(o.steps for o in outcomes)],
             dtype=torch.float64,
@@ -48,6 +47,6 @@ class Rollouts(Plugin):
     @hookimpl(trylast=True)
     def after_run(self) -> None:
         """End the worker processes."""
-        if self.workers is not None:
-            close(self.workers)
-            self.workers = None
+        if self.pool is not None:
+            self.pool.close()
+            self.pool = None

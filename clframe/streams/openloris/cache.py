@@ -16,7 +16,7 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from clframe.errors import DataError
 from clframe.streams.openloris.plan import Bad, Plan, Section
 from clframe.utils.console import notice
 from clframe.utils.files import write_json
+from clframe.utils.lock import Lock
 
 _FORMAT = 1
 
@@ -105,16 +106,17 @@ class Cache:
         The lock is the system's own and falls with its process, killed or not. Where there is none
         (some network drives), two builders do the same work twice, without harm.
         """
+        lock = Lock(self.folder / ".lock")
+        waiting = f"waiting for another process that is {self.plan.verb} the same images"
         try:
             (self.folder / "sections").mkdir(parents=True, exist_ok=True)
-            file = (self.folder / ".lock").open("w")
+            lock.wait(lambda: notice(waiting))
         except OSError as error:
             raise DataError(
                 f"the cache folder '{self.folder}' cannot be made ({error}); choose another with "
                 "data_dir="
             ) from error
-        with file:
-            _lock(file, f"waiting for another process that is {self.plan.verb} the same images")
+        with lock:
             yield
 
     # ------------------------------------------------------------ reading
@@ -184,18 +186,3 @@ class Cache:
     def _damaged(self, name: str, section: Section, record: dict[str, Any]) -> bool:
         said = record.get("crc32", {}).get(name)
         return said is None or said != self._sum(name, section)
-
-
-def _lock(file: IO[str], waiting: str) -> None:
-    """Lock an open file until it is closed, where the system can."""
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        notice(waiting)
-        fcntl.flock(file, fcntl.LOCK_EX)
-    except OSError:  # a drive without locks
-        return

@@ -14,23 +14,22 @@ differ only by a part ``depth`` or ``mask``.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from clframe.errors import DataError
-from clframe.streams.openloris import catalog
+from clframe.streams.openloris import catalog, lists
+from clframe.streams.openloris.clips import (
+    MIXTURE,
+    SPLIT_FOLDERS,
+    Clip,
+    images_of,
+    natural,
+    place_of,
+)
 
-MIXTURE = "mixture"
-"""Group of the challenge's batches."""
-
-_SUFFIXES = (".jpg", ".jpeg", ".png")
-_SPLITS = {"train": "train", "validation": "validation", "val": "validation", "test": "test"}
-_SEGMENT = re.compile(r"(?:segment|task)[_-]?0*(\d+)", re.IGNORECASE)
-_BATCH = re.compile(r"batch[_-]?0*(\d+)", re.IGNORECASE)
-_TREES = {"rgb": "rgb", "color": "rgb", "depth": "depth", "mask": "mask", "masks": "mask"}
 _DEEPEST = 10
 """Folders below this depth are not looked into: a link that leads back up would never end."""
 
@@ -38,33 +37,6 @@ EXPECTED = (
     "train/illumination/segment1/bottle_01/*.jpg, illumination/train/task1/bottle_01/*.jpg, "
     "train/batch1/label.csv with its images, or batches_filelists/domain/*/train_batch_00.txt"
 )
-
-
-@dataclass(frozen=True)
-class Clip:
-    """The frames of one instance in one section and split, in order of time.
-
-    Attributes:
-        group: A factor, or :data:`MIXTURE`.
-        number: Of the segment or batch, from 1.
-        split: train, validation or test.
-        instance: Index in the catalogue.
-        folder: Of the colour images, relative to the root.
-        names: Of the files.
-        depth: Folder of the depth images, if there is such a tree.
-        mask: Folder of the masks, if there is such a tree.
-        listed: Its files come from a list and may not be there.
-    """
-
-    group: str
-    number: int
-    split: str
-    instance: int
-    folder: str
-    names: tuple[str, ...]
-    depth: str | None = None
-    mask: str | None = None
-    listed: bool = False
 
 
 @dataclass
@@ -90,25 +62,13 @@ class Found:
         return [group for group in (*catalog.FACTORS, MIXTURE) if group in there]
 
 
-@dataclass(frozen=True)
-class Place:
-    """What the parts of a path say."""
-
-    tree: str
-    split: str | None
-    factor: str | None
-    segment: int | None
-    batch: int | None
-    key: tuple[str, ...]
-
-
 def looks_right(root: Path) -> bool:
     """Whether a folder has something of OpenLORIS at its top, without reading it."""
     try:
         names = {entry.name.lower() for entry in os.scandir(root) if entry.is_dir()}
     except OSError:
         return False
-    return bool(names & {*_SPLITS, *catalog.FACTORS, "batches_filelists"})
+    return bool(names & {*SPLIT_FOLDERS, *catalog.FACTORS, "batches_filelists"})
 
 
 def scan(root: Path) -> Found:
@@ -117,8 +77,6 @@ def scan(root: Path) -> Found:
     Raises:
         DataError: The folder is not there, or is none of the arrangements.
     """
-    from clframe.streams.openloris import lists
-
     if not root.is_dir():
         raise DataError(f"there is no folder '{root}' to read OpenLORIS-Object from")
     folders = dict(_walk(root))
@@ -163,54 +121,6 @@ def scan(root: Path) -> Found:
     return found
 
 
-def place_of(folder: str) -> Place:
-    """What the parts of a relative path say about the images in it.
-
-    >>> place = place_of("depth/train/pixel/segment07/cup_01")
-    >>> place.tree, place.split, place.factor, place.segment
-    ('depth', 'train', 'pixel', 7)
-    >>> place.key == place_of("train/pixel/segment07/cup_01").key
-    True
-    """
-    tree, split, factor, segment, batch = "rgb", None, None, None, None
-    key = []
-    for part in PurePosixPath(folder).parts:
-        word = part.lower()
-        if word in _TREES:
-            tree = _TREES[word]
-            continue
-        key.append(part)
-        split = _SPLITS.get(word, split)
-        factor = word if word in catalog.FACTORS else factor
-        if match := _SEGMENT.fullmatch(word):
-            segment = int(match[1])
-        elif match := _BATCH.fullmatch(word):
-            batch = int(match[1])
-    return Place(tree, split, factor, segment, batch, tuple(key))
-
-
-def images_of(files: Iterable[str]) -> list[str]:
-    """The names that an image has; hidden files are none."""
-    return [name for name in files if name.lower().endswith(_SUFFIXES) and not name.startswith(".")]
-
-
-def natural(names: Iterable[str]) -> tuple[str, ...]:
-    """Names in the order people count in.
-
-    >>> natural(["task10", "task9", "task1"])
-    ('task1', 'task9', 'task10')
-    """
-    plain = sorted(names)
-    if len({len(name) for name in plain}) <= 1:  # then both orders are one
-        return tuple(plain)
-    return tuple(
-        sorted(plain, key=lambda n: [int(p) if p.isdigit() else p for p in _digits.split(n)])
-    )
-
-
-_digits = re.compile(r"(\d+)")
-
-
 def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
     """Relative folders with the names of their files."""
     for place, folders, files in os.walk(root, followlinks=True):
@@ -230,7 +140,7 @@ def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
 def _split_first(folder: str) -> bool:
     """Whether the split stands before the factor, as in the archives."""
     words = [part.lower() for part in PurePosixPath(folder).parts]
-    splits = [i for i, word in enumerate(words) if word in _SPLITS]
+    splits = [i for i, word in enumerate(words) if word in SPLIT_FOLDERS]
     return bool(splits) and splits[0] < next(i for i, w in enumerate(words) if w in catalog.FACTORS)
 
 

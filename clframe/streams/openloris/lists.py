@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from clframe.errors import DataError
 from clframe.streams.openloris import catalog
-from clframe.streams.openloris.layouts import MIXTURE, Clip, images_of, natural, place_of
+from clframe.streams.openloris.clips import MIXTURE, Clip, images_of, natural, place_of
 
 _LIST = re.compile(r"(?:(train|validation|test)_batch_?(\d+)|(train|validation|test))\.txt")
 _FILE_COLUMNS = ("file name", "file_name", "filename", "file")

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from clframe.errors import DataError
 from clframe.streams.openloris import catalog
-from clframe.streams.openloris.layouts import Clip, Found
+from clframe.streams.openloris.clips import Clip
+from clframe.streams.openloris.layouts import Found
 from clframe.streams.openloris.plan import FARTHEST, SPLITS, Bad, Job, Plan, Section, split_frames
 
 _IMAGES_PER_JOB = 256

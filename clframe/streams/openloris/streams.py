@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from clframe.core.stream import Experience, Stream, Task
 from clframe.errors import DataError, SettingError
 from clframe.streams.openloris import catalog
+from clframe.streams.openloris.clips import MIXTURE
 from clframe.streams.openloris.frames import Frames
-from clframe.streams.openloris.layouts import MIXTURE, looks_right, scan
+from clframe.streams.openloris.layouts import looks_right, scan
 from clframe.streams.openloris.lessons import SEQUENCE, lessons_of
 from clframe.streams.openloris.official import plan_official
 from clframe.streams.openloris.plan import SPLITS

@@ -1,32 +1,15 @@
-"""Fills rows of the cache: in this process, or as one of several worker processes.
-
-A worker is started as a plain Python process and is fed one job per line. (The standard library's
-process pools start the user's script again in every process, which goes wrong in a script without
-a ``__main__`` guard, and forking is not safe once torch has started threads.) It imports no torch.
-"""
+"""Fills rows of the cache, in this process or in a worker; so it imports no torch."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import sys
-import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.errors import ClframeError, DataError
+from clframe.errors import DataError
 from clframe.streams.openloris.plan import Bad, Job
-
-START = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
-    "from clframe.streams.openloris.worker import main; main()"
-)
-"""What a worker process runs, with this process's ``sys.path`` as its argument."""
 
 
 def execute(folder: Path, job: Job) -> Bad:
@@ -60,21 +43,3 @@ def write_rows(folder: Path, start: int, arrays: Mapping[str, NDArray[np.generic
                 file.write(np.ascontiguousarray(rows).tobytes())
         except OSError as error:
             raise DataError(f"the cache '{path}' cannot be written: {error}") from error
-
-
-def main() -> None:
-    """Serve jobs from standard input until it ends, one JSON line each way."""
-    # Ctrl-C reaches the whole group of processes; the parent decides what becomes of us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints must not get between the answers
-    folder = Path(sys.argv[2])
-    for line in sys.stdin:
-        try:
-            answer: dict[str, Any] = {"bad": execute(folder, json.loads(line))}
-        except ClframeError as error:
-            answer = {"error": str(error)}
-        except Exception:
-            answer = {"crash": traceback.format_exc()}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()

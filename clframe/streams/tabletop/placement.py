@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
 from clframe.bddl import BDDLError, Literal
 from clframe.bddl.syntax import InitLiteral
 from clframe.streams.tabletop.poses import Point, quat_of_matrix, rotate_z
-
-if TYPE_CHECKING:
-    from clframe.streams.tabletop.world import World
+from clframe.streams.tabletop.simulation import Simulation
 
 _ROUNDS = 200
 _DEPTH = 0.0008
@@ -20,7 +18,7 @@ _LIFT = 0.0006
 _SETTLE_STEPS = 40
 
 
-def place_all(world: World, rng: np.random.Generator) -> None:
+def place_all(world: Simulation, rng: np.random.Generator) -> None:
     """Set fixtures, joints and objects as ``:init`` says.
 
     Raises:
@@ -59,7 +57,7 @@ def _refuse(stands: dict[str, InitLiteral], clash: tuple[str, str], why: str) ->
     raise _error(entry, f"{clash[0]} and {clash[1]} {why}; move or widen one of their regions.")
 
 
-def _stands(world: World) -> dict[str, InitLiteral]:
+def _stands(world: Simulation) -> dict[str, InitLiteral]:
     """Where each thing starts."""
     found: dict[str, InitLiteral] = {}
     for entry in world.plan.problem.init_literals:
@@ -79,7 +77,7 @@ def _error(entry: InitLiteral, sentence: str) -> BDDLError:
     return BDDLError(sentence, entry.at.line, entry.at.column)
 
 
-def _order(world: World, stands: dict[str, InitLiteral]) -> list[str]:
+def _order(world: Simulation, stands: dict[str, InitLiteral]) -> list[str]:
     """Objects so that what carries comes before what is carried."""
     order: list[str] = []
     left = list(world.plan.objects)
@@ -92,14 +90,14 @@ def _order(world: World, stands: dict[str, InitLiteral]) -> list[str]:
     return order
 
 
-def _carrier(world: World, literal: Literal) -> str:
+def _carrier(world: Simulation, literal: Literal) -> str:
     """The thing that a literal puts another on or in."""
     place = literal[2]
     return world.plan.regions[place].target if place in world.plan.regions else place
 
 
 def _place_fixture(
-    world: World, name: str, entry: InitLiteral | None, rng: np.random.Generator
+    world: Simulation, name: str, entry: InitLiteral | None, rng: np.random.Generator
 ) -> None:
     if entry is None:
         raise BDDLError(f"{name} is nowhere at the start; put it on a region of the workspace.")
@@ -118,7 +116,7 @@ def _point_in(
     return rng.uniform(x0, x1), rng.uniform(y0, y1)
 
 
-def _set_joints(world: World, rng: np.random.Generator) -> None:
+def _set_joints(world: Simulation, rng: np.random.Generator) -> None:
     for key in world.joints:
         world.set_joint(key, 0.0)
     for entry in world.plan.problem.init_literals:
@@ -128,7 +126,7 @@ def _set_joints(world: World, rng: np.random.Generator) -> None:
             world.set_joint(key, rng.uniform(*world.joints[key].spec.start_on))
 
 
-def _place_object(world: World, entry: InitLiteral, rng: np.random.Generator) -> None:
+def _place_object(world: Simulation, entry: InitLiteral, rng: np.random.Generator) -> None:
     predicate, name, place = entry.literal
     asset = world.plan.objects[name]
     yaw = rng.uniform(*asset.yaw)
@@ -154,7 +152,7 @@ def _place_object(world: World, entry: InitLiteral, rng: np.random.Generator) ->
     world.forward()
 
 
-def _clash(world: World) -> tuple[str, str] | None:
+def _clash(world: Simulation) -> tuple[str, str] | None:
     """Two things that overlap, at least one of them movable."""
     contacts = world.data.contact
     deep = np.flatnonzero(contacts.dist < -_DEPTH)

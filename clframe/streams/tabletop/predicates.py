@@ -15,22 +15,19 @@ contact; ``onfloor`` is contact with the floor.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from clframe.bddl import BDDLError, Literal
 from clframe.errors import nearest
 from clframe.streams.tabletop.poses import Point
-
-if TYPE_CHECKING:
-    from clframe.streams.tabletop.world import World
+from clframe.streams.tabletop.simulation import Simulation
 
 _OFF_AXIS = 0.03
 _SLACK = 0.01
 
 
-def holds(world: World, literal: Literal) -> bool:
+def holds(world: Simulation, literal: Literal) -> bool:
     """Whether a literal holds now.
 
     Raises:
@@ -43,7 +40,7 @@ def holds(world: World, literal: Literal) -> bool:
     return predicate(world, literal)
 
 
-def _on(world: World, literal: Literal) -> bool:
+def _on(world: Simulation, literal: Literal) -> bool:
     _, name, place = literal
     region = world.plan.regions.get(place)
     if region is None:
@@ -60,7 +57,7 @@ def _on(world: World, literal: Literal) -> bool:
     return over and bool(level) and world.touching(name, region.target)
 
 
-def _on_object(world: World, name: str, other: str) -> bool:
+def _on_object(world: Simulation, name: str, other: str) -> bool:
     if other == world.plan.workspace:
         return world.touching(name, other)
     apart = world.position(name) - world.position(other)
@@ -69,7 +66,7 @@ def _on_object(world: World, name: str, other: str) -> bool:
     return world.touching(name, other)
 
 
-def _in(world: World, literal: Literal) -> bool:
+def _in(world: Simulation, literal: Literal) -> bool:
     _, name, place = literal
     region = world.plan.regions.get(place)
     if region is None or region.ranges:
@@ -77,39 +74,39 @@ def _in(world: World, literal: Literal) -> bool:
     return _inside_place(world, name, place)
 
 
-def _inside_place(world: World, name: str, place: str) -> bool:
+def _inside_place(world: Simulation, name: str, place: str) -> bool:
     spot = world.place(place)
     offset = spot.rotation.T @ (world.position(name) - spot.pos)
     low = offset[2] >= -spot.half[2] - _SLACK
     return bool(low and (np.abs(offset[:2]) <= spot.half[:2]).all() and offset[2] <= spot.half[2])
 
 
-def _is_on(world: World, literal: Literal) -> bool:
+def _is_on(world: Simulation, literal: Literal) -> bool:
     key = world.part_of(literal)
     return world.joint(key) >= world.joints[key].spec.on_from
 
 
-def _is_off(world: World, literal: Literal) -> bool:
+def _is_off(world: Simulation, literal: Literal) -> bool:
     key = world.part_of(literal)
     return world.joint(key) <= world.joints[key].spec.off_to
 
 
-def _up(world: World, literal: Literal) -> bool:
+def _up(world: Simulation, literal: Literal) -> bool:
     # LIBERO measures from the floor.
     return bool(world.position(literal[1])[2] + world.plan.arena.height >= 1.0)
 
 
-def _touching(world: World, literal: Literal) -> bool:
+def _touching(world: Simulation, literal: Literal) -> bool:
     return world.touching(literal[1], literal[2])
 
 
-def _ontop(world: World, literal: Literal) -> bool:
+def _ontop(world: Simulation, literal: Literal) -> bool:
     _, name, other = literal
     higher = other == world.plan.workspace or world.position(name)[2] > world.position(other)[2]
     return bool(higher) and world.touching(name, other)
 
 
-def _inside(world: World, literal: Literal) -> bool:
+def _inside(world: Simulation, literal: Literal) -> bool:
     _, name, other = literal
     places = [r.full_name for r in world.plan.regions.values() if r.target == other]
     if any(_inside_place(world, name, place) for place in places if world.place(place).half[2] > 0):
@@ -119,25 +116,25 @@ def _inside(world: World, literal: Literal) -> bool:
     return bool((here >= low).all() and (here <= high).all())
 
 
-def _under(world: World, literal: Literal) -> bool:
+def _under(world: Simulation, literal: Literal) -> bool:
     _, name, other = literal
     low, high = world.bounds(other)
     here = world.position(name)
     return bool((here[:2] >= low[:2]).all() and (here[:2] <= high[:2]).all() and here[2] < high[2])
 
 
-def _nextto(world: World, literal: Literal) -> bool:
+def _nextto(world: Simulation, literal: Literal) -> bool:
     one, other = world.bounds(literal[1]), world.bounds(literal[2])
     gap = np.maximum(0.0, np.maximum(one[0] - other[1], other[0] - one[1]))
     size: Point = (one[1] - one[0]) + (other[1] - other[0])
     return bool(np.linalg.norm(gap) <= size.mean() / 6)
 
 
-def _onfloor(world: World, literal: Literal) -> bool:
+def _onfloor(world: Simulation, literal: Literal) -> bool:
     return world.touching(literal[1], "floor")
 
 
-PREDICATES: dict[str, Callable[[World, Literal], bool]] = {
+PREDICATES: dict[str, Callable[[Simulation, Literal], bool]] = {
     "on": _on,
     "in": _in,
     "open": _is_on,

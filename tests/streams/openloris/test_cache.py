@@ -17,11 +17,11 @@ import pytest
 import clframe
 from clframe.core.registry import discover
 from clframe.errors import DataError
-from clframe.streams.openloris import build
 from clframe.streams.openloris.build import ensure
 from clframe.streams.openloris.plan import Plan
 from clframe.streams.openloris.rendered import RenderSettings
 from clframe.streams.openloris.stand_in import plan_rendered
+from clframe.utils import processes
 
 INSTANCES = ("bottle_01", "cup_01", "wallet_02")
 BUILD = """
@@ -160,7 +160,7 @@ def test_two_builders_at_once_wait_for_each_other(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_dies_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "START", "import os; os._exit(7)")
+    monkeypatch.setattr(processes, "_START", "import os; os._exit(7)")
     with pytest.raises(DataError, match="ended with code 7"):
         make(tmp_path, workers=2)
     monkeypatch.undo()

@@ -1,0 +1,253 @@
+"""A task as a MuJoCo model with its state: where things are, and what touches what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.bddl import BDDLError, Literal, Problem
+from clframe.streams.tabletop.assets import Joint
+from clframe.streams.tabletop.compiler import blueprint, compile_model
+from clframe.streams.tabletop.gripper import HAND, LEFT, RIGHT, TARGET
+from clframe.streams.tabletop.poses import Matrix, Point, quat_of_matrix, rotate_z
+
+FLOOR = "floor"
+"""What the room's floor is called in contacts, unless it is the workspace itself."""
+
+
+@dataclass(frozen=True)
+class MovingPart:
+    """A joint of a fixture: where it is in MuJoCo's arrays, and what its values mean."""
+
+    qpos: int
+    dof: int
+    body: int
+    spec: Joint
+
+
+@dataclass(frozen=True)
+class PlaceNow:
+    """A named place where it is now: centre, rotation, half sizes, and the spots to fill."""
+
+    pos: Point
+    rotation: Matrix
+    half: NDArray[np.float64]
+    spots: tuple[tuple[float, float], ...]
+
+
+class Simulation:
+    """The state of a task, without its start states, goal and actions.
+
+    Args:
+        problem: A task description in LIBERO's dialect.
+
+    Raises:
+        BDDLError: If it cannot be built.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        import mujoco
+
+        self._mj = mujoco
+        self.problem = problem
+        self.plan = blueprint(problem)
+        self.model: Any = compile_model(self.plan)
+        self.data: Any = mujoco.MjData(self.model)
+        self._scratch: Any = mujoco.MjData(self.model)
+        self._index()
+
+    def _index(self) -> None:
+        model = self.model
+        self.bodies: dict[str, int] = {
+            name: model.body(name).id for name in (*self.plan.fixtures, *self.plan.objects, HAND)
+        }
+        self._free = {
+            name: (int(model.joint(name).qposadr[0]), int(model.joint(name).dofadr[0]))
+            for name in (*self.plan.objects, HAND)
+        }
+        self.joints: dict[str, MovingPart] = {}
+        for name, asset in self.plan.fixtures.items():
+            for part in asset.parts:
+                key = f"{name}/{part.name}"
+                joint = model.joint(key)
+                self.joints[key] = MovingPart(
+                    int(joint.qposadr[0]), int(joint.dofadr[0]), model.body(key).id, part.joint
+                )
+        # The thing that each geom belongs to.
+        names = [""] * model.nbody
+        for name, body in self.bodies.items():
+            names[body] = name
+        for body in range(1, model.nbody):  # parents come first
+            names[body] = names[body] or names[model.body_parentid[body]]
+        self._owners: list[str] = [names[body] for body in model.geom_bodyid]
+        for geom in range(model.ngeom):
+            if model.geom_bodyid[geom] == 0:
+                self._owners[geom] = self.plan.workspace if self._is_surface(geom) else FLOOR
+        self._owner_ids = {name: k for k, name in enumerate(sorted(set(self._owners)))}
+        self._geom_owner = np.array([self._owner_ids[name] for name in self._owners])
+        self._fingers = [int(model.joint(name).qposadr[0]) for name in (LEFT, RIGHT)]
+        self._finger_geoms = np.array([model.geom(name).id for name in (LEFT, RIGHT)])
+        self._mocap = int(model.body(TARGET).mocapid[0])
+
+    def _is_surface(self, geom: int) -> bool:
+        name = self.model.geom(geom).name
+        return bool(name == f"{self.plan.workspace}:0") or (
+            name == "floor" and self.plan.arena.height == 0
+        )
+
+    # ------------------------------------------------------------------ state
+
+    def forward(self) -> None:
+        """Recompute everything that follows from positions."""
+        self._mj.mj_forward(self.model, self.data)
+
+    def look(self) -> None:
+        """Bring poses, cameras and contacts up to date, without solving for forces."""
+        mj = self._mj
+        mj.mj_kinematics(self.model, self.data)
+        mj.mj_comPos(self.model, self.data)
+        mj.mj_camlight(self.model, self.data)
+        mj.mj_collision(self.model, self.data)
+
+    def advance(self, steps: int) -> None:
+        """Let physics run without an action."""
+        self._mj.mj_step(self.model, self.data, steps)
+
+    def set_fixture(self, name: str, position: Point, yaw: float) -> None:
+        """Move something that stands still."""
+        self.model.body_pos[self.bodies[name]] = position
+        self.model.body_quat[self.bodies[name]] = quat_of_matrix(rotate_z(yaw))
+
+    def set_object(self, name: str, position: Point, quat: NDArray[np.float64]) -> None:
+        """Move a free thing and take away its speed."""
+        at, dof = self._free[name]
+        self.data.qpos[at : at + 3] = position
+        self.data.qpos[at + 3 : at + 7] = quat
+        self.data.qvel[dof : dof + 6] = 0
+
+    def set_joint(self, key: str, value: float) -> None:
+        """Set a part's joint."""
+        part = self.joints[key]
+        self.data.qpos[part.qpos] = value
+        self.data.qvel[part.dof] = 0
+
+    def position(self, name: str) -> Point:
+        """The origin of a thing."""
+        return np.array(self.data.xpos[self.bodies[name]])
+
+    def rotation(self, name: str) -> Matrix:
+        """The rotation of a thing."""
+        return np.array(self.data.xmat[self.bodies[name]]).reshape(3, 3)
+
+    def joint(self, key: str) -> float:
+        """The value of a part's joint."""
+        return float(self.data.qpos[self.joints[key].qpos])
+
+    @property
+    def opening(self) -> float:
+        """Distance between the fingers."""
+        return float(self.data.qpos[self._fingers].sum())
+
+    @property
+    def touch(self) -> tuple[bool, bool]:
+        """Whether the left and the right finger touch something."""
+        hit = np.isin(self._finger_geoms, self.data.contact.geom)
+        return bool(hit[0]), bool(hit[1])
+
+    def place(self, region: str) -> PlaceNow:
+        """A named place of a thing, where it is now.
+
+        Args:
+            region: Full name of a region without rectangles.
+        """
+        entry = self.plan.regions[region]
+        spec = self.plan.asset(entry.target).places[entry.name]
+        body = self.bodies[entry.target]
+        if spec.part is not None:
+            body = self.joints[f"{entry.target}/{spec.part}"].body
+        rotation = np.array(self.data.xmat[body]).reshape(3, 3)
+        centre = self.data.xpos[body] + rotation @ np.array(spec.pos)
+        return PlaceNow(centre, rotation, np.array(spec.half), spec.spots)
+
+    def part_of(self, literal: Literal) -> str:
+        """The joint that ``open``, ``close``, ``turnon`` or ``turnoff`` speaks of.
+
+        Raises:
+            BDDLError: If the thing has no such part.
+        """
+        predicate, name = literal[0], literal[1]
+        region = self.plan.regions.get(name)
+        owner = region.target if region is not None else name
+        part: str | None = None
+        if owner in self.plan.fixtures:
+            asset = self.plan.fixtures[owner]
+            if predicate in ("turnon", "turnoff"):
+                part = asset.device
+            elif region is not None:
+                part = asset.places[region.name].part
+            else:
+                part = asset.door
+        if part is None:
+            verb = "turned on or off" if predicate.startswith("turn") else "opened or closed"
+            raise BDDLError(f"{name} is nothing that can be {verb}.")
+        return f"{owner}/{part}"
+
+    # ------------------------------------------------------------------ contacts
+
+    def owner_of(self, geom: int) -> str:
+        """The thing a geom belongs to."""
+        return self._owners[geom]
+
+    def touching(self, one: str, other: str) -> bool:
+        """Whether two things are in contact."""
+        a, b = self._owner_ids.get(one, -1), self._owner_ids.get(other, -1)
+        contacts = self.data.contact
+        pairs = self._geom_owner[contacts.geom]
+        hit = ((pairs[:, 0] == a) & (pairs[:, 1] == b)) | ((pairs[:, 0] == b) & (pairs[:, 1] == a))
+        return bool(hit.any())
+
+    def overlap(
+        self,
+        hand: tuple[Point, Matrix],
+        opening: float,
+        held: tuple[str, Point, Matrix] | None = None,
+    ) -> float:
+        """How deep a hand at another pose would be in things, summed over contacts.
+
+        Args:
+            hand: Position and rotation to try.
+            opening: Between the fingers.
+            held: A thing that is tried at another pose too; it may touch the hand.
+        """
+        mj, scratch = self._mj, self._scratch
+        scratch.qpos[:] = self.data.qpos
+        scratch.qpos[self._fingers] = opening / 2
+        mine = [self._owner_ids[HAND]]
+        poses = [(HAND, *hand)]
+        if held is not None:
+            poses.append(held)
+            mine.append(self._owner_ids[held[0]])
+        for name, position, rotation in poses:
+            at = self._free[name][0]
+            scratch.qpos[at : at + 3] = position
+            scratch.qpos[at + 3 : at + 7] = quat_of_matrix(rotation)
+        mj.mj_kinematics(self.model, scratch)
+        mj.mj_collision(self.model, scratch)
+        contacts = scratch.contact
+        if not len(contacts.dist):
+            return 0.0
+        own = np.isin(self._geom_owner[contacts.geom], mine)
+        clash = own.any(axis=1) & ~own.all(axis=1) & (contacts.dist < -0.001)
+        return float(-contacts.dist[clash].sum())
+
+    def bounds(self, name: str) -> tuple[Point, Point]:
+        """The lowest and highest corner of a thing's bounding box, along the world's axes."""
+        geoms = np.flatnonzero(self._geom_owner == self._owner_ids[name])
+        centre, half = self.model.geom_aabb[geoms, :3], self.model.geom_aabb[geoms, 3:]
+        rotation = self.data.geom_xmat[geoms].reshape(-1, 3, 3)
+        middle = self.data.geom_xpos[geoms] + np.einsum("gij,gj->gi", rotation, centre)
+        reach = np.einsum("gij,gj->gi", np.abs(rotation), half)
+        return (middle - reach).min(axis=0), (middle + reach).max(axis=0)

@@ -1,0 +1,273 @@
+"""Other processes: how many cores there are for them, and a pool of workers that make calls.
+
+A worker is started as a plain Python process that reads pickled calls. (The standard library's
+process pools start the user's script again in every process, which goes wrong in a script without
+a ``__main__`` guard, and forking is not safe once torch has started threads.) It imports next to
+nothing but the modules of the functions it is to call. What a function keeps in its module stays
+there until the worker ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import pickle
+import selectors
+import signal
+import subprocess
+import sys
+import traceback
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Any, Protocol, TypeVar
+
+from clframe.errors import ClframeError, DataError
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+_START = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
+    "from clframe.utils.processes import serve; serve()"
+)
+
+
+def usable_cores() -> int:
+    """Cores this process may use, which in a container or a job are fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def thread_limits(threads: int) -> dict[str, str]:
+    """Environment that keeps a process to so many threads, else several fight for the cores."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return dict.fromkeys(names, str(threads))
+
+
+class WorkerHandle(Protocol):
+    """A worker as its user sees it; answers come in the order of the calls."""
+
+    def send(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Hand over a call."""
+        ...
+
+    def receive(self) -> Any:
+        """Wait for what the oldest open call returned; what it raised is raised here."""
+        ...
+
+    def close(self) -> None:
+        """End the worker, whatever it is doing."""
+        ...
+
+
+class InlineWorker:
+    """Makes the calls in this process, when their answers are asked for."""
+
+    def __init__(self) -> None:
+        self._calls: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
+
+    def send(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Hand over a call."""
+        self._calls.append((function, arguments))
+
+    def receive(self) -> Any:
+        """Make the oldest open call."""
+        function, arguments = self._calls.popleft()
+        return function(*arguments)
+
+    def close(self) -> None:
+        """Forget the open calls."""
+        self._calls.clear()
+
+
+class ProcessWorker:
+    """Makes the calls in a process of its own, with one thread.
+
+    Args:
+        on_exit: What to say if the process ends by itself, given its exit code.
+        advice: What to do about a call that cannot be handed to another process.
+    """
+
+    def __init__(self, on_exit: Callable[[int], str], advice: str) -> None:
+        self._on_exit = on_exit
+        self._advice = advice
+        self.process: subprocess.Popen[bytes] = subprocess.Popen(
+            [sys.executable, "-c", _START, json.dumps(sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **thread_limits(1)},
+        )
+        # A worker that nobody holds any more must not stay.
+        self._end = weakref.finalize(self, _end, self.process)
+
+    @property
+    def answers(self) -> IO[bytes]:
+        """Where the worker writes; ready to be read as soon as there is an answer."""
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    def send(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Hand over a call.
+
+        Raises:
+            DataError: It cannot be pickled, or the process has ended.
+        """
+        assert self.process.stdin is not None
+        try:
+            call = pickle.dumps((function, arguments))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise DataError(
+                f"what a worker process should call cannot be handed to it ({error}); "
+                f"{self._advice}"
+            ) from error
+        try:
+            self.process.stdin.write(call)
+            self.process.stdin.flush()
+        except OSError:
+            raise self._ended() from None
+
+    def receive(self) -> Any:
+        """Wait for what the oldest open call returned.
+
+        Raises:
+            DataError: The call raised an error that a user can cause, or the process has ended.
+            RuntimeError: The call raised another error.
+        """
+        try:
+            kind, value = pickle.load(self.answers)
+        except (EOFError, OSError, pickle.UnpicklingError):
+            raise self._ended() from None
+        if kind == "error":
+            raise DataError(value)
+        if kind == "crash":
+            raise RuntimeError(f"a worker process failed:\n{value}")
+        return value
+
+    def _ended(self) -> DataError:
+        return DataError(self._on_exit(self.process.wait()))
+
+    def close(self) -> None:
+        """End the process."""
+        self._end()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):  # a call that could not be handed over any more
+                pipe.close()
+
+
+def _exit_sentence(code: int) -> str:
+    return f"a worker process ended with code {code} (memory?)"
+
+
+class WorkerPool:
+    """Several workers: for calls that any of them may make, or with state of its own in each.
+
+    For calls without state there is :meth:`map_unordered`; who must know which worker makes a call
+    talks to the :attr:`workers` themselves.
+
+    Args:
+        processes: How many; with none, calls are made in this process.
+        on_exit: What to say if a worker ends by itself, given its exit code.
+        advice: What to do about a call that cannot be handed to another process.
+    """
+
+    def __init__(
+        self,
+        processes: int,
+        on_exit: Callable[[int], str] = _exit_sentence,
+        advice: str = "give it as a function of a module",
+    ) -> None:
+        self._processes = [ProcessWorker(on_exit, advice) for _ in range(processes)]
+        self.workers: list[WorkerHandle] = [*self._processes] or [InlineWorker()]
+
+    def __len__(self) -> int:
+        return len(self.workers)
+
+    def __enter__(self) -> WorkerPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def map_unordered(
+        self, function: Callable[[Item], Answer], items: Iterable[Item]
+    ) -> Iterator[tuple[Item, Answer]]:
+        """Call the function on every item and yield each item with its answer as it is done.
+
+        Items are taken as workers become free. No other call may be open meanwhile; after an error
+        the pool is of no more use.
+
+        Raises:
+            DataError: As of the workers.
+            RuntimeError: As of the workers.
+        """
+        remaining = iter(items)
+        if not self._processes:
+            for item in remaining:
+                yield item, function(item)
+            return
+        with selectors.DefaultSelector() as busy:
+
+            def send_next(worker: ProcessWorker) -> None:
+                for item in itertools.islice(remaining, 1):
+                    worker.send(function, item)
+                    busy.register(worker.answers, selectors.EVENT_READ, (worker, item))
+
+            for worker in self._processes:
+                send_next(worker)
+            while busy.get_map():
+                for key, _ in busy.select():
+                    worker, item = key.data
+                    busy.unregister(worker.answers)
+                    answer = worker.receive()
+                    # First, so that the worker is not idle while the answer is used.
+                    send_next(worker)
+                    yield item, answer
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self.workers:
+            worker.close()
+
+
+def serve() -> None:
+    """Be a worker: make the calls that come by standard input until it ends."""
+    # Ctrl-C reaches the whole group of processes; the parent decides what becomes of us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answers: IO[bytes] = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints must not get between the answers
+    calls = sys.stdin.buffer
+    while True:
+        try:
+            function, arguments = pickle.load(calls)
+        except EOFError:
+            return
+        except Exception:
+            answer = pickle.dumps(("crash", traceback.format_exc()))
+        else:
+            answer = _answer(function, arguments)
+        try:
+            answers.write(answer)
+            answers.flush()
+        except BrokenPipeError:
+            # The parent is gone, so nobody waits for this answer; closing the pipe in the usual
+            # way would try to write it once more.
+            os._exit(1)
+
+
+def _answer(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+    try:
+        return pickle.dumps(("value", function(*arguments)))
+    except ClframeError as error:
+        return pickle.dumps(("error", str(error)))
+    except Exception:
+        return pickle.dumps(("crash", traceback.format_exc()))
