@@ -138,7 +138,7 @@ def test_errors_come_back_as_sentences(one: WorkerPool) -> None:
 
 
 def test_a_call_that_cannot_be_handed_over() -> None:
-    advice = "set stream.processes=0, or give the environment as a function of a module"
+    advice = "set stream.num_workers=0, or give the environment as a function of a module"
     with (
         environment_pool(1, 1) as pool,
         pytest.raises(DataError, match=rf"cannot be handed to it \(.*\); {advice}"),
@@ -150,7 +150,7 @@ def test_a_killed_worker_is_told_in_one_sentence() -> None:
     with environment_pool(1, 1) as pool:
         pool.workers[0].send(time.sleep, 60)
         os.kill(process_of(pool).pid, signal.SIGKILL)
-        sentence = "of the robot environments ended with code -9 .*stream.processes=0"
+        sentence = "of the robot environments ended with code -9 .*stream.num_workers=0"
         with pytest.raises(DataError, match=sentence):
             pool.workers[0].receive()
         with pytest.raises(DataError, match=sentence):
