@@ -9,14 +9,15 @@ from __future__ import annotations
 import datetime
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe.errors import RunFolderError, SettingError
-from clframe.utils.console import notice, say
+from clframe.utils.console import hide_library_warnings, notice, say
 
 if TYPE_CHECKING:
+    from clframe.config.run_config import RunConfig
     from clframe.core.results import Result
     from clframe.core.stream import Stream
 
@@ -25,37 +26,26 @@ WEIGHTS = "weights.safetensors"
 
 def main(words: Sequence[str]) -> int:
     """Train the experts one after the other and say where they are."""
-    from clframe.api import make_stream
-    from clframe.cli.fit import _quiet
-    from clframe.config.compose import compose, plugin_paths
+    from clframe.build import build_stream
+    from clframe.config.compose import compose
     from clframe.core.registry import discover
     from clframe.training.engine import ONE_PROCESS
 
-    _quiet()
+    hide_library_warnings()
     overrides, out = divide(words)
-    arguments, _ = compose(overrides)
-    if arguments["strategy"]:
-        notice(
-            f"experts learn without a strategy; '{', '.join(arguments['strategy'])}' is left out"
-        )
-    arguments["strategy"] = {}
-    arguments["trainer"] = {**(arguments.get("trainer") or {}), **ONE_PROCESS}
-    stream = make_stream(
-        discover(plugin_paths(overrides)),
-        arguments["stream"],
-        arguments["scenario"],
-        arguments["seed"],
-        arguments["data_dir"],
-        arguments["download"],
-    )
-    folder = out or default_folder(stream, arguments["seed"])
+    config = compose(overrides)
+    if config.strategy:
+        notice(f"experts learn without a strategy; '{', '.join(config.strategy)}' is left out")  # type: ignore[arg-type]
+    config = config.replace(strategy={}, trainer={**(config.trainer or {}), **ONE_PROCESS})
+    stream = build_stream(config, discover(config.plugin_paths))
+    folder = out or default_folder(stream, config.seed)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunFolderError(f"out '{folder}' is not empty; give a new folder for the experts")
     taught = dict.fromkeys(task.name for experience in stream for task in experience.tasks)
     for number, name in enumerate(taught):
         notice(f"expert {number + 1} of {len(taught)}: {name}")
         place = folder / re.sub(r"[^\w.-]+", "-", name)
-        result = train_expert(arguments, name, place)
+        result = train_expert(config, name, place)
         content = result.matrix.to_json()
         last = content["values"][-1][0]
         say(f"{name:<20} {content['measure']} {'-' if last is None else format(last, '.3f')}")
@@ -97,31 +87,23 @@ def default_folder(stream: Stream, seed: int) -> Path:
     return path
 
 
-def train_expert(arguments: dict[str, Any], task: str, place: Path) -> Result:
+def train_expert(config: RunConfig, task: str, place: Path) -> Result:
     """Train the expert of one task and store its run, log and weights.
 
     Args:
-        arguments: Of :func:`clframe.fit`, with the stream that teaches the task.
+        config: Of a run on the stream that teaches the task.
         task: The task's name.
         place: The run folder to make.
     """
-    from clframe.api import prepare_run
-    from clframe.plugins.builtin.progress import ProgressBar
+    from clframe.build import build
     from clframe.run import run
 
-    own = {"name": "single_task", "base": dict(arguments["stream"]), "task": task}
-    prepared = prepare_run(
-        **{**arguments, "stream": own, "run_dir": place, "strategy_name": "expert"},
-        progress=True,
-    )
-    try:
-        result = run(prepared.learner, prepared.stream, prepared.strategy, prepared.folder)
-    finally:
-        for plugin in prepared.learner.plugins.ordered:
-            if isinstance(plugin, ProgressBar):
-                plugin.close()
-    save_weights(place / WEIGHTS, prepared.learner.model)
-    # The checkpoint was for going on; what is kept of an expert can be read without pickle.
+    assert isinstance(config.stream, Mapping)
+    stream = {"name": "single_task", "base": dict(config.stream), "task": task}
+    built = build(config.replace(stream=stream, run_dir=place, strategy_name="expert"))
+    result = run(built.learner, built.stream, built.strategy, built.folder)
+    save_weights(place / WEIGHTS, built.learner.model)
+    # The checkpoint was for resuming; what is kept of an expert can be read without pickle.
     shutil.rmtree(place / "checkpoints", ignore_errors=True)
     return result
 

@@ -9,12 +9,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
 from clframe.sweep.job import Job
-from clframe.sweep.settings import SweepSettings
 
 _PATIENCE = 0.2  # seconds until a signal is noticed
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -108,29 +106,6 @@ def run_all(
             for name, code in launcher.wait(_PATIENCE):
                 job, since = running.pop(name)
                 yield Ended(job, code, time.monotonic() - since)
-
-
-def make_launcher(settings: SweepSettings, folder: Path) -> Launcher:
-    """The launcher the settings name.
-
-    Args:
-        settings: Of the sweep.
-        folder: The sweep folder.
-
-    Raises:
-        SettingError: What it needs is not installed or not there.
-    """
-    if settings.launcher == "submitit":
-        from clframe.sweep.cluster import SubmititLauncher
-
-        return SubmititLauncher(settings, folder)
-    if settings.launcher == "ray":
-        from clframe.sweep.cluster import RayLauncher
-
-        return RayLauncher(settings)
-    from clframe.sweep.local import LocalLauncher, visible_gpus
-
-    return LocalLauncher(settings, visible_gpus())
 
 
 def thread_limits(threads: int) -> dict[str, str]:

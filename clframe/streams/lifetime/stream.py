@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from clframe.core.make import make_stream
 from clframe.core.registry import Registry
 from clframe.core.stream import Experience, Scenario, Stream, Task
 from clframe.data.dataset import Data, join
@@ -175,8 +176,6 @@ def _base_stream(
     data_dir: Path,
     download: bool,
 ) -> Stream:
-    from clframe.api import make_stream  # api imports the registry, which imports this file
-
     made = make_stream(registry, base, scenario, seed, data_dir, download)
     if made.learner is not None:
         raise SettingError(
