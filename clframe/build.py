@@ -74,8 +74,8 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     trainer = trainer_settings(config, registry, stream)
     strategy, plugins = build_strategy(config, registry, stream)
     make_optimizer = make(registry, "optimizer", config.optimizer)
-    folder = build_folder(config, stream, strategy)
     content = config.content(registry, stream, trainer, (strategy, plugins))
+    folder = build_folder(config, stream, strategy)
     engine = build_engine(config, trainer, plugins)
     model = build_model(config, registry, stream)
     pretrained = pretrain.begin(config.pretrain, folder, model)
@@ -98,6 +98,28 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     )
     learner.pretrained = pretrained
     return Built(learner, stream, strategy, folder)
+
+
+def write_config(config: RunConfig) -> RunFolder:
+    """Make the folder of a run that another process is to start, with its ``config.yaml`` alone.
+
+    ``clframe fit resume=FOLDER`` then begins it.
+
+    Raises:
+        ClframeError: Something given cannot be used, or cannot be written down.
+    """
+    registry = discover(config.plugin_paths)
+    stream = build_stream(config, registry)
+    trainer = trainer_settings(config, registry, stream)
+    strategy = build_strategy(config, registry, stream)
+    content = config.content(registry, stream, trainer, strategy)
+    folder = build_folder(config, stream, strategy[0])
+    assert folder is not None
+    RunConfig.from_content(content, folder.path)  # refuses objects of Python
+    folder.describe(content, {})
+    with folder.entered():
+        folder.begun = True
+    return folder
 
 
 # ---------------------------------------------------------------- stream

@@ -26,7 +26,7 @@ from clframe.sweep.expand import (
 from clframe.sweep.job import STOPPED, Job, failure
 from clframe.sweep.launcher import Interrupts, Launcher, run_all
 from clframe.sweep.launchers import make_launcher
-from clframe.sweep.manifest import Manifest, held
+from clframe.sweep.manifest import Manifest, lock_folder
 from clframe.utils import settings
 from clframe.utils.console import notice, say
 
@@ -54,7 +54,7 @@ def sweep(words: Sequence[str]) -> int:
     waiting = [job for job in jobs if job.state != "finished"]
     failures: dict[str, str] = {}
     interrupts = Interrupts()
-    with held(folder):
+    with lock_folder(folder):
         manifest = Manifest(folder, plan, plugins)
         manifest.add(jobs)
         notice(_outlook(folder, jobs, waiting))

@@ -43,7 +43,7 @@ class Launcher(Protocol):
 
 
 @dataclass(frozen=True)
-class Ended:
+class JobResult:
     """A run that ended, one way or the other."""
 
     job: Job
@@ -79,7 +79,7 @@ def run_all(
     jobs: Sequence[Job],
     interrupts: Interrupts,
     started: Callable[[Job], None],
-) -> Iterator[Ended]:
+) -> Iterator[JobResult]:
     """Run all jobs and yield each as it ends; after an interrupt, only those that had started.
 
     Args:
@@ -90,12 +90,12 @@ def run_all(
     """
     waiting = deque(jobs)
     running: dict[str, tuple[Job, float]] = {}
-    heeded = 0
+    handled = 0
     while running or waiting:
-        if interrupts.count > heeded:
+        if interrupts.count > handled:
             waiting.clear()
-            launcher.stop(at_once=heeded > 0)
-            heeded = interrupts.count
+            launcher.stop(at_once=handled > 0)
+            handled = interrupts.count
         while waiting and (launcher.width is None or len(running) < launcher.width):
             job = waiting.popleft()
             running[job.name] = job, time.monotonic()
@@ -105,7 +105,7 @@ def run_all(
         if running:
             for name, code in launcher.wait(_PATIENCE):
                 job, since = running.pop(name)
-                yield Ended(job, code, time.monotonic() - since)
+                yield JobResult(job, code, time.monotonic() - since)
 
 
 def thread_limits(threads: int) -> dict[str, str]:

@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clframe.api import fit_config
-from clframe.errors import SettingError
+from clframe.core.results import Result
+from clframe.errors import RunFolderError, SettingError
+from clframe.sweep.launcher import JobResult
+from clframe.sweep.runner import can_be_written, job_of, run_jobs
 from clframe.sweep.seed_group import SeedGroup, unsupported_reason
 from clframe.utils.console import notice
 from clframe.utils.settings import convert
 
 if TYPE_CHECKING:
     from clframe.config.run_config import RunConfig
-    from clframe.core.results import Result
 
 
 def fit_seeds(config: RunConfig, seeds: Sequence[int]) -> list[Result]:
@@ -45,8 +47,28 @@ def fit_seeds(config: RunConfig, seeds: Sequence[int]) -> list[Result]:
     reason = unsupported_reason(group.runs)
     if reason is None:
         return group.run()
-    notice(f"seeds are run one after the other: {reason}")
-    return [fit_config(one) for one in configs]
+    if not all(can_be_written(one) for one in configs):
+        notice(f"seeds are run one after the other: {reason}")
+        return [fit_config(one) for one in configs]
+    notice(f"seeds are run in separate processes: {reason}")
+    return _in_processes(configs)
+
+
+def _in_processes(configs: Sequence[RunConfig]) -> list[Result]:
+    """One process per seed, as many at a time as there are cores."""
+    jobs = [job_of(config, f"seed {config.seed}") for config in configs]
+    failures = run_jobs(jobs, on_end=_tell)
+    for job in jobs:
+        if job.name in failures:
+            raise RunFolderError(
+                f"{job.title} failed: {failures[job.name]} (its output: {job.log}); "
+                f"continue it with resume={job.folder}"
+            )
+    return [Result.load(job.folder) for job in jobs]
+
+
+def _tell(ended: JobResult, reason: str | None) -> None:
+    notice(f"{ended.job.title}: {reason or 'finished'} ({ended.seconds:.0f} s)")
 
 
 def of_seed(config: RunConfig, seed: int, first: bool) -> RunConfig:

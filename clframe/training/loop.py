@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from clframe.core.state import LoopProgress
+from clframe.data.order import epoch_order
 from clframe.training.nonfinite import NonFiniteMonitor
 
 if TYPE_CHECKING:
@@ -223,19 +223,6 @@ def clip_gradients(parameters: Sequence[nn.Parameter], bound: float | None) -> N
     """Clip the norm of all gradients together; None for no bound."""
     if bound is not None:
         nn.utils.clip_grad_norm_(parameters, bound)
-
-
-def epoch_order(n: int, *key: int) -> Tensor:
-    """A shuffled order of n samples that depends on nothing but the key.
-
-    >>> bool((epoch_order(100, 1, 2) == epoch_order(100, 1, 2)).all())
-    True
-    >>> bool((epoch_order(100, 1, 2) == epoch_order(100, 1, 3)).all())
-    False
-    """
-    state = np.random.SeedSequence(key).generate_state(1, np.uint64)[0]
-    generator = torch.Generator().manual_seed(int(state >> np.uint64(1)))
-    return torch.randperm(n, generator=generator)
 
 
 def samples_of_epoch(n: int, budget: Budget, steps_left: int | None) -> int:

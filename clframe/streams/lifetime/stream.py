@@ -21,6 +21,7 @@ from clframe.core.make import make_stream
 from clframe.core.registry import Registry
 from clframe.core.stream import Experience, Scenario, Stream, Task
 from clframe.data.dataset import Data, join
+from clframe.data.order import epoch_order
 from clframe.errors import SettingError, UnknownNameError, nearest
 from clframe.streams.lifetime.plan import (
     Column,
@@ -33,7 +34,6 @@ from clframe.streams.lifetime.plan import (
     read_file,
 )
 from clframe.streams.lifetime.variation import Variations
-from clframe.training.loop import epoch_order
 from clframe.utils import settings
 
 _IN_FILE = ("base", "order", "repetitions", "regimes", "block_length", "samples_per_lx", "tasks")
