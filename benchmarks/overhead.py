@@ -26,7 +26,8 @@ from clframe.data.dataset import TensorData, keep_inputs, scale_images
 from clframe.models.mlp import mlp
 from clframe.run import set_up
 from clframe.testing import prepare
-from clframe.training.loop import epoch_order, train
+from clframe.data.order import epoch_order
+from clframe.training.loop import train
 
 
 def make_stream(features: int, outputs: int, samples: int, images: bool) -> Stream:

@@ -11,13 +11,12 @@ from typing import Any
 
 import yaml
 
+from clframe.checkpoint.settings import CheckpointSettings
 from clframe.checkpoint.store import CheckpointStore
+from clframe.core.results import Result
 from clframe.errors import RunFolderError
 from clframe.utils.files import write_json, write_text
-from clframe.checkpoint.settings import CheckpointSettings
 from clframe.utils.lock import Lock
-from clframe.core.results import Result
-
 
 EVENTS = "events.jsonl"
 LOG = "log"
