@@ -79,6 +79,7 @@ def _line(error: BaseException) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out, on the host or on a GPU."""
     text = str(error)
     return (
         isinstance(error, MemoryError | torch.OutOfMemoryError)
