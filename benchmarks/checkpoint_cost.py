@@ -19,12 +19,12 @@ from typing import Any
 
 import torch
 
-from clframe.api import prepare_run
 from clframe.checkpoint import checkpointer as keeper
 from clframe.checkpoint.checkpointer import Keeper, Stopped
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import TensorData, keep_inputs
 from clframe.run import run
+from clframe.testing import prepare
 
 SIZES = {"1 M": [784, 256], "20 M": [4096, 4096]}
 
@@ -62,7 +62,7 @@ def measure(hidden: list[int], seconds: float) -> dict[str, Any]:
     Keeper._write, Keeper.step = timed, until  # type: ignore[method-assign]
     keeper.notice = lambda sentence: None  # type: ignore[assignment]
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as place:
-        prepared = prepare_run(
+        prepared = prepare(
             make_stream(),
             "naive",
             {"name": "mlp", "hidden": hidden},

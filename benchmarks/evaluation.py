@@ -25,11 +25,11 @@ from typing import Any
 import torch
 
 import clframe
-from clframe.api import prepare_run
 from clframe.core import hooks
 from clframe.core.learner import Learner
 from clframe.core.stream import Task
 from clframe.run import run, set_up
+from clframe.testing import prepare
 
 METHODS: dict[str, tuple[Any, str]] = {
     "naive": ("naive", "domain"),
@@ -48,7 +48,7 @@ def learner_of(method: str, tasks: int) -> Learner:
     strategy, scenario = METHODS[method]
     stream = clframe.stream("permuted_mnist", n_experiences=tasks, scenario=scenario)  # type: ignore[arg-type]
     trainer = {"max_steps": 4, "batch_size": 128}
-    learner = prepare_run(stream, strategy, "mlp", trainer=trainer).learner
+    learner = prepare(stream, strategy, "mlp", trainer=trainer).learner
     set_up(learner, stream, None)
     for experience in stream.experiences[: (tasks + 1) // 2]:
         learn_one(learner, experience)
@@ -108,7 +108,7 @@ def share(tasks: int, every: int) -> float:
     """Evaluation's share of a naive run's seconds."""
     stream = clframe.stream("permuted_mnist", n_experiences=tasks)
     trainer = {"max_epochs": 1, "batch_size": 128, "evaluate_every": every}
-    timing = run(*prepare_run(stream, "naive", "mlp", trainer=trainer)).timing
+    timing = run(*prepare(stream, "naive", "mlp", trainer=trainer)).timing
     spent: float = timing["eval_seconds"]
     return spent / (spent + float(timing["train_seconds"]))
 

@@ -25,10 +25,11 @@ import peers
 import torch
 
 import clframe
-from clframe.api import prepare_run
 from clframe.core.learner import Learner
+from clframe.core.trainer import Budget
 from clframe.run import set_up
-from clframe.training.loop import Budget, train
+from clframe.testing import prepare
+from clframe.training.loop import train
 
 STRATEGIES: dict[str, Any] = {
     "naive": "naive",
@@ -62,7 +63,7 @@ def tensors(value: Any) -> list[torch.Tensor]:
 def learned(strategy: Any, count: int, total: int, scenario: str) -> Learner:
     """A learner that has learned so many experiences, in the middle of the next one."""
     stream = clframe.stream("permuted_mnist", n_experiences=total, scenario=scenario)  # type: ignore[arg-type]
-    prepared = prepare_run(
+    prepared = prepare(
         stream,
         strategy,
         "mlp",

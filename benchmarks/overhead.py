@@ -21,12 +21,13 @@ from pathlib import Path
 import torch
 from torch.nn import functional
 
-from clframe.api import prepare_run
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import TensorData, keep_inputs, scale_images
+from clframe.data.order import epoch_order
 from clframe.models.mlp import mlp
 from clframe.run import set_up
-from clframe.training.loop import epoch_order, train
+from clframe.testing import prepare
+from clframe.training.loop import train
 
 
 def make_stream(features: int, outputs: int, samples: int, images: bool) -> Stream:
@@ -99,7 +100,7 @@ def clframe_loop(stream: Stream, hidden: list[int], batch: int, epochs: int) -> 
 
     def run() -> float:
         with tempfile.TemporaryDirectory() as folder:
-            prepared = prepare_run(
+            prepared = prepare(
                 stream,
                 "naive",
                 {"name": "mlp", "hidden": hidden},

@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-from clframe.api import prepare_run
 from clframe.run import run
 from clframe.sweep.seed_group import run_together
+from clframe.testing import prepare
 
 SIZES: dict[str, tuple[list[int], int]] = {"small": ([16, 16], 8), "medium": ([100, 100], 128)}
 STRATEGIES: dict[str, Any] = {
@@ -36,7 +36,7 @@ def cases(strategy: Any, hidden: list[int], batch: int, seeds: int) -> dict[str,
 
     def prepared(count: int) -> list[Any]:
         return [
-            prepare_run(
+            prepare(
                 {"name": "split_mnist", "n_experiences": 5},
                 strategy,
                 {"name": "mlp", "hidden": hidden},

@@ -9,19 +9,24 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
+from clframe.utils.version import __version__
+
 if TYPE_CHECKING:
     from clframe.api import fit as fit
     from clframe.api import stream as stream
+    from clframe.config.run_config import RunConfig as RunConfig
+    from clframe.core.hooks import TaskContext as TaskContext
     from clframe.core.learner import Learner as Learner
-    from clframe.core.learner import Step as Step
-    from clframe.core.learner import Term as Term
     from clframe.core.matrix import AccuracyMatrix as AccuracyMatrix
     from clframe.core.plugin import Plugin as Plugin
     from clframe.core.registry import Registry as Registry
     from clframe.core.results import Result as Result
+    from clframe.core.step import Step as Step
+    from clframe.core.step import Term as Term
     from clframe.core.stream import Experience as Experience
     from clframe.core.stream import Stream as Stream
     from clframe.core.stream import Task as Task
+    from clframe.core.trainer import Budget as Budget
     from clframe.data.dataset import Batch as Batch
     from clframe.data.dataset import Data as Data
     from clframe.data.dataset import MapData as MapData
@@ -31,9 +36,6 @@ if TYPE_CHECKING:
     from clframe.errors import PluginError as PluginError
     from clframe.errors import SettingError as SettingError
     from clframe.hookspecs import hookimpl as hookimpl
-    from clframe.training.loop import Budget as Budget
-
-__version__ = "0.1.0"
 
 # On a busy machine OpenMP's threads, which spin while they wait for each other, slow small models
 # down twentyfold; waiting passively costs next to nothing. Read when torch is loaded.
@@ -42,7 +44,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 _HOME = {
     "AccuracyMatrix": "core.matrix",
     "Batch": "data.dataset",
-    "Budget": "training.loop",
+    "Budget": "core.trainer",
     "ClframeError": "errors",
     "Data": "data.dataset",
     "DataError": "errors",
@@ -53,12 +55,14 @@ _HOME = {
     "PluginError": "errors",
     "Registry": "core.registry",
     "Result": "core.results",
+    "RunConfig": "config.run_config",
     "SettingError": "errors",
-    "Step": "core.learner",
+    "Step": "core.step",
     "Stream": "core.stream",
     "Task": "core.stream",
+    "TaskContext": "core.hooks",
     "TensorData": "data.dataset",
-    "Term": "core.learner",
+    "Term": "core.step",
     "fit": "api",
     "hookimpl": "hookspecs",
     "stream": "api",

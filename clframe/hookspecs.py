@@ -3,7 +3,8 @@
 A run goes like this; names with parentheses are hooks, the rest is core::
 
     register(registry)                         once per module, when plugins are discovered
-    configure(learner, stream)                 once, before the optimiser exists
+    configure(learner, stream)                 once, before the optimizer exists
+    after_prepare(learner, stream, seconds)    the first data is there
     evaluation of every task                   fills the matrix row "before"
     for each experience of the stream:
         before_experience(learner, experience)
@@ -17,17 +18,19 @@ A run goes like this; names with parentheses are hooks, the rest is core::
                     penalty(learner, step)               terms to add
                     backward
                     after_backward(learner, step)        change gradients here
-                    optimiser step
+                    optimizer step
                     after_step(learner, step)
                 after_epoch(learner, experience, epoch, logs)
         after_experience(learner, experience, data)      Fisher, pruning, buffers, teachers
+        task_context(learner, task)                      what has to hold while it is measured
         evaluate_tasks(learner, tasks)                   all tasks in one pass where that can be
         for each task of the stream, if that was not so:
-            evaluate_task(learner, task)                 core's answer asks, for each batch:
+            evaluate_task(learner, task)                 the evaluator asks, for each batch:
                 predict(learner, x, task)
         after_evaluation(learner, row, results)          one row of the matrix
     metrics(result)                            numbers computed from the matrix
     after_run(learner, result)
+    teardown(learner, error)                   always, however the run ended
 
 Rules that hold for all hooks:
 
@@ -49,12 +52,14 @@ import pluggy
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from clframe.core.learner import Learner, Step, Term
+    from clframe.core.hooks import TaskContext
+    from clframe.core.learner import Learner
     from clframe.core.registry import Registry
     from clframe.core.results import Result
+    from clframe.core.step import Step, Term
     from clframe.core.stream import Experience, Stream, Task
+    from clframe.core.trainer import Budget
     from clframe.data.dataset import Batch, Data
-    from clframe.training.loop import Budget
 
 hookspec = pluggy.HookspecMarker("clframe")
 hookimpl = pluggy.HookimplMarker("clframe")
@@ -84,6 +89,14 @@ class HookSpecs:
         Called once per run, before the optimiser is built, so modules attached to the learner
         here are trained with it. Raise :class:`clframe.PluginError` to refuse the stream or the
         model. The return value is not used.
+        """
+
+    @hookspec
+    def after_prepare(self, learner: Learner, stream: Stream, seconds: float) -> None:
+        """Act when the first experience's data is there.
+
+        Data may have been rendered, recorded or downloaded just now, which is what ``seconds``
+        tells. The run folder exists. The return value is not used.
         """
 
     # ---------------------------------------------------------------- learning
@@ -174,6 +187,16 @@ class HookSpecs:
 
     # ---------------------------------------------------------------- evaluation
 
+    @hookspec
+    def task_context(self, learner: Learner, task: Task) -> TaskContext | None:
+        """Return what has to hold while a task is measured, or None.
+
+        For methods that choose parameters per task (PackNet): ``TaskContext(key, enter)``, where
+        ``enter()`` makes a context manager that chooses them and restores the others. Core holds
+        it around :meth:`evaluate_tasks` and :meth:`evaluate_task`; tasks whose keys are equal for
+        all plugins are measured in one pass.
+        """
+
     @hookspec(firstresult=True)
     def evaluate_tasks(
         self, learner: Learner, tasks: Sequence[Task]
@@ -189,16 +212,16 @@ class HookSpecs:
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
         """Measure the learner on one task: a cell of the matrix. First result wins.
 
-        Return a mapping from measure to value; the first measure is the one of the matrix. Wrap
-        this hook (``wrapper=True``) to choose parameters for the task and restore them after.
+        Return a mapping from measure to value; the first measure is the one of the matrix. To
+        choose parameters for the task, implement :meth:`task_context`.
         """
 
     @hookspec(firstresult=True)
     def predict(self, learner: Learner, x: Any, task: Task) -> Tensor | None:
         """Return a score for every output and sample, or None. First result wins.
 
-        Core's answer is the model's own active outputs; a nearest-mean classifier replaces it.
-        Called in inference mode.
+        Where nobody answers, the scores are the learner's own active outputs
+        (``learner.predict``); a nearest-mean classifier replaces them. Called in inference mode.
         """
 
     @hookspec
@@ -223,7 +246,16 @@ class HookSpecs:
 
     @hookspec
     def after_run(self, learner: Learner, result: Result) -> None:
-        """Act when everything is done: close files, upload. The return value is not used."""
+        """Act when everything is done and written. The return value is not used."""
+
+    @hookspec
+    def teardown(self, learner: Learner, error: BaseException | None) -> None:
+        """Clean up: end processes, close bars, files and loggers.
+
+        Always called, once, when a run ends: after success (``error`` is None), after a failure
+        and after Ctrl-C. Every plugin's is called, even where another one's fails. The return
+        value is not used.
+        """
 
 
 HOOKS: tuple[str, ...] = tuple(

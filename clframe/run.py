@@ -1,23 +1,33 @@
-"""The whole diagram: a stream, a strategy and a model become a matrix and its metrics.
+"""The right half of the diagram: a learner and a stream become a matrix and its metrics.
 
-:func:`run` is the one loop over experiences; :func:`clframe.fit` makes its arguments from names.
+::
+
+    build.py ─► for each experience: learn ─► evaluate every task ─► a row of the matrix
+                                                        ▼
+                            metrics ─► results.json ─► loggers, report
+
+:func:`run` is the one loop over experiences; :func:`clframe.build.build` makes its arguments.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
+from collections.abc import Iterator
 
 import torch
 
 from clframe.checkpoint import identity, signals
+from clframe.checkpoint.checkpointer import Checkpointer
 from clframe.core import hooks
 from clframe.core.learner import Learner
 from clframe.core.matrix import BEFORE, AccuracyMatrix
-from clframe.core.results import Result, Timing, environment
+from clframe.core.results import Result, environment
+from clframe.core.state import RunState
 from clframe.core.stream import Stream, Task
-from clframe.data import loader as workers
+from clframe.data import loader
+from clframe.runs.errors import translate_errors
 from clframe.runs.folder import RunFolder
-from clframe.training import faults
 from clframe.utils.console import notice
 
 
@@ -33,48 +43,132 @@ def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | Non
         folder: Where the run is written; None to keep it in memory.
     """
     with contextlib.ExitStack() as around:
-        around.enter_context(faults.as_sentences(learner, folder))
-        around.callback(workers.end_all)
+        around.enter_context(translate_errors(learner, folder))
+        around.callback(loader.end_all)
+        around.enter_context(_torn_down(learner))
         if folder is not None:
-            around.enter_context(folder.lock)
-            around.enter_context(signals.listening(learner.keeper, folder.saving.signals))
-        matrix, timing = set_up(learner, stream, folder)
-        if folder is not None and learner.keeper.taken_up:
-            notice(f"going on {learner.keeper.taken_up}")
-        learn(learner, stream, matrix, timing)
-        return conclude(learner, stream, strategy, matrix, timing, folder)
+            around.enter_context(folder.entered())
+        state, checkpointer = set_up(learner, stream, folder)
+        if folder is not None:
+            folder.begun = True
+            names = folder.saving.signals
+            around.enter_context(signals.listening(checkpointer.stop, names))
+            if checkpointer.resumed_from:
+                notice(f"resumed {checkpointer.resumed_from}")
+        learn(learner, stream, state, checkpointer)
+        return conclude(learner, stream, strategy, state, folder)
 
 
-def learn(learner: Learner, stream: Stream, matrix: AccuracyMatrix, timing: Timing) -> None:
+def set_up(
+    learner: Learner, stream: Stream, folder: RunFolder | None, read_only: bool = False
+) -> tuple[RunState, Checkpointer]:
+    """Make everything ready to learn: as new, or as the folder's checkpoint left it.
+
+    Args:
+        learner: Model, plugins and engine.
+        stream: What it learns.
+        folder: Where the run is.
+        read_only: Only look at a run, even while another process continues it.
+    """
+    state = learner.state = RunState.new(stream)
+    started = time.perf_counter()
+    if not read_only:
+        # Here, before anything else is made: rendering or recording may take minutes.
+        stream.experiences[0].data  # noqa: B018
+    learner.plugins.hook.configure(learner=learner, stream=stream)
+    learner.engine.attach(learner)
+    if not read_only:
+        seconds = time.perf_counter() - started
+        learner.plugins.hook.after_prepare(learner=learner, stream=stream, seconds=seconds)
+    info, checkpointer = None, Checkpointer(learner, state)
+    if folder is not None:
+        if folder.identity and not read_only:
+            folder.identity["data"] = identity.describe_data(stream)
+        store = folder.checkpoints
+        checkpointer = Checkpointer(learner, state, store, folder.saving, folder.identity)
+        info = store.newest()
+        if info is not None and not read_only:
+            _check_identity(info.identity, folder)
+    state.checkpointer = checkpointer
+    info = learner.engine.broadcast(info)
+    if info is not None:
+        checkpointer.restore(info)
+    return state, checkpointer
+
+
+def learn(learner: Learner, stream: Stream, state: RunState, checkpointer: Checkpointer) -> None:
     """Learn what is left of the stream, evaluating every task after every experience."""
-    engine, hook, keeper = learner.engine, learner.plugins.hook, learner.keeper
-    if len(matrix.rows) == len(learner.seen):
-        evaluate(learner, learner.seen[-1].name if learner.seen else BEFORE, matrix, timing)
+    engine, hook = learner.engine, learner.plugins.hook
+    if len(state.matrix.rows) == len(state.seen):
+        evaluate(learner, state.seen[-1].name if state.seen else BEFORE, checkpointer)
 
-    for experience in stream.experiences[len(learner.seen) :]:
-        keeper.begin_experience()
-        timing.start()
+    for experience in stream.experiences[len(state.seen) :]:
+        checkpointer.begin_experience()
+        state.timing.start()
         learner.begin(experience)
         own = experience.data
         hook.before_experience(learner=learner, experience=experience)
         data = hooks.training_data(learner, experience, own)
         hooks.fit_experience(learner, experience, data, engine.settings.budget)
-        learner.seen.append(experience)
+        state.seen.append(experience)
         hook.after_experience(learner=learner, experience=experience, data=own.to(engine.device))
-        engine.agree(learner)
-        timing.stop()
-        keeper.end_experience()
-        evaluate(learner, experience.name, matrix, timing)
-    keeper.finish()
+        engine.check_in_sync(learner)
+        state.timing.stop()
+        checkpointer.end_experience()
+        evaluate(learner, experience.name, checkpointer)
+    checkpointer.finish()
+
+
+def evaluate(learner: Learner, row: str, checkpointer: Checkpointer) -> None:
+    """Measure the learner on every task, learned or not: one row of the matrix."""
+    state = learner.state
+    results = measure(learner, checkpointer)
+    add_row(state.matrix, row, results)
+    learner.plugins.hook.after_evaluation(learner=learner, row=row, results=results)
+
+
+def measure(
+    learner: Learner, checkpointer: Checkpointer | None = None
+) -> dict[str, dict[str, float]]:
+    """The measures of each task, by its name; saved between two tasks where it takes long."""
+    results = {} if checkpointer is None else checkpointer.evaluated()
+    learner.eval()
+    tasks = [task for task in tasks_to_measure(learner) if task.name not in results]
+    with learner.state.timing.measuring():
+        with torch.inference_mode():
+            results |= hooks.evaluate_tasks(learner, tasks) if tasks else {}
+        for task in tasks:
+            if task.name not in results:
+                with torch.inference_mode():
+                    results[task.name] = hooks.evaluate_task(learner, task)
+                if checkpointer is not None:
+                    checkpointer.after_task(results)
+    learner.train()
+    return results
+
+
+def tasks_to_measure(learner: Learner) -> list[Task]:
+    """All tasks or those learned so far; between two full rows only the newest ones.
+
+    See ``trainer.evaluate_every`` and ``trainer.evaluate_tasks``.
+    """
+    stream, seen, settings = learner.stream, learner.seen, learner.engine.settings
+    if seen and len(seen) % settings.evaluate_every and len(seen) != len(stream):
+        return list(seen[-1].tasks)
+    if settings.evaluate_tasks == "all":
+        return list(stream.tasks)
+    learned = {task.name for one in seen or stream.experiences[:1] for task in one.tasks}
+    return [task for task in stream.tasks if task.name in learned]
+
+
+def add_row(matrix: AccuracyMatrix, row: str, results: dict[str, dict[str, float]]) -> None:
+    """Put each task's first measure into a row of the matrix."""
+    matrix.measure = next(iter(next(iter(results.values()))))
+    matrix.add_row(row, {name: measures[matrix.measure] for name, measures in results.items()})
 
 
 def conclude(
-    learner: Learner,
-    stream: Stream,
-    strategy: str,
-    matrix: AccuracyMatrix,
-    timing: Timing,
-    folder: RunFolder | None,
+    learner: Learner, stream: Stream, strategy: str, state: RunState, folder: RunFolder | None
 ) -> Result:
     """The result of a run that has come to its end, written where there is a folder."""
     engine = learner.engine
@@ -83,82 +177,37 @@ def conclude(
         strategy=strategy,
         scenario=stream.scenario,
         seed=learner.seed,
-        matrix=matrix,
+        matrix=state.matrix,
         source=stream.source,
         task_of_row=[[task.index for task in experience.tasks] for experience in stream],
-        curves=learner.curves,
+        curves=state.curves,
         pretrain=learner.pretrained,
-        timing=timing.to_json(learner.samples, engine.device),
+        timing=state.timing.to_json(state.samples, engine.device),
         environment=environment(str(engine.device)),
         run_dir=folder.path if folder else None,
     )
-    result.metrics = engine.from_zero(hooks.metrics(learner, result))
+    result.metrics = engine.broadcast(hooks.metrics(learner, result))
     if folder is not None:
         folder.write(result)
     learner.plugins.hook.after_run(learner=learner, result=result)
     return result
 
 
-def set_up(
-    learner: Learner, stream: Stream, folder: RunFolder | None
-) -> tuple[AccuracyMatrix, Timing]:
-    """Make everything ready to learn: as new, or as the folder's checkpoint left it."""
-    learner.plugins.hook.configure(learner=learner, stream=stream)
-    learner.engine.attach(learner)
-    matrix, timing = AccuracyMatrix([task.name for task in stream.tasks]), Timing()
-    keeper = learner.keeper
-    if folder is None:
-        keeper.open(matrix, timing)
-        point = None
-    else:
-        checkpoints = folder.checkpoints
-        keeper.open(matrix, timing, checkpoints, folder.saving, folder.identity)
-        point = checkpoints.newest()
-        if point is not None:
-            meant = identity.compare(point.identity, folder.identity, folder.allowed, folder.path)
-            for difference in meant:
-                notice(f"{difference}, as resume.allow says")
-            if meant:
-                folder.write_config()
-    point = learner.engine.from_zero(point)
-    if point is not None:
-        keeper.take_up(point)
-    return matrix, timing
+@contextlib.contextmanager
+def _torn_down(learner: Learner) -> Iterator[None]:
+    """Let plugins clean up, however the run ends."""
+    try:
+        yield
+    except BaseException as error:
+        hooks.teardown(learner, error)
+        raise
+    hooks.teardown(learner, None)
 
 
-def tasks_to_measure(learner: Learner) -> list[Task]:
-    """All tasks or those learned so far; between two full rows only the newest ones.
-
-    See ``trainer.evaluate_every`` and ``trainer.evaluate_tasks``.
-    """
-    stream, seen, how = learner.stream, learner.seen, learner.engine.settings
-    if seen and len(seen) % how.evaluate_every and len(seen) != len(stream):
-        return list(seen[-1].tasks)
-    if how.evaluate_tasks == "all":
-        return list(stream.tasks)
-    learned = {task.name for one in seen or stream.experiences[:1] for task in one.tasks}
-    return [task for task in stream.tasks if task.name in learned]
-
-
-def evaluate(
-    learner: Learner, row: str, matrix: AccuracyMatrix, timing: Timing, record: bool = True
-) -> None:
-    """Measure the learner on the tasks, learned or not: one row of the matrix."""
-    keeper = learner.keeper
-    results = keeper.evaluated() if record else {}
-    learner.eval()
-    tasks = [task for task in tasks_to_measure(learner) if task.name not in results]
-    with timing.measuring():
-        with torch.inference_mode():
-            results |= hooks.evaluate_tasks(learner, tasks) if tasks else {}
-        for task in tasks:
-            if task.name not in results:
-                with torch.inference_mode():
-                    results[task.name] = hooks.evaluate_task(learner, task)
-                if record:
-                    keeper.after_task(results)
-    learner.train()
-    matrix.measure = next(iter(next(iter(results.values()))))
-    matrix.add_row(row, {name: measures[matrix.measure] for name, measures in results.items()})
-    if record:
-        learner.plugins.hook.after_evaluation(learner=learner, row=row, results=results)
+def _check_identity(saved: dict[str, object], folder: RunFolder) -> None:
+    """Refuse to continue another run; note the differences that are meant."""
+    allowed = identity.compare(saved, folder.identity, folder.allowed, folder.path)
+    for difference in allowed:
+        notice(f"{difference}, as resume.allow says")
+    if allowed:
+        folder.write_config()

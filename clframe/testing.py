@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
-from clframe.api import Prepared, prepare_run
-from clframe.checkpoint.checkpointer import CheckpointSettings
+from clframe.build import Built, build
+from clframe.checkpoint.settings import CheckpointSettings
+from clframe.config.run_config import RunConfig
 from clframe.core.learner import Learner
 from clframe.core.plugin import Plugin
 from clframe.core.results import Result
@@ -74,9 +75,15 @@ def toy_stream(
     return Stream("toy", scenario, experiences, tasks, (features,), n_outputs, "Gaussian blobs")
 
 
-def prepare_toy(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Prepared:
+def prepare(*positional: Any, **values: Any) -> Built:
+    """A run as :func:`clframe.fit` would make it, ready to start; it writes and shows nothing."""
+    quiet = {"logger": None, "run_dir": False, "progress": False}
+    return build(RunConfig.of(*positional, **{**quiet, **values}))
+
+
+def prepare_toy(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Built:
     """A small learner with these plugins, ready to run on the stream."""
-    return prepare_run(
+    return prepare(
         stream,
         plugins,
         {"name": "mlp", "hidden": [16]},

@@ -46,7 +46,9 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     record = commands.add_parser("record")
     record.add_argument("folder", type=Path)
-    record.add_argument("--clframe", default=str(Path(sys.executable).parent / "clframe"))
+    record.add_argument(
+        "--clframe", default=str(Path(sys.executable).parent / "clframe"), type=os.path.abspath
+    )
     record.add_argument("--only", nargs="*", choices=RUNS, default=list(RUNS))
     against = commands.add_parser("compare")
     against.add_argument("old", type=Path)

@@ -1,4 +1,7 @@
-"""What may import what, read from the syntax trees."""
+"""What may import what, read from the syntax trees: one table for every folder of the package.
+
+All imports count: at the top of a module, inside functions and under TYPE_CHECKING.
+"""
 
 from __future__ import annotations
 
@@ -10,67 +13,155 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "clframe"
-LAYERS = (
-    "streams",
-    "plugins",
-    "models",
-    "metrics",
-    "bddl",
-    "loggers",
-    "render",
-    "report",
-    "robot",
-    "strategies",
-    "sweep",
-)
 
-# The layers of the package that a layer may import besides itself and core.
-ALLOWED: dict[str, set[str]] = {
-    # Robot streams take pictures of what task files describe, and are learned by imitation.
-    "streams": {"render", "bddl", "robot"},
-    # Public functions and modules, never their internals.
-    "plugins": {"metrics", "models", "robot"},
-    "models": set(),
-    "metrics": {"bddl"},  # BEHAVIOR's success score is the goal's own
-    "bddl": set(),
-    "loggers": set(),
-    "render": set(),
-    "report": {"metrics"},  # which direction of a metric is better
-    "robot": set(),
-    "strategies": set(),
-    "sweep": {"report"},  # the table at its end
+BASE = {"errors", "utils"}
+CORE = BASE | {"hookspecs", "data", "core"}
+METHODS = CORE | {"models", "metrics", "robot"}
+# What a folder, or a module of the root, may import beside itself. A folder below another one that
+# has an entry of its own ("plugins.builtin") follows that entry.
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "utils": {"errors"},
+    "embedded": set(),
+    "data": BASE,
+    "hookspecs": {"core", "data"},  # types only
+    "core": CORE,
+    "distributed": CORE,
+    "training": CORE | {"distributed"},
+    "checkpoint": CORE,
+    "runs": CORE | {"checkpoint"},
+    "strategies": CORE,
+    "config": CORE | {"checkpoint", "runs", "strategies", "models"},
+    "build": CORE | {"checkpoint", "config", "distributed", "runs", "strategies", "training"},
+    "run": CORE | {"checkpoint", "runs"},
+    "api": CORE | {"build", "config", "distributed", "run", "training"},
+    "testing": CORE | {"build", "checkpoint", "config", "run", "runs"},
+    # What is plugged in knows core, and public modules of few neighbours.
+    "bddl": BASE,
+    "render": BASE,
+    "metrics": CORE | {"bddl"},  # BEHAVIOR's success score is the goal's own
+    "models": CORE,
+    "loggers": CORE | {"runs"},
+    "robot": CORE,
+    "streams": CORE | {"bddl", "render", "robot"},
+    "plugins": METHODS,
+    # A picture of the matrix is drawn by the report.
+    "plugins.builtin": METHODS | {"report", "runs"},
+    # What is done with runs.
+    "report": CORE | {"metrics", "runs"},
+    "sweep": CORE | {"api", "build", "config", "report", "run", "runs", "training"},
+    "cli": {
+        *CORE,
+        *("api", "bddl", "build", "checkpoint", "config", "distributed", "loggers", "metrics"),
+        *("plugins", "render", "report", "robot", "run", "runs", "strategies", "streams"),
+        *("sweep", "training"),
+    },
+    "__main__": {"cli"},
+    # Public names, imported when they are first used.
+    "__init__": {"api", "config", "core", "data", "errors", "hookspecs", "utils"},
 }
-# A picture of the matrix is drawn by the report; the import is inside the function.
-EXCEPTIONS = {("plugins/builtin/logging.py", "report")}
+# Who may be imported by whom although it closes a circle, and why.
+CYCLES = {
+    # The contract names the types of what plugins are given; it imports them for the type checker
+    # alone, and everything that calls hooks imports the contract.
+    "clframe.hookspecs",
+}
 
 
-def imports(path: Path) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in ROOT.rglob("*.py"):
+        parts = ["clframe", *path.relative_to(ROOT).with_suffix("").parts]
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
 
-def layer_of(module: str) -> str | None:
-    parts = module.split(".")
-    return parts[1] if parts[0] == "clframe" and len(parts) > 1 and parts[1] in LAYERS else None
+MODULES = modules()
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-def test_layers_do_not_know_each_other(layer: str) -> None:
-    for path in sorted((ROOT / layer).rglob("*.py")):
-        place = path.relative_to(ROOT).as_posix()
-        for module in imports(path):
-            other = layer_of(module)
-            if other is None or other == layer or (place, other) in EXCEPTIONS:
-                continue
-            assert other in ALLOWED[layer], f"{place} imports {module}"
-            private = [part for part in module.split(".")[2:] if part.startswith("_")]
-            assert not private, f"{place} imports the internals {module}"
+def imports(path: Path) -> set[str]:
+    """Modules of the package that a file imports; a name that is no module stands for its home."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            if name not in MODULES:
+                name = name.rpartition(".")[0]
+            if name in MODULES:
+                found.add(name)
+    return found
+
+
+GRAPH = {name: imports(path) - {name} for name, path in MODULES.items()}
+
+
+def room_of(module: str) -> str:
+    """The entry of the table that a module follows."""
+    parts = module.split(".")[1:] or ["__init__"]
+    for length in range(len(parts), 0, -1):
+        if ".".join(parts[:length]) in MAY_IMPORT:
+            return ".".join(parts[:length])
+    return parts[0]
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_a_module_imports_what_its_room_may(module: str) -> None:
+    room = room_of(module)
+    assert room in MAY_IMPORT, f"{module}: '{room}' is not in the table of this test"
+    for other in GRAPH[module]:
+        target = room_of(other)
+        allowed = target == room or target in MAY_IMPORT[room]
+        assert allowed, f"{module} imports {other}, but {room} may not know {target}"
+
+
+def test_every_room_of_the_table_is_there() -> None:
+    assert {room_of(module) for module in MODULES} == set(MAY_IMPORT)
+
+
+def test_internals_stay_in_their_room() -> None:
+    for module, others in GRAPH.items():
+        for other in others:
+            private = [part for part in other.split(".")[1:] if part.startswith("_")]
+            assert not private or room_of(module).split(".")[0] == room_of(other).split(".")[0], (
+                f"{module} imports the internals {other}"
+            )
+
+
+def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Strongly connected groups of more than one module (Tarjan)."""
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    groups: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        number[module] = low[module] = len(number)
+        stack.append(module)
+        for other in graph[module]:
+            if other not in number:
+                visit(other)
+                low[module] = min(low[module], low[other])
+            elif other in stack:
+                low[module] = min(low[module], number[other])
+        if low[module] == number[module]:
+            start = stack.index(module)
+            if len(stack) - start > 1:
+                groups.append(sorted(stack[start:]))
+            del stack[start:]
+
+    for module in sorted(graph):
+        if module not in number:
+            visit(module)
+    return groups
+
+
+def test_no_circle_of_imports() -> None:
+    graph = {name: set() if name in CYCLES else others for name, others in GRAPH.items()}
+    assert cycles(graph) == []
 
 
 def test_plugins_do_not_know_each_other() -> None:
@@ -81,27 +172,27 @@ def test_plugins_do_not_know_each_other() -> None:
                 assert parts[2].startswith("_") or parts[2] == path.stem, f"{path.name}: {module}"
 
 
-def test_core_imports_no_layer_but_where_names_become_objects() -> None:
-    builders = {"api.py", "testing.py"}
-    for path in sorted(ROOT.glob("*.py")):
-        if path.name in builders | {"__init__.py"}:
-            continue
-        for module in imports(path):
-            assert layer_of(module) is None, f"{path.name} imports {module}"
-
-
 def test_contributed_plugins_use_only_the_public_interface() -> None:
-    public = {
-        "clframe",
-        "clframe.data.buffer",
-        "clframe.utils.settings",
-        "clframe.testing",
-        "clframe.core.losses",
-    }
+    public = {"clframe", "clframe.data.buffer", "clframe.utils.settings", "clframe.testing"}
     for path in sorted((ROOT.parent / "plugins_contrib").glob("*.py")):
-        for module in imports(path):
-            if module.split(".")[0] == "clframe":
-                assert module in public or module.rsplit(".", 1)[0] in public, f"{path}: {module}"
+        for node in ast.walk(ast.parse(path.read_text())):
+            module = node.module if isinstance(node, ast.ImportFrom) else None
+            if module is not None and module.split(".")[0] == "clframe":
+                assert module in public, f"{path.name} imports {module}"
+
+
+def test_the_root_and_the_sizes_show_the_plan() -> None:
+    in_root = sorted(path.name for path in ROOT.glob("*.py"))
+    assert len(in_root) <= 8, in_root
+    for path in ROOT.rglob("*.py"):
+        lines = len(path.read_text().splitlines())
+        assert lines <= 400, f"{path.relative_to(ROOT)} has {lines} lines"
+    files = [*(ROOT / "core").rglob("*.py"), *(ROOT / "training").rglob("*.py")]
+    for path in [*files, *(ROOT / name for name in ("run.py", "api.py", "build.py"))]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                length = (node.end_lineno or 0) - node.lineno + 1
+                assert length <= 60, f"{path.relative_to(ROOT)}: {node.name} has {length} lines"
 
 
 def test_importing_clframe_is_light() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from clframe.core.results import environment
 from clframe.errors import RunFolderError, SettingError, nearest
 
 if TYPE_CHECKING:
@@ -29,12 +30,8 @@ _FREE_OF_TRAINER = ("device_memory",)
 _SAMPLES = 16
 
 
-def describe(
-    config: Mapping[str, Any], stream: Stream, plugins: Sequence[Plugin]
-) -> dict[str, Any]:
-    """The identity of a run."""
-    from clframe.core.results import environment
-
+def describe(config: Mapping[str, Any], plugins: Sequence[Plugin]) -> dict[str, Any]:
+    """The identity of a run as far as it is known before its data is there."""
     machine = environment("")
     trainer = {k: v for k, v in config.get("trainer", {}).items() if k not in _FREE_OF_TRAINER}
     return {
@@ -45,16 +42,21 @@ def describe(
             "revision": machine["revision"],
             "torch": machine["versions"]["torch"],
         },
-        "data": {
-            "stream": _sum(
-                [stream.name, stream.scenario, list(stream.input_shape), stream.n_outputs],
-                [experience.name for experience in stream],
-                [[task.name, list(task.outputs)] for task in stream.tasks],
-            ),
-            "source": stream.source,
-            stream.experiences[0].name: fingerprint(stream.experiences[0].data),
-        },
         "plugins": {plugin.name: _code(plugin) for plugin in plugins},
+    }
+
+
+def describe_data(stream: Stream) -> dict[str, Any]:
+    """What a stream's data is: its shape, and the first experience's samples."""
+    first = stream.experiences[0]
+    return {
+        "stream": _sum(
+            [stream.name, stream.scenario, list(stream.input_shape), stream.n_outputs],
+            [experience.name for experience in stream],
+            [[task.name, list(task.outputs)] for task in stream.tasks],
+        ),
+        "source": stream.source,
+        first.name: fingerprint(first.data),
     }
 
 

@@ -1,4 +1,4 @@
-"""Signals that ask a run to save and leave: Ctrl-C, SIGTERM and a scheduler's own."""
+"""Signals that ask a run to save and stop: Ctrl-C, SIGTERM and a scheduler's own."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from clframe.errors import SettingError, nearest
 
-if TYPE_CHECKING:
-    from clframe.checkpoint.checkpointer import Keeper
-
 ALWAYS = ("SIGINT", "SIGTERM")
+
+
+class StopRequest:
+    """Whether a run has been asked to save and stop, and by which signal."""
+
+    def __init__(self) -> None:
+        self.signal: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.signal is not None
 
 
 def check(names: Sequence[str]) -> None:
@@ -30,11 +36,11 @@ def check(names: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def listening(keeper: Keeper, names: Sequence[str]) -> Iterator[None]:
+def listening(request: StopRequest, names: Sequence[str]) -> Iterator[None]:
     """While a run goes on, let these signals (and always SIGINT and SIGTERM) stop it politely.
 
-    The first one is noted, and the run saves and leaves after the current step. A second Ctrl-C
-    leaves at once. Only the main thread can catch signals; elsewhere nothing is changed.
+    The first one is noted, and the run saves and stops after the current step. A second Ctrl-C
+    stops at once. Only the main thread can catch signals; elsewhere nothing is changed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -42,12 +48,12 @@ def listening(keeper: Keeper, names: Sequence[str]) -> Iterator[None]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         name = signal.Signals(number).name
-        if keeper.stop is not None and number in (signal.SIGINT, signal.SIGTERM):
+        if request and number in (signal.SIGINT, signal.SIGTERM):
             raise KeyboardInterrupt
-        if keeper.stop is None:
-            keeper.stop = name
+        if not request:
+            request.signal = name
             # Not through sys.stderr: the signal may have come in the middle of writing to it.
-            words = f"clframe: {name}: saving after this step; Ctrl-C again leaves at once\n"
+            words = f"clframe: {name}: saving after this step; Ctrl-C again stops at once\n"
             with contextlib.suppress(OSError):
                 os.write(2, words.encode())
 

@@ -6,6 +6,7 @@ matrix, the counters and, inside the training loop, the place in the data.
 
 from __future__ import annotations
 
+import copy
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -18,21 +19,22 @@ from clframe.core.serialization import plain_value
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
-    from clframe.core.results import Timing
+    from clframe.core.state import RunState
 
 
-def take(learner: Learner, matrix: AccuracyMatrix, timing: Timing) -> dict[str, Any]:
-    """The state of the run now; its tensors are the live ones, to be saved or copied at once."""
+def capture(learner: Learner, state: RunState) -> dict[str, Any]:
+    """The state of the run now; its tensors are the live ones, to be saved or cloned at once."""
     return {
         "learner": dict(learner.state_dict()),
         "optimizer": plain_value(learner.optimizer),
         "precision": learner.engine.precision_state(),
         "plugins": learner.plugins.state_dict(),
-        "epoch": learner.epoch,
-        "global_steps": learner.global_steps,
-        "samples": learner.samples,
-        "matrix": matrix.to_json(),
-        "timing": timing.state_dict(),
+        "epoch": state.epoch,
+        "global_steps": state.global_steps,
+        "samples": state.samples,
+        "curves": plain_value(state.curves),
+        "matrix": state.matrix.to_json(),
+        "timing": state.timing.state_dict(),
         "random": {
             "torch": torch.get_rng_state(),
             "learner": learner.generator.get_state(),
@@ -43,39 +45,37 @@ def take(learner: Learner, matrix: AccuracyMatrix, timing: Timing) -> dict[str, 
     }
 
 
-def put_back(
-    state: dict[str, Any], learner: Learner, matrix: AccuracyMatrix, timing: Timing
-) -> None:
-    """Make the run what it was when the state was taken."""
-    learner.restore(state["learner"])
-    if learner.optimizer is not None and state["optimizer"] is not None:
-        learner.optimizer.load_state_dict(state["optimizer"])
-    learner.engine.load_precision_state(state["precision"])
-    learner.plugins.load_state_dict(state["plugins"])
-    learner.epoch = state["epoch"]
-    learner.global_steps = state["global_steps"]
-    learner.samples = state["samples"]
-    saved = AccuracyMatrix.from_json(state["matrix"])
-    matrix.rows, matrix._values, matrix.measure = saved.rows, saved._values, saved.measure
-    timing.load_state_dict(state["timing"])
-    torch.set_rng_state(state["random"]["torch"].cpu())
-    learner.generator.set_state(state["random"]["learner"].cpu())
-    if torch.cuda.is_available() and state["random"]["cuda"]:
-        torch.cuda.set_rng_state_all([s.cpu() for s in state["random"]["cuda"]])
-    version, internal, gauss = state["random"]["python"]
+def restore(saved: dict[str, Any], learner: Learner, state: RunState) -> None:
+    """Make the run what it was when the state was captured."""
+    learner.restore(saved["learner"])
+    if learner.optimizer is not None and saved["optimizer"] is not None:
+        learner.optimizer.load_state_dict(saved["optimizer"])
+    learner.engine.load_precision_state(saved["precision"])
+    learner.plugins.load_state_dict(saved["plugins"])
+    state.epoch = saved["epoch"]
+    state.global_steps = saved["global_steps"]
+    state.samples = saved["samples"]
+    state.curves = copy.deepcopy(saved["curves"])
+    state.matrix = AccuracyMatrix.from_json(saved["matrix"])
+    state.timing.load_state_dict(saved["timing"])
+    torch.set_rng_state(saved["random"]["torch"].cpu())
+    learner.generator.set_state(saved["random"]["learner"].cpu())
+    if torch.cuda.is_available() and saved["random"]["cuda"]:
+        torch.cuda.set_rng_state_all([s.cpu() for s in saved["random"]["cuda"]])
+    version, internal, gauss = saved["random"]["python"]
     random.setstate((version, tuple(internal), gauss))
-    name, keys, position, has_gauss, cached = state["random"]["numpy"]
+    name, keys, position, has_gauss, cached = saved["random"]["numpy"]
     np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), position, has_gauss, cached))
 
 
-def copied(state: Any) -> Any:
-    """The same with tensors of its own in main memory, so that the run can go on."""
+def clone(state: Any) -> Any:
+    """The same with tensors of its own in main memory, so that the run can continue."""
     if isinstance(state, Tensor):
         return state.detach().to("cpu", copy=True)
     if isinstance(state, dict):
-        return {key: copied(value) for key, value in state.items()}
+        return {key: clone(value) for key, value in state.items()}
     if isinstance(state, list | tuple):
-        return [copied(value) for value in state]
+        return [clone(value) for value in state]
     return state
 
 

@@ -1,10 +1,10 @@
 """The numbered checkpoints of a run on disk: whole or not there, checked, read without code.
 
 ``checkpoints/000007.pt`` holds the state (torch's zip file, nothing but tensors and plain values),
-``000007.json`` says where in the run it was taken, what it rests on and the file's SHA-256. The
+``000007.json`` says where in the run it was taken, what it depends on and the file's SHA-256. The
 JSON is put in its place first, so a state that can be seen always has its sum beside it. Nothing
 is deleted before the next checkpoint is whole, and the last two that can be continued from are
-kept, with what they rest on.
+kept, with what they depend on.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ from clframe.errors import RunFolderError
 from clframe.utils.console import notice
 from clframe.utils.files import replacing, write_json
 
-FORMAT = 2
+FORMAT = 3
 _NUMBERED = re.compile(r"(\d{6,})\.pt")
 
 
 @dataclass(frozen=True)
-class Point:
+class CheckpointInfo:
     """A place in a run that can be continued from.
 
     Args:
         number: Of its files.
         position: Where in the run it is, for people and for the checkpointer.
-        needs: Numbers of the checkpoints it rests on, in the order in which they are taken up.
+        parents: Numbers of the checkpoints it depends on, in the order in which they are restored.
         identity: What the run was made of when it was saved.
     """
 
     number: int
     position: dict[str, Any]
-    needs: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
     identity: dict[str, Any] = field(default_factory=dict)
 
 
-class Checkpoints:
+class CheckpointStore:
     """The checkpoints of one run.
 
     Args:
         folder: Where they are; made with the first one.
-        keep: How many to keep besides those they rest on.
+        keep: How many to keep besides those they depend on.
     """
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.folder = folder
         self.keep = keep
-        self._points: dict[int, Point] = {}
+        self._infos: dict[int, CheckpointInfo] = {}
 
     def numbers(self) -> list[int]:
         """All there are, the newest first, whether they can be read or not."""
@@ -78,13 +78,13 @@ class Checkpoints:
         self,
         state: dict[str, Any],
         position: dict[str, Any],
-        needs: Sequence[int] = (),
+        parents: Sequence[int] = (),
         identity: dict[str, Any] | None = None,
     ) -> int:
         """Add a checkpoint, then delete those that are no longer needed; returns its number."""
         self.folder.mkdir(parents=True, exist_ok=True)
         number = max(self.numbers(), default=0) + 1
-        point = Point(number, position, list(needs), identity or {})
+        info = CheckpointInfo(number, position, list(parents), identity or {})
         with replacing(self.state_file(number)) as file:
             summed = _Summed(file)
             torch.save(state, cast(IO[bytes], summed))
@@ -97,23 +97,23 @@ class Checkpoints:
                     "file": self.state_file(number).name,
                     "bytes": summed.bytes,
                     "sha256": summed.sum.hexdigest(),
-                    "position": point.position,
-                    "needs": point.needs,
-                    "identity": point.identity,
+                    "position": info.position,
+                    "parents": info.parents,
+                    "identity": info.identity,
                 },
             )
-        self._points[number] = point
+        self._infos[number] = info
         self._prune()
         return number
 
     def _prune(self) -> None:
-        newest = sorted(self._points, reverse=True)[: self.keep]
-        wanted = {*newest, *(need for number in newest for need in self._points[number].needs)}
+        newest = sorted(self._infos, reverse=True)[: self.keep]
+        wanted = {*newest, *(parent for number in newest for parent in self._infos[number].parents)}
         for number in self.numbers():
             if number not in wanted:
                 self.state_file(number).unlink(missing_ok=True)
                 self.note_file(number).unlink(missing_ok=True)
-                self._points.pop(number, None)
+                self._infos.pop(number, None)
 
     def tidy(self) -> None:
         """Remove what a killed process left half written."""
@@ -126,44 +126,46 @@ class Checkpoints:
 
     # ------------------------------------------------------------ reading
 
-    def newest(self) -> Point | None:
-        """The last checkpoint that is whole with all it rests on; None if there never was one.
+    def newest(self) -> CheckpointInfo | None:
+        """The last checkpoint that is whole with all it depends on; None if there never was one.
 
         Raises:
             RunFolderError: There are some, but none of them can be used.
         """
         problems: dict[int, str] = {}
-        chosen: Point | None = None
+        chosen: CheckpointInfo | None = None
         for number in self.numbers():
             problem = self._inspect(number)
             if problem is None:
-                point = self._points[number]
-                broken = [n for n in point.needs if self._inspect(n) is not None]
+                info = self._infos[number]
+                broken = [n for n in info.parents if self._inspect(n) is not None]
                 if not broken:
-                    chosen = point
+                    chosen = info
                     break
-                problem = f"it rests on '{self.state_file(broken[0]).name}', which cannot be read"
-                self._points.pop(number)
+                problem = f"it depends on '{self.state_file(broken[0]).name}', which cannot be read"
+                self._infos.pop(number)
             problems[number] = problem
         for number, problem in problems.items():
             where = f"checkpoint '{self.state_file(number)}' cannot be used: {problem}"
             if chosen is None:
                 raise RunFolderError(f"{where}; there is none before it to continue from")
-            notice(f"{where}; going on from the one before it")
+            notice(f"{where}; continuing from the one before it")
         # What is older stays known, so that it is kept until there are newer ones.
         for number in self.numbers():
-            if chosen is not None and number < chosen.number and number not in self._points:
+            if chosen is not None and number < chosen.number and number not in self._infos:
                 self._inspect(number)
         return chosen
 
     def _inspect(self, number: int) -> str | None:
         """Check a checkpoint and note what it is; returns what is wrong with it, if anything."""
-        if number in self._points:
+        if number in self._infos:
             return None
         try:
             note = json.loads(self.note_file(number).read_text())
             expected, size = str(note["sha256"]), int(note["bytes"])
-            point = Point(number, dict(note["position"]), list(note["needs"]), note["identity"])
+            info = CheckpointInfo(
+                number, dict(note["position"]), list(note["parents"]), note["identity"]
+            )
             if note["format"] != FORMAT:
                 return f"it has format {note['format']}, this version of clframe reads {FORMAT}"
         except FileNotFoundError:
@@ -180,7 +182,7 @@ class Checkpoints:
             return f"it is damaged ({length} bytes instead of {size})"
         if found != expected:
             return "it is damaged (its checksum is not the one it was saved with)"
-        self._points[number] = point
+        self._infos[number] = info
         return None
 
     def read(self, number: int, device: torch.device) -> dict[str, Any]:

@@ -175,9 +175,10 @@ def _resolve(
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
-    from clframe.api import data_folder, make_stream
-    from clframe.config.compose import compose, plugin_paths
+    from clframe.build import build_stream
+    from clframe.config.compose import compose
     from clframe.core.registry import discover
+    from clframe.data.folder import data_folder
 
     own: dict[str, Any] = {}
     rest: list[str] = []
@@ -196,10 +197,8 @@ def _resolve(
             raise SettingError(f"clframe demos: '{word}' is not a setting; {nearest(key, known)}")
     if not any(word.startswith("stream=") for word in rest):
         raise SettingError("clframe demos needs stream=NAME, such as stream=metaworld_cw10")
-    arguments, _ = compose(rest)
-    stream = make_stream(
-        discover(plugin_paths(rest)), arguments["stream"], None, 0, arguments["data_dir"], False
-    )
+    config = compose(rest)
+    stream = build_stream(config, discover(config.plugin_paths))
     found = [
         Chosen(task.info["evaluation"], int(task.info["num_demos"]), bool(task.info["taught"]))
         for task in stream.tasks
@@ -215,4 +214,4 @@ def _resolve(
                 f"stream '{stream.name}' has no task '{name}'; {nearest(name, names)}"
             )
         found = [found[names.index(name)]]
-    return own, data_folder(arguments["data_dir"]), found
+    return own, data_folder(config.data_dir), found

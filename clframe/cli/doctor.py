@@ -74,7 +74,7 @@ def _devices() -> Iterator[tuple[bool, str]]:
 
 
 def _data() -> Iterator[tuple[bool, str]]:
-    from clframe.api import default_data_dir
+    from clframe.data.folder import default_data_dir
 
     folder = default_data_dir()
     yield not folder.exists() or folder.is_dir(), f"data folder {folder}"
@@ -91,7 +91,7 @@ def _data() -> Iterator[tuple[bool, str]]:
 
 def _robots() -> Iterator[tuple[bool, str]]:
     """Which robot streams can run here; an extra that is not installed is nothing bad."""
-    from clframe.api import default_data_dir
+    from clframe.data.folder import default_data_dir
     from clframe.streams.metaworld import environments
 
     for title, extra, needed in (
@@ -156,7 +156,7 @@ def _installed(package: str) -> bool:
 
 
 def _folders() -> Iterator[tuple[bool, str]]:
-    from clframe.api import default_data_dir
+    from clframe.data.folder import default_data_dir
 
     for title, path in (("runs", Path("runs")), ("data", default_data_dir())):
         parent = path

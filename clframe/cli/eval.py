@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from clframe.errors import RunFolderError, SettingError
+from clframe.errors import SettingError
 from clframe.utils.console import matrix_table, say
 
 
@@ -14,23 +14,14 @@ def main(words: Sequence[str]) -> int:
     """Print the last row of the matrix, measured anew, beside the recorded one."""
     if len(words) != 1:
         raise SettingError("clframe eval takes one run folder")
-    from clframe.api import prepare_run
-    from clframe.cli.fit import _arguments_of
+    from clframe.api import load_learner
     from clframe.core.matrix import AccuracyMatrix
-    from clframe.core.results import Timing
-    from clframe.run import evaluate, set_up
-    from clframe.training.engine import ONE_PROCESS
+    from clframe.run import add_row, measure
 
     folder = Path(words[0])
-    arguments = _arguments_of(folder)
-    arguments.update(logger=None, progress=False)
-    arguments["trainer"] = {**arguments["trainer"], **ONE_PROCESS}
-    prepared = prepare_run(**arguments, only_look=True)
-    if prepared.folder is None or not prepared.folder.checkpoints.numbers():
-        raise RunFolderError(f"run '{folder}' has no checkpoint to evaluate")
-    matrix, _ = set_up(prepared.learner, prepared.stream, prepared.folder)
-    fresh = AccuracyMatrix(matrix.columns)
-    evaluate(prepared.learner, "now", fresh, Timing(), record=False)
+    learner, state = load_learner(folder)
+    matrix, fresh = state.matrix, AccuracyMatrix(state.matrix.columns)
+    add_row(fresh, "now", measure(learner))
     recorded = matrix.to_json()
     rows = [f"recorded ({recorded['rows'][-1]})", "now"]
     values = [recorded["values"][-1], fresh.to_json()["values"][0]]

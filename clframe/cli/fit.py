@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sys
-import warnings
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from clframe.distributed import launch
 from clframe.errors import SettingError
-from clframe.utils.console import coloured, headline, matrix_table, notice, say
+from clframe.utils.console import coloured, headline, hide_library_warnings, matrix_table, say
 
 
 def main(words: Sequence[str]) -> int:
     """Run once, or several times with ``-m``."""
-    _quiet()
+    hide_library_warnings()
     # A polite end (a scheduler's, `kill`) is the same as Ctrl-C: leave with 130, ready to resume.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if "-m" in words or "--multirun" in words:
@@ -32,28 +29,17 @@ def main(words: Sequence[str]) -> int:
 
 
 def run_once(overrides: Sequence[str]) -> int:
-    """One run from its overrides."""
-    from clframe.api import fit
+    """One run from its overrides, or several seeds at once."""
+    from clframe.api import fit_config
     from clframe.config.compose import compose
 
-    others, resumed, allowed = _divide(overrides)
-    several = [word.partition("=")[2] for word in others if word.startswith("seeds=")]
-    if several:
-        return run_seeds([word for word in others if not word.startswith("seeds=")], several[-1])
-    if resumed in (None, "auto"):
-        arguments, name = compose(others)
-        arguments["strategy_name"] = name
-        arguments["resume"] = resumed
-    else:
-        if others:
-            raise SettingError(
-                "resume=RUN continues a run with its own settings; leave the other settings out"
-            )
-        arguments = _arguments_of(Path(resumed))
-    arguments["resume_allow"] = allowed
+    seeds = [word.partition("=")[2] for word in overrides if word.startswith("seeds=")]
+    if seeds:
+        return run_seeds([word for word in overrides if not word.startswith("seeds=")], seeds[-1])
+    config = compose(overrides)
     with launch.command(["fit", *overrides]):
-        result = fit(**arguments)
-    if launch.speaks():
+        result = fit_config(config)
+    if launch.is_main_process():
         show(result)
     return 0
 
@@ -68,42 +54,8 @@ def run_seeds(overrides: Sequence[str], seeds: str) -> int:
         raise SettingError(f"seeds must be a list such as seeds=[0,1,2], got '{seeds}'")
     if any(word.startswith("seed=") for word in overrides):
         raise SettingError("seed and seeds cannot both be given; leave one of them out")
-    arguments, name = compose(overrides)
-    arguments.pop("seed", None)
-    results = fit_seeds([int(word) for word in words], strategy_name=name, **arguments)
-    show_seeds(results)
+    show_seeds(fit_seeds(compose(overrides), [int(word) for word in words]))
     return 0
-
-
-def _divide(overrides: Sequence[str]) -> tuple[list[str], str | None, list[str]]:
-    """All other overrides, what to resume, and what may be different then."""
-    others: list[str] = []
-    resumed: str | None = None
-    allowed: list[str] = []
-    for word in overrides:
-        key, _, value = word.partition("=")
-        if key == "resume":
-            resumed = None if value in ("", "null") else value
-        elif key in ("resume.allow", "resume_allow"):
-            names = value.strip().strip("[]").split(",")
-            allowed += [name.strip().strip("'\"") for name in names if name.strip()]
-        else:
-            others.append(word)
-    return others, resumed, allowed
-
-
-def _arguments_of(folder: Path) -> dict[str, Any]:
-    """The arguments a run was made with, from its config.yaml."""
-    from clframe.runs.folder import RunFolder
-
-    config = RunFolder(folder).read_config()
-    for group in ("stream", "model"):
-        if "object" in (config.get(group) or {}):
-            raise SettingError(
-                f"run '{folder}' was made in Python with a {group} of its own "
-                f"({config[group]['object']}); continue it there with clframe.fit(..., resume=...)"
-            )
-    return {**config, "resume": str(folder)}
 
 
 def show(result: Any) -> None:
@@ -156,21 +108,3 @@ def show_seeds(results: Sequence[Any]) -> None:
     for result in results:
         if result.run_dir is not None:
             say(f"run folder: {result.run_dir}")
-
-
-def _quiet() -> None:
-    """Show only what is meant for the user; warnings of libraries are for CLFRAME_DEBUG."""
-    if not os.environ.get("CLFRAME_DEBUG"):
-        warnings.showwarning = _show_warning
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    if "clframe" in Path(filename).parts:
-        notice(str(message))

@@ -19,8 +19,7 @@ def main(words: Sequence[str]) -> int:
             f"clframe list takes one of its kinds, got '{said}'; {nearest(said, KINDS)}"
         )
     from clframe.core.registry import discover
-    from clframe.strategies import INFRASTRUCTURE, known_strategies
-    from clframe.utils.settings import defaults
+    from clframe.strategies import DEFAULT_PLUGINS, known_strategies
 
     registry = discover()
     for kind in words or KINDS:
@@ -53,9 +52,8 @@ def main(words: Sequence[str]) -> int:
             if others:  # one line for all tasks of a kind
                 name = f"{name} ... {others[-1].name} ({len(others) + 1})"
             say(f"  {name:<18} {entry.summary}{origin}")
-            given = "stream input_shape n_outputs data_dir download run_dir run_config"
-            if kind != "metrics" and entry.name not in INFRASTRUCTURE:
-                settings = defaults(entry.factory, given.split())
+            if kind != "metrics" and entry.name not in DEFAULT_PLUGINS:
+                settings = registry.settings_of(entry.kind, entry.name, all_settings=True)
                 if settings:
                     shown = ", ".join(f"{key}={value}" for key, value in settings.items())
                     say(" " * 21 + shown)

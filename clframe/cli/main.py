@@ -41,9 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(HELP)
         return 0
     if words[0] in ("-V", "--version"):
-        import clframe
+        from clframe.utils.version import __version__
 
-        sys.stdout.write(f"clframe {clframe.__version__}\n")
+        sys.stdout.write(f"clframe {__version__}\n")
         return 0
     command, rest = words[0], words[1:]
     if command not in COMMANDS:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from clframe.errors import RunFolderError, SettingError, nearest
+from clframe.errors import SettingError, nearest
 from clframe.utils import settings
 from clframe.utils.console import say
 
@@ -75,24 +75,17 @@ def _names(tasks: Sequence[tuple[Task, Evaluation]]) -> list[str]:
 
 def _load(folder: Path, name: str | None) -> tuple[Learner, list[tuple[Task, Evaluation]]]:
     """The run's learner at its end, and the tasks that are environments."""
-    from clframe.api import prepare_run
-    from clframe.cli.fit import _arguments_of
-    from clframe.run import set_up
+    from clframe.api import load_learner
 
-    given = _arguments_of(folder)
-    given.update(logger=None, progress=False)
-    prepared = prepare_run(**given, only_look=True)
-    if prepared.folder is None or not prepared.folder.checkpoints.numbers():
-        raise RunFolderError(f"run '{folder}' has no checkpoint to roll out")
-    set_up(prepared.learner, prepared.stream, prepared.folder)
+    learner, _ = load_learner(folder)
     found = [
         (task, task.info["evaluation"])
-        for task in prepared.stream.tasks
+        for task in learner.stream.tasks
         if "evaluation" in task.info
     ]
     if not found:
         raise SettingError(
-            f"run '{folder}' learned '{prepared.stream.name}', which has no environments to act in"
+            f"run '{folder}' learned '{learner.stream.name}', which has no environments to act in"
         )
     if name is not None:
         if name not in _names(found):
@@ -100,7 +93,7 @@ def _load(folder: Path, name: str | None) -> tuple[Learner, list[tuple[Task, Eva
                 f"run '{folder}' has no task '{name}'; {nearest(name, _names(found))}"
             )
         found = [found[_names(found).index(name)]]
-    return prepared.learner, found
+    return learner, found
 
 
 def _record(learner: Learner, task: Task, how: Evaluation, path: Path, every: int) -> None:

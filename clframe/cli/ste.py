@@ -9,54 +9,44 @@ from __future__ import annotations
 import datetime
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe.errors import RunFolderError, SettingError
-from clframe.utils.console import notice, say
+from clframe.utils.console import hide_library_warnings, notice, say
 
 if TYPE_CHECKING:
-    from clframe.core.results import Result
+    from clframe.config.run_config import RunConfig
     from clframe.core.stream import Stream
 
 WEIGHTS = "weights.safetensors"
 
 
 def main(words: Sequence[str]) -> int:
-    """Train the experts one after the other and say where they are."""
-    from clframe.api import make_stream
-    from clframe.cli.fit import _quiet
-    from clframe.config.compose import compose, plugin_paths
+    """Train the experts and say where they are."""
+    from clframe.build import build_stream
+    from clframe.config.compose import compose
     from clframe.core.registry import discover
+    from clframe.core.results import Result
     from clframe.training.engine import ONE_PROCESS
 
-    _quiet()
+    hide_library_warnings()
     overrides, out = divide(words)
-    arguments, _ = compose(overrides)
-    if arguments["strategy"]:
-        notice(
-            f"experts learn without a strategy; '{', '.join(arguments['strategy'])}' is left out"
-        )
-    arguments["strategy"] = {}
-    arguments["trainer"] = {**(arguments.get("trainer") or {}), **ONE_PROCESS}
-    stream = make_stream(
-        discover(plugin_paths(overrides)),
-        arguments["stream"],
-        arguments["scenario"],
-        arguments["seed"],
-        arguments["data_dir"],
-        arguments["download"],
-    )
-    folder = out or default_folder(stream, arguments["seed"])
+    config = compose(overrides)
+    if config.strategy:
+        notice(f"experts learn without a strategy; '{', '.join(config.strategy)}' is left out")  # type: ignore[arg-type]
+    config = config.replace(strategy={}, trainer={**(config.trainer or {}), **ONE_PROCESS})
+    stream = build_stream(config, discover(config.plugin_paths))
+    folder = out or default_folder(stream, config.seed)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunFolderError(f"out '{folder}' is not empty; give a new folder for the experts")
     taught = dict.fromkeys(task.name for experience in stream for task in experience.tasks)
-    for number, name in enumerate(taught):
-        notice(f"expert {number + 1} of {len(taught)}: {name}")
-        place = folder / re.sub(r"[^\w.-]+", "-", name)
-        result = train_expert(arguments, name, place)
-        content = result.matrix.to_json()
+    places = {name: folder / re.sub(r"[^\w.-]+", "-", name) for name in taught}
+    notice(f"{len(places)} experts in {folder}")
+    train_experts(config, places)
+    for name, place in places.items():
+        content = Result.load(place).matrix.to_json()
         last = content["values"][-1][0]
         say(f"{name:<20} {content['measure']} {'-' if last is None else format(last, '.3f')}")
     say(f"\nexperts: {folder}")
@@ -97,33 +87,32 @@ def default_folder(stream: Stream, seed: int) -> Path:
     return path
 
 
-def train_expert(arguments: dict[str, Any], task: str, place: Path) -> Result:
-    """Train the expert of one task and store its run, log and weights.
+def train_experts(config: RunConfig, places: Mapping[str, Path]) -> None:
+    """Train the experts, several at once, and store each one's run, log and weights.
 
     Args:
-        arguments: Of :func:`clframe.fit`, with the stream that teaches the task.
-        task: The task's name.
-        place: The run folder to make.
+        config: Of a run on the stream that teaches the tasks.
+        places: The run folder of each task's expert.
     """
-    from clframe.api import prepare_run
-    from clframe.plugins.builtin.progress import ProgressBar
-    from clframe.run import run
+    from clframe.api import load_learner
+    from clframe.sweep.runner import job_of, run_jobs
 
-    own = {"name": "single_task", "base": dict(arguments["stream"]), "task": task}
-    prepared = prepare_run(
-        **{**arguments, "stream": own, "run_dir": place, "strategy_name": "expert"},
-        progress=True,
-    )
-    try:
-        result = run(prepared.learner, prepared.stream, prepared.strategy, prepared.folder)
-    finally:
-        for plugin in prepared.learner.plugins.ordered:
-            if isinstance(plugin, ProgressBar):
-                plugin.close()
-    save_weights(place / WEIGHTS, prepared.learner.model)
-    # The checkpoint was for going on; what is kept of an expert can be read without pickle.
-    shutil.rmtree(place / "checkpoints", ignore_errors=True)
-    return result
+    jobs = []
+    for task, place in places.items():
+        assert isinstance(config.stream, Mapping)
+        stream = {"name": "single_task", "base": dict(config.stream), "task": task}
+        expert = config.replace(stream=stream, run_dir=place, strategy_name="expert")
+        jobs.append(job_of(expert, task))
+    failures = run_jobs(jobs)
+    for job in jobs:
+        if job.name in failures:
+            raise RunFolderError(
+                f"the expert of '{job.title}' failed: {failures[job.name]} (its output: {job.log})"
+            )
+        learner, _ = load_learner(job.folder)
+        save_weights(job.folder / WEIGHTS, learner.model)
+        # The checkpoint was for resuming; what is kept of an expert can be read without pickle.
+        shutil.rmtree(job.folder / "checkpoints", ignore_errors=True)
 
 
 def save_weights(path: Path, model: Any) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from clframe.core.registry import GIVEN, GIVEN_UNLESS_SET
 from clframe.errors import ClframeError
 from clframe.report.compare import compare
 from clframe.report.names import HEADLINES, format_value
@@ -23,16 +24,16 @@ from clframe.sweep.expand import (
     run_name,
 )
 from clframe.sweep.job import STOPPED, Job, failure
-from clframe.sweep.launcher import Interrupts, Launcher, make_launcher, run_all
-from clframe.sweep.manifest import Manifest, held
+from clframe.sweep.launcher import Interrupts, Launcher, run_all
+from clframe.sweep.launchers import make_launcher
+from clframe.sweep.manifest import Manifest, lock_folder
 from clframe.utils import settings
 from clframe.utils.console import notice, say
 
 if TYPE_CHECKING:
-    from clframe.core.registry import Kind, Registry
+    from clframe.config.run_config import RunConfig
+    from clframe.core.registry import Registry
 
-_GIVEN = ("stream", "input_shape", "n_outputs", "data_dir", "download", "seed", "scenario")
-"""Parameters that the core hands to streams and models."""
 _FIGURES = ("gem.acc", "gem.bwt", *HEADLINES)
 
 
@@ -53,7 +54,7 @@ def sweep(words: Sequence[str]) -> int:
     waiting = [job for job in jobs if job.state != "finished"]
     failures: dict[str, str] = {}
     interrupts = Interrupts()
-    with held(folder):
+    with lock_folder(folder):
         manifest = Manifest(folder, plan, plugins)
         manifest.add(jobs)
         notice(_outlook(folder, jobs, waiting))
@@ -81,23 +82,19 @@ def check(overrides: Sequence[str]) -> tuple[Plan, str]:
     registry = discover(paths)
     for sample in plan.samples:
         try:
-            arguments, _ = compose(plan.overrides(sample))
-            _check_settings(arguments, registry)
+            _check_settings(compose(plan.overrides(sample)), registry)
         except ClframeError as error:
             raise type(error)(f"{error} (in the run {_title(plan, sample)})") from error
     return plan, plugins_checksum(paths)
 
 
-def _check_settings(arguments: Mapping[str, Any], registry: Registry) -> None:
+def _check_settings(config: RunConfig, registry: Registry) -> None:
     """What a run checks when it makes its parts; here they are not made, nor is data read."""
-    settings.convert(arguments["seed"], int, "seed")
-    kinds: tuple[Kind, ...] = ("stream", "model", "optimizer")
-    for kind in kinds:
-        values = dict(arguments[kind])
+    for kind in ("stream", "model", "optimizer"):
+        values = dict(getattr(config, kind))
         name = values.pop("name")
-        given = [parameter for parameter in _GIVEN if parameter not in values]
-        factory = registry.get(kind, name).factory
-        settings.check(factory, values, f"{kind} '{name}'", given)
+        given = {*GIVEN.get(kind, ()), *(set(GIVEN_UNLESS_SET) - set(values))}
+        settings.check(registry.get(kind, name).factory, values, f"{kind} '{name}'", given)
 
 
 def _title(plan: Plan, combination: dict[str, str]) -> str:

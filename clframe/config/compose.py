@@ -9,13 +9,16 @@ from __future__ import annotations
 import importlib.resources
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-from clframe.checkpoint.checkpointer import CheckpointSettings
-from clframe.core.registry import Kind, Registry, discover
+from clframe.checkpoint.settings import CheckpointSettings
+from clframe.config.run_config import RunConfig
+from clframe.core.registry import GIVEN, Kind, Registry, discover
+from clframe.core.trainer import TrainerSettings
 from clframe.errors import SettingError, UnknownNameError, nearest
+from clframe.runs.folder import RunFolder
 from clframe.strategies import known_strategies
-from clframe.training.engine import TrainerSettings
 from clframe.utils import settings
 
 GROUPS = (
@@ -41,20 +44,17 @@ ROOT_KEYS = (
 )
 _DEFAULT_MODEL = "default"
 """Stands in the config where no model is chosen: the stream says which one it is."""
-_DEFAULT_EPOCHS = 10
-"""Of an experience, where neither the user nor the stream says how long to train."""
 
 _KEY = re.compile(r"\+{0,2}[A-Za-z_][\w.]*")
 
 
-def compose(overrides: Sequence[str]) -> tuple[dict[str, Any], str]:
-    """Compose the config of one run.
+def compose(overrides: Sequence[str]) -> RunConfig:
+    """Compose the description of one run.
+
+    With ``resume=RUN`` it is that run's own, with what else is given put over it.
 
     Args:
         overrides: As on the command line, such as ``strategy=ewc`` or ``trainer.max_epochs=2``.
-
-    Returns:
-        The arguments of :func:`clframe.fit` and the strategy's name.
 
     Raises:
         ClframeError: A name, key or value is not right.
@@ -66,6 +66,9 @@ def compose(overrides: Sequence[str]) -> tuple[dict[str, Any], str]:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
+    overrides, resume, allowed = divide_resume(overrides)
+    if resume not in (None, "auto"):
+        return compose_resumed(str(resume), overrides, allowed)
     registry = discover(plugin_paths(overrides))
     choices, values = divide(overrides, registry)
     GlobalHydra.instance().clear()
@@ -87,7 +90,70 @@ def compose(overrides: Sequence[str]) -> tuple[dict[str, Any], str]:
     for key, value in parsed:
         _set(config, key, value, registry)
     made = arguments(config, registry)
-    return made, _strategy_name(choices, chosen, made["strategy"] or {})
+    name = _strategy_name(choices, chosen, made["strategy"] or {})
+    made |= {"strategy_name": name, "resume": resume, "resume_allow": allowed}
+    return RunConfig(**made)
+
+
+def divide_resume(overrides: Sequence[str]) -> tuple[list[str], str | None, list[str]]:
+    """All other overrides, what to resume, and what may be different then."""
+    others: list[str] = []
+    resume: str | None = None
+    allowed: list[str] = []
+    for override in overrides:
+        key, _, value = override.partition("=")
+        if key == "resume":
+            resume = None if value in ("", "null") else value
+        elif key in ("resume.allow", "resume_allow"):
+            names = value.strip().strip("[]").split(",")
+            allowed += [name.strip().strip("'\"") for name in names if name.strip()]
+        else:
+            others.append(override)
+    return others, resume, allowed
+
+
+def compose_resumed(path: str, overrides: Sequence[str], allowed: Sequence[str]) -> RunConfig:
+    """The description of a run that is continued, with overrides put over what it was made with.
+
+    Whether a difference is allowed is decided when the run is resumed; see ``resume.allow``.
+    """
+    from hydra.errors import HydraException
+
+    content = RunFolder(Path(path)).read_config()
+    RunConfig.from_content(content, path)  # refuses a run that only Python can continue
+    if not overrides:
+        return RunConfig.from_content(content, path).replace(resume_allow=allowed)
+    registry = discover(plugin_paths(overrides) or content.get("plugin_path") or ())
+    choices, values = divide(overrides, registry)
+    name = content.pop("strategy_name", None)
+    try:
+        for key, value in map(_parse, choices):
+            if key in ("experiment", "trainer"):
+                raise SettingError(
+                    f"'{key}={value}' describes another run; resume=RUN takes single settings, "
+                    "such as trainer.max_epochs=20"
+                )
+            content[key] = _chosen(key, value, registry)
+        for key, value in map(_parse, values):
+            _set(content, key, value, registry)
+    except HydraException as error:
+        raise SettingError(_sentence(error)) from error
+    made = arguments(content, registry)
+    config = RunConfig.from_content(made, path)
+    return config.replace(strategy_name=name, resume_allow=allowed)
+
+
+def _chosen(key: str, value: Any, registry: Registry) -> Any:
+    """What a group's choice puts into the config."""
+    if key in ROOT_KEYS:
+        return value
+    names = [str(name) for name in (value if isinstance(value, list) else [value])]
+    if key == "strategy":
+        known = known_strategies(registry)
+        return {plugin: dict(v) for name in names for plugin, v in known[name].plugins.items()}
+    if key == "logger":
+        return {name: {} for name in names if name != "none"}
+    return {"name": names[0]}
 
 
 def plugin_paths(overrides: Sequence[str]) -> list[str]:
@@ -215,18 +281,13 @@ def arguments(content: dict[str, Any], registry: Registry) -> dict[str, Any]:
     known.pop("experiment", None)
     for name in known["strategy"] or {}:
         registry.get("plugin", name)
+    known["trainer"] = known.get("trainer") or {}
     known["checkpoint"] = known.get("checkpoint") or {}
     for key, value in content.items():
         _place(known, key, value, registry)
     for name, values in (known["strategy"] or {}).items():
         checked: dict[str, Any] = values or {}
         settings.check(registry.get("plugin", name).factory, checked, f"plugin '{name}'")
-    trainer = registry.trainer_for(known["stream"]["name"], known["trainer"] or {})
-    if "max_epochs" not in trainer and "max_steps" not in trainer:
-        trainer["max_epochs"] = _DEFAULT_EPOCHS
-    known["trainer"] = trainer
-    settings.check(TrainerSettings, known["trainer"], "trainer")
-    settings.check(CheckpointSettings, known["checkpoint"], "checkpoint")
     return known
 
 
@@ -237,7 +298,7 @@ def _place(known: dict[str, Any], key: str, value: Any, registry: Registry) -> N
     offered: set[str] = {*GROUPS, *ROOT_KEYS}
 
     def offer(where: str, target: dict[str, Any], factory: Callable[..., Any]) -> None:
-        offered.update(settings.defaults(factory, ("stream", "input_shape", "n_outputs")))
+        offered.update(settings.defaults(factory, GIVEN["model"]))
         if settings.accepts(factory, key):
             homes.append((where, target))
 

@@ -6,28 +6,52 @@ plugin has is skipped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import contextlib
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from clframe.core.plugin import Plugins
+from clframe.core.step import Term
 from clframe.data.dataset import Batch, Data, join
 from clframe.errors import PluginError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from clframe.core.learner import Learner, Step, Term
     from clframe.core.results import Result
+    from clframe.core.step import Step
     from clframe.core.stream import Experience, Task
-    from clframe.training.loop import Budget
+    from clframe.core.trainer import Budget
 
 
-def training_data(learner: Learner, experience: Experience, own: Data) -> Data:
+class HasPlugins(Protocol):
+    """A learner, as far as hooks are concerned."""
+
+    plugins: Plugins
+
+    def predict(self, x: Any, task: Task) -> Tensor:
+        """Core's own answer to the hook ``predict``."""
+
+
+class TaskContext(NamedTuple):
+    """What has to hold while a task is measured; see the hook ``task_context``.
+
+    Args:
+        key: Tasks with equal keys can be measured in one pass.
+        enter: Makes the context manager.
+    """
+
+    key: Hashable
+    enter: Callable[[], contextlib.AbstractContextManager[Any]]
+
+
+def training_data(learner: HasPlugins, experience: Experience, own: Data) -> Data:
     """The experience's own data joined with what plugins add."""
     extra = learner.plugins.hook.extra_data(learner=learner, experience=experience)
     return join([own, *(data for data in extra if data is not None)])
 
 
-def fit_experience(learner: Learner, experience: Experience, data: Data, budget: Budget) -> None:
+def fit_experience(learner: HasPlugins, experience: Experience, data: Data, budget: Budget) -> None:
     """Let the first plugin that can learn the experience do it; core's loop comes last."""
     done = learner.plugins.hook.fit_experience(
         learner=learner, experience=experience, data=data, budget=budget
@@ -36,7 +60,7 @@ def fit_experience(learner: Learner, experience: Experience, data: Data, budget:
         raise PluginError(f"no plugin learned experience '{experience.name}'; add 'loop'")
 
 
-def extra_batches(learner: Learner, batch: Batch) -> list[Batch]:
+def extra_batches(learner: HasPlugins, batch: Batch) -> list[Batch]:
     """The current batch followed by what plugins add to the step."""
     plugins = learner.plugins
     if not plugins.implements("extra_batches"):
@@ -50,7 +74,7 @@ def extra_batches(learner: Learner, batch: Batch) -> list[Batch]:
     return parts
 
 
-def penalties(learner: Learner, step: Step) -> tuple[list[Term], list[Tensor]]:
+def penalties(learner: HasPlugins, step: Step) -> tuple[list[Term], list[Tensor]]:
     """The plugins' loss terms: those that join the weighted mean, and those that are added."""
     plugins = learner.plugins
     if not plugins.implements("penalty"):
@@ -59,7 +83,7 @@ def penalties(learner: Learner, step: Step) -> tuple[list[Term], list[Tensor]]:
     added: list[Tensor] = []
     for result in plugins.hook.penalty(learner=learner, step=step):
         if isinstance(result, tuple):
-            terms.append(result)  # type: ignore[arg-type]
+            terms.append(Term(*result))
             step.terms.append(result[0].detach())
         elif result is not None:
             added.append(result)
@@ -67,34 +91,82 @@ def penalties(learner: Learner, step: Step) -> tuple[list[Term], list[Tensor]]:
     return terms, added
 
 
-def evaluate_tasks(learner: Learner, tasks: Sequence[Task]) -> dict[str, dict[str, float]]:
-    """What was measured in one go; empty where tasks have to be measured one by one."""
-    found: dict[str, dict[str, float]] | None = learner.plugins.hook.evaluate_tasks(
-        learner=learner, tasks=tasks
-    )
-    return found or {}
+# ---------------------------------------------------------------- evaluation
 
 
-def evaluate_task(learner: Learner, task: Task) -> dict[str, float]:
+def task_contexts(learner: HasPlugins, task: Task) -> list[TaskContext]:
+    """What plugins ask for while this task is measured."""
+    plugins = learner.plugins
+    if not plugins.implements("task_context"):
+        return []
+    answers = plugins.hook.task_context(learner=learner, task=task)
+    return [TaskContext(*answer) for answer in answers if answer is not None]
+
+
+@contextlib.contextmanager
+def in_task(learner: HasPlugins, task: Task) -> Iterator[None]:
+    """Hold what plugins ask for while this task is measured."""
+    with contextlib.ExitStack() as around:
+        for context in task_contexts(learner, task):
+            around.enter_context(context.enter())
+        yield
+
+
+def evaluate_tasks(learner: HasPlugins, tasks: Sequence[Task]) -> dict[str, dict[str, float]]:
+    """What was measured in one pass per group of tasks; empty where tasks go one by one."""
+    groups: dict[tuple[Hashable, ...], list[Task]] = {}
+    for task in tasks:
+        key = tuple(context.key for context in task_contexts(learner, task))
+        groups.setdefault(key, []).append(task)
+    results: dict[str, dict[str, float]] = {}
+    for group in groups.values():
+        with in_task(learner, group[0]):
+            results |= learner.plugins.hook.evaluate_tasks(learner=learner, tasks=group) or {}
+    return results
+
+
+def evaluate_task(learner: HasPlugins, task: Task) -> dict[str, float]:
     """What the first evaluator that can measure this task says."""
-    measures: dict[str, float] | None = learner.plugins.hook.evaluate_task(
-        learner=learner, task=task
-    )
+    with in_task(learner, task):
+        measures: dict[str, float] | None = learner.plugins.hook.evaluate_task(
+            learner=learner, task=task
+        )
     if not measures:
         raise PluginError(f"no evaluator plugin could measure task '{task.name}'")
     return measures
 
 
-def predict(learner: Learner, x: Any, task: Task) -> Tensor:
-    """Scores of the first plugin that predicts; core's evaluator comes last."""
-    scores: Tensor = learner.plugins.hook.predict(learner=learner, x=x, task=task)
-    return scores
+def predict(learner: HasPlugins, x: Any, task: Task) -> Tensor:
+    """Scores of the first plugin that predicts; else the learner's own."""
+    if not learner.plugins.implements("predict"):
+        return learner.predict(x, task)
+    scores: Tensor | None = learner.plugins.hook.predict(learner=learner, x=x, task=task)
+    return learner.predict(x, task) if scores is None else scores
 
 
-def metrics(learner: Learner, result: Result) -> dict[str, dict[str, Any]]:
+# ---------------------------------------------------------------- end
+
+
+def metrics(learner: HasPlugins, result: Result) -> dict[str, dict[str, Any]]:
     """All metrics of a finished run, by family."""
     families: dict[str, dict[str, Any]] = {}
-    for found in learner.plugins.hook.metrics(result=result):
-        for family, values in (found or {}).items():
+    for answer in learner.plugins.hook.metrics(result=result):
+        for family, values in (answer or {}).items():
             families.setdefault(family, {}).update(values)
     return families
+
+
+def teardown(learner: HasPlugins, error: BaseException | None) -> None:
+    """Let every plugin clean up, even where another one fails to.
+
+    Raises:
+        Exception: The first one's that failed, where the run itself did not.
+    """
+    first: Exception | None = None
+    for call in learner.plugins.calls("teardown"):
+        try:
+            call(learner=learner, error=error)
+        except Exception as problem:
+            first = first or problem
+    if first is not None and error is None:
+        raise first

@@ -8,52 +8,25 @@ gradients and losses then work on them unchanged.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe.checkpoint.checkpointer import Keeper
 from clframe.core import hooks
 from clframe.core.plugin import Plugin, Plugins
+from clframe.core.state import RunState
+from clframe.core.step import Step
 from clframe.data.dataset import Batch, Data, cat_inputs
 
 if TYPE_CHECKING:
-    from clframe.core.stream import Experience, Stream
-    from clframe.training.engine import Engine
-    from clframe.training.loop import Budget
+    from clframe.core.engine import Engine
+    from clframe.core.stream import Experience, Stream, Task
+    from clframe.core.trainer import Budget
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
-
-
-class Term(NamedTuple):
-    """A loss term that takes part in the weighted mean of the step's parts."""
-
-    value: Tensor
-    weight: float
-
-
-class Step:
-    """What happened in one training step so far; handed to the per-step hooks."""
-
-    __slots__ = ("features", "loss", "losses", "outputs", "parts", "terms")
-
-    def __init__(self, parts: list[Batch], outputs: list[Any], features: list[Any]) -> None:
-        self.parts = parts
-        self.outputs = outputs
-        self.features = features
-        self.loss: Tensor | None = None
-        self.losses: list[Tensor] = []
-        """The loss of each part, where there is more than the current batch; detached."""
-        self.terms: list[Tensor] = []
-        """What plugins answered to ``penalty``, in their order; detached."""
-
-    @property
-    def batch(self) -> Batch:
-        """The current experience's own samples."""
-        return self.parts[0]
 
 
 class Learner(LightningModule):
@@ -64,8 +37,8 @@ class Learner(LightningModule):
             inputs of the head are kept for plugins.
         stream: What will be learned; gives scenario, tasks and output units.
         plugins: The strategy, in order.
-        engine: Device, precision and ranks.
-        optimizer: Makes the optimiser from parameters.
+        engine: Device, precision and processes.
+        optimizer: Makes the optimizer from parameters.
         active_outputs: Class-incremental only: compete among the classes ``seen`` so far or among
             ``all`` from the start.
         seed: Of this run.
@@ -90,16 +63,12 @@ class Learner(LightningModule):
         self.make_optimizer = optimizer or (lambda parameters: torch.optim.Adam(parameters))
         self.optimizer: torch.optim.Optimizer | None = None
         self.engine = engine
-        self.experience: Experience | None = None
-        self.seen: list[Experience] = []
-        self.epoch = 0
-        self.global_steps = 0
-        self.samples = 0
-        self.curves: dict[str, dict[str, list[float]]] = {}
-        self.current_task: Tensor | None = None
+        self.state = RunState.new(stream)
+        """How far the run is; the run owns it and puts its own here."""
         self.pretrained: dict[str, Any] | None = None
         """Which run the model's weights come from."""
-        self.keeper = Keeper(self)
+        self.current_task: Tensor | None = None
+        """The task of each sample that goes through the model, for layers that are gated by it."""
         self.generator = torch.Generator()
         self.generator.manual_seed(seed)
         self._split_model = hasattr(model, "features") and hasattr(model, "head")
@@ -117,10 +86,42 @@ class Learner(LightningModule):
 
     def begin(self, experience: Experience) -> None:
         """Make an experience the current one."""
-        self.experience, self.epoch = experience, 0
+        self.state.experience, self.state.epoch = experience, 0
         self.activate(experience)
         if self.engine.settings.reset_optimizer and self.seen:
             self.engine.renew_optimizer(self)
+
+    # ------------------------------------------------------------ how far the run is
+
+    @property
+    def experience(self) -> Experience | None:
+        """The experience that is being learned, or was learned last."""
+        return self.state.experience
+
+    @property
+    def seen(self) -> list[Experience]:
+        """The experiences learned so far, in order."""
+        return self.state.seen
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the current experience."""
+        return self.state.epoch
+
+    @property
+    def global_steps(self) -> int:
+        """Optimizer steps so far."""
+        return self.state.global_steps
+
+    @property
+    def samples(self) -> int:
+        """Samples learned so far."""
+        return self.state.samples
+
+    @property
+    def curves(self) -> dict[str, dict[str, list[float]]]:
+        """Per experience and task, the values measured during training."""
+        return self.state.curves
 
     @property
     def more_to_come(self) -> bool:
@@ -140,13 +141,13 @@ class Learner(LightningModule):
         self._any_inactive = bool(self.inactive.any())
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up a saved state: weights and open outputs."""
+        """Restore a saved state: weights and active outputs."""
         self.load_state_dict(state)
         self._opened = self._opened or bool(self.seen)
         self._any_inactive = bool(self.inactive.any())
 
     def mask_outputs(self, logits: Tensor, task: Tensor) -> Tensor:
-        """Shut the outputs that do not compete: another task's, or classes not seen yet."""
+        """Mask the outputs that do not compete: another task's, or classes not seen yet."""
         if self.stream.scenario == "task":
             return logits.masked_fill(self.inactive_of_task[task], torch.finfo(logits.dtype).min)
         if self._any_inactive:
@@ -162,6 +163,12 @@ class Learner(LightningModule):
             features = self.model.features(x)  # type: ignore[operator]
             return self.mask_outputs(self.model.head(features), task), features  # type: ignore[operator]
         return self.mask_outputs(self.model(x), task), None
+
+    def predict(self, x: Any, task: Task) -> Tensor:
+        """A score for every output and sample of a task: core's answer to the hook of the name."""
+        first = next(iter(x.values())) if isinstance(x, dict) else x
+        of_task = torch.full((len(first),), task.index, dtype=torch.long, device=first.device)
+        return self(x, of_task)  # type: ignore[no-any-return]
 
     def forward(self, x: Any, task: Tensor) -> Tensor:
         """Logits of the outputs that compete for each sample's task."""
@@ -238,8 +245,6 @@ class Learner(LightningModule):
 
     def train_on(self, data: Data, budget: Budget) -> None:
         """Run the training loop on this data; for plugins with phases of their own."""
-        from clframe.training.loop import train
-
         if self.experience is None:
             raise RuntimeError("train_on is called while an experience is being learned")
-        train(self, self.experience, data, budget)
+        self.engine.train(self, self.experience, data, budget)

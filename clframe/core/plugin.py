@@ -7,17 +7,19 @@ that does not exist, an argument a hook does not have, a hook-named method witho
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pluggy
 
+from clframe.core import trace
 from clframe.core.serialization import load_value, plain_value
 from clframe.core.stream import SCENARIOS
 from clframe.errors import PluginError, nearest
 from clframe.hookspecs import HOOKS, HookSpecs
 
 if TYPE_CHECKING:
+    from clframe.core.context import RunContext
     from clframe.core.stream import Stream
 
 _ARGUMENTS = {hook: set(inspect.signature(getattr(HookSpecs, hook)).parameters) for hook in HOOKS}
@@ -81,6 +83,15 @@ class Plugin:
                     )
 
     @classmethod
+    def for_run(cls, context: RunContext) -> Self | None:
+        """Make this plugin for a run; None where the run has no need of it.
+
+        Called for the built-in plugins (``clframe.strategies.DEFAULT_PLUGINS``), which every run
+        has; those of a strategy are made from their settings.
+        """
+        return cls()
+
+    @classmethod
     def summary(cls) -> str:
         """The first line of the class's docstring."""
         return (cls.__doc__ or "").strip().split("\n")[0]
@@ -112,6 +123,8 @@ class Plugins:
             self.manager.register(plugin, name=plugin.name)
         self.manager.check_pending()
         self.hook = self.manager.hook
+        if trace.mode():
+            trace.Trace(self.manager, every_step=trace.mode() == "all")
         self._implemented = {name for name in HOOKS if getattr(self.hook, name).get_hookimpls()}
 
     def implements(self, hook: str) -> bool:
@@ -120,8 +133,16 @@ class Plugins:
 
     def only(self, plugin: Plugin, hook: str) -> bool:
         """Whether this plugin alone has this hook."""
-        found = getattr(self.hook, hook).get_hookimpls()
-        return [implementation.plugin for implementation in found] == [plugin]
+        implementations = getattr(self.hook, hook).get_hookimpls()
+        return [implementation.plugin for implementation in implementations] == [plugin]
+
+    def calls(self, hook: str) -> Iterator[Callable[..., Any]]:
+        """Each plugin's own implementation of a hook, to be called one by one."""
+        caller = getattr(self.hook, hook)
+        for plugin in self.ordered:
+            others = [other for other in self.ordered if other is not plugin]
+            if any(implementation.plugin is plugin for implementation in caller.get_hookimpls()):
+                yield self.manager.subset_hook_caller(hook, others)
 
     def state_dict(self) -> dict[str, dict[str, Any]]:
         """The state of every plugin by name."""

@@ -37,6 +37,16 @@ BUILT_IN = (
 BUILT_IN_MODULES = ("clframe.training.optimizers",)
 
 
+GIVEN: dict[str, tuple[str, ...]] = {
+    "stream": ("data_dir", "download"),
+    "model": ("stream", "input_shape", "n_outputs", "data_dir"),
+    "logger": ("run_dir", "run_config"),
+}
+"""Parameters of factories that core fills in, by kind."""
+GIVEN_UNLESS_SET = ("seed", "scenario")
+"""Parameters of streams that core fills in from the run's own, unless a stream's settings do."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One registered name: what makes it and where it came from."""
@@ -170,6 +180,17 @@ class Registry:
         except KeyError:
             known = self._entries[kind]
             raise UnknownNameError(f"unknown {kind} '{name}'; {nearest(name, known)}") from None
+
+    def settings_of(self, kind: Kind, name: str, all_settings: bool = False) -> dict[str, Any]:
+        """The settings of an entry with their defaults.
+
+        Args:
+            kind: Of the entry.
+            name: Of the entry.
+            all_settings: Include a stream's own seed and scenario.
+        """
+        given = GIVEN.get(kind, ()) + (() if all_settings else GIVEN_UNLESS_SET)
+        return settings.defaults(self.get(kind, name).factory, given)
 
     def model_for(self, stream: str) -> dict[str, Any]:
         """The model that learns a stream unless one is named."""

@@ -2,80 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import platform
-import resource
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import clframe
 from clframe.core.matrix import AccuracyMatrix
+from clframe.utils.version import __version__
 
 SCHEMA = 1
 _PACKAGES = ("torch", "torchvision", "lightning", "pluggy", "hydra-core", "mujoco", "numpy", "timm")
-
-
-@dataclass
-class Timing:
-    """Where the time of a run went."""
-
-    train_seconds: float = 0.0
-    eval_seconds: float = 0.0
-    _since: float | None = None
-
-    def start(self) -> None:
-        """Training goes on from now."""
-        self._since = time.perf_counter()
-
-    def stop(self) -> None:
-        """Training has come to an end."""
-        self.train_seconds, self._since = self._trained(), None
-
-    @contextlib.contextmanager
-    def measuring(self) -> Iterator[None]:
-        """What is done in here is evaluation, even in the midst of training."""
-        training = self._since is not None
-        if training:
-            self.stop()
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.eval_seconds += time.perf_counter() - started
-            if training:
-                self.start()
-
-    def _trained(self) -> float:
-        running = 0.0 if self._since is None else time.perf_counter() - self._since
-        return self.train_seconds + running
-
-    def state_dict(self) -> dict[str, float]:
-        """The seconds so far."""
-        return {"train_seconds": self._trained(), "eval_seconds": self.eval_seconds}
-
-    def load_state_dict(self, state: dict[str, float]) -> None:
-        """Go on from what a saved run had taken."""
-        self.train_seconds, self.eval_seconds = state["train_seconds"], state["eval_seconds"]
-        if self._since is not None:
-            self.start()
-
-    def to_json(self, samples: int, device: Any) -> dict[str, float]:
-        """The content of ``timing`` in results.json."""
-        return {
-            "train_seconds": self.train_seconds,
-            "eval_seconds": self.eval_seconds,
-            "eval_share": self.eval_seconds / max(self.train_seconds + self.eval_seconds, 1e-9),
-            "samples_per_second": samples / max(self.train_seconds, 1e-9),
-            "peak_memory_bytes": peak_memory_bytes(device),
-        }
 
 
 @dataclass
@@ -150,7 +90,7 @@ def without_nan(value: Any) -> Any:
 def environment(device: str) -> dict[str, Any]:
     """Versions, device and revision: what is needed to make the same run again."""
     return {
-        "clframe": clframe.__version__,
+        "clframe": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "versions": dict(_versions()),
@@ -184,13 +124,3 @@ def _revision() -> str | None:
     except OSError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def peak_memory_bytes(device: Any) -> int:
-    """Peak memory: of the accelerator where there is one, else of this process."""
-    if device.type == "cuda":
-        import torch
-
-        return int(torch.cuda.max_memory_allocated(device))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak if sys.platform == "darwin" else peak * 1024)

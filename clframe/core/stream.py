@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from clframe.errors import SettingError
 
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner
+    from lightning.pytorch import LightningModule
+
     from clframe.data.dataset import Data
 
 Scenario = Literal["task", "domain", "class"]
@@ -90,8 +91,8 @@ class Stream:
         n_outputs: Output units of the model.
         source: Which data this is, said in the output and in results.json.
         seed: What the stream was made with.
-        learner: The class that learns it; None is :class:`clframe.core.learner.Learner`, which
-            classifies.
+        learner: The class that learns it, a subclass of :class:`clframe.Learner`; None is that
+            class itself, which classifies.
     """
 
     name: str
@@ -102,7 +103,7 @@ class Stream:
     n_outputs: int
     source: str = ""
     seed: int = 0
-    learner: type[Learner] | None = None
+    learner: type[LightningModule] | None = None
 
     def __post_init__(self) -> None:
         if self.scenario not in SCENARIOS:

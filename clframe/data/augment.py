@@ -12,9 +12,6 @@ batch: all its samples are changed alike.
 from __future__ import annotations
 
 import abc
-import copy
-import dataclasses
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,13 +20,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clframe.data.dataset import Data, JoinedData, Transform
+from clframe.data.dataset import Transform
 from clframe.data.inputs import map_inputs, tensors_of
 from clframe.errors import SettingError, nearest
 from clframe.utils import settings
 
 if TYPE_CHECKING:
-    from clframe.core.stream import Experience, Stream
+    pass
 
 
 class Augmentation(abc.ABC):
@@ -293,49 +290,3 @@ def _named(name: str, values: Any) -> Callable[[Any], Any]:
         return Torchvision(found(**values))
     except (TypeError, ValueError) as error:
         raise SettingError(f"{where}: {error}") from error
-
-
-def augmented(stream: Stream, said: Sequence[Any]) -> Stream:
-    """The same stream with random changes of its training images; tasks stay as they are.
-
-    Raises:
-        SettingError: An augmentation cannot be used, or the stream shows no images.
-    """
-    steps = make_steps(said)
-    if not steps:
-        return stream
-    if len(stream.input_shape) != 3:
-        raise SettingError(
-            f"trainer.augment changes images (channels, height, width), but stream '{stream.name}' "
-            f"has inputs of shape {tuple(stream.input_shape)}"
-        )
-    made: list[Augmented] = []
-
-    def around(inner: Transform) -> Augmented:
-        # One object for each of the stream's transforms, so that its data is still joined as one.
-        for known in made:
-            if known.inner == inner:
-                return known
-        made.append(Augmented(inner, steps))
-        return made[-1]
-
-    def changed(data: Data) -> Data:
-        if isinstance(data, JoinedData):
-            return JoinedData([changed(part) for part in data.parts])
-        if len(data) and not any(t.ndim == 4 for t in tensors_of(data.gather(torch.tensor([0])))):
-            raise SettingError(
-                f"trainer.augment needs images that are stored as (channels, height, width); those "
-                f"of stream '{stream.name}' are not"
-            )
-        other = copy.copy(data)
-        other.transform = around(data.transform)
-        return other
-
-    def load(experience: Experience) -> Data:
-        return changed(experience.data)
-
-    learned = [
-        dataclasses.replace(e, load=functools.cache(functools.partial(load, e)))
-        for e in stream.experiences
-    ]
-    return dataclasses.replace(stream, experiences=learned)

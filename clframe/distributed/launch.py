@@ -186,7 +186,7 @@ def _sentence(rank: int, code: int | None = None, reason: str = "") -> str:
 
 
 @contextlib.contextmanager
-def together() -> Iterator[None]:
+def report_rank_failures() -> Iterator[None]:
     """Make one sentence, on rank zero, of a failure anywhere."""
     try:
         yield
@@ -259,7 +259,7 @@ def _store() -> Any:
     return distributed_c10d._get_default_store()
 
 
-def speaks() -> bool:
+def is_main_process() -> bool:
     """Whether this process shows the result of the run it took part in."""
     return not _children.follower
 

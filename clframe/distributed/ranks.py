@@ -26,7 +26,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from clframe.core.learner import Step
+from clframe.core.step import Step
 from clframe.data.dataset import Batch, Data, TensorData, cat_inputs, map_inputs
 from clframe.errors import PluginError
 
@@ -100,7 +100,7 @@ class Ranks:
         gathered: Tensor = _Gather.apply(own, self.rank, self.size)
         return gathered
 
-    def from_zero(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """What rank zero has; tensors in it come to this rank's device."""
         held: list[Any] = [pytree.tree_map_only(Tensor, Tensor.cpu, value)]
         dist.broadcast_object_list(held, src=0)
@@ -210,7 +210,7 @@ class Ranks:
 
     # ------------------------------------------------------------ agreement
 
-    def agree(self, learner: Learner) -> None:
+    def check_in_sync(self, learner: Learner) -> None:
         """Check that weights and plugin states are the same on all ranks.
 
         A plugin that draws from a generator of its own, or reads the clock, would otherwise spoil

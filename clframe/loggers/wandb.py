@@ -31,7 +31,7 @@ _TIMEOUTS = ("init_timeout", "finish_timeout", "login_timeout")
 class BiasesRun(WandbLogger):
     """Lightning's W&B logger, with a memory of which run it is and what it has sent.
 
-    A run that is taken up is the same W&B run. What it logs again on the way to where it was killed
+    A run that is resumed is the same W&B run. What it logs again on the way to where it was killed
     has been sent already and is passed over: it would be the same numbers.
 
     Args:
@@ -65,12 +65,18 @@ class BiasesRun(WandbLogger):
         return WandbLogger.experiment.fget(self)  # type: ignore[attr-defined]
 
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Send numbers, unless they were sent before the run was taken up."""
+        """Send numbers, unless they were sent before the run was resumed."""
         self._calls += 1
         if self._calls > self._sent:
             super().log_metrics(metrics, step)
             self._sent = self._calls
             self._remember()
+
+    def finalize(self, status: str) -> None:
+        """End the W&B run, marked as failed where the run did not come to its end."""
+        super().finalize(status)
+        if self._experiment is not None:
+            self._experiment.finish(exit_code=0 if status == "success" else 1)
 
     def _remember(self) -> None:
         self._memory.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,8 @@ from clframe.plugins._past_targets import PastTargets, copy_values, frozen_copy
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner, Step
+    from clframe.core.learner import Learner
+    from clframe.core.step import Step
     from clframe.core.stream import Stream
     from clframe.data.dataset import Batch
 

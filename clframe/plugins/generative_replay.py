@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from clframe.core.learner import Term
 from clframe.core.plugin import Plugin
+from clframe.core.step import Term
 from clframe.data.dataset import Batch
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
@@ -17,7 +17,8 @@ from clframe.plugins._past_targets import PastTargets, copy_values, frozen_copy
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner, Step
+    from clframe.core.learner import Learner
+    from clframe.core.step import Step
     from clframe.core.stream import Stream
 
 

@@ -9,14 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe.core.learner import Term
 from clframe.core.plugin import Plugin
+from clframe.core.step import Term
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner, Step
+    from clframe.core.learner import Learner
+    from clframe.core.step import Step
     from clframe.core.stream import Experience
     from clframe.data.dataset import Batch, Data
 

@@ -11,8 +11,8 @@ from clframe.hookspecs import hookimpl
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
     from clframe.core.stream import Experience
+    from clframe.core.trainer import Budget
     from clframe.data.dataset import Data
-    from clframe.training.loop import Budget
 
 
 class Multitask(Plugin):

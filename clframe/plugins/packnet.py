@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Generator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from clframe.core import hooks
-from clframe.core.plugin import Plugin, Plugins
+from clframe.core.hooks import TaskContext
+from clframe.core.plugin import Plugin
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
 from clframe.utils.settings import at_least
@@ -20,8 +20,8 @@ from clframe.utils.settings import at_least
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
     from clframe.core.stream import Experience, Stream, Task
+    from clframe.core.trainer import Budget
     from clframe.data.dataset import Data
-    from clframe.training.loop import Budget
 
 _CONVOLUTIONS = (
     nn.Conv1d,
@@ -88,7 +88,6 @@ class PackNet(Plugin):
         self.packs = 0
         self.pack_of_task: dict[int, int] = {}
         self._shown: int | None = None
-        self._others: tuple[Plugins, Plugins] | None = None
         self._masks: list[tuple[Tensor, Tensor, Tensor]] = []
         self._fixed: list[tuple[Tensor, Tensor]] = []
         self._hold_norms = False
@@ -284,37 +283,7 @@ class PackNet(Plugin):
                 for weight, values in saved:
                     weight.copy_(values)
 
-    @hookimpl(tryfirst=True)
-    def evaluate_tasks(
-        self, learner: Learner, tasks: Sequence[Task]
-    ) -> dict[str, dict[str, float]] | None:
-        """One pass for the tasks of a pack, and one for all that are not learned yet."""
-        groups: dict[int | None, list[Task]] = {}
-        for task in tasks:
-            groups.setdefault(self.pack_of_task.get(task.index), []).append(task)
-        found: dict[str, dict[str, float]] = {}
-        plugins = learner.plugins
-        # With the weights shown the others measure as if there were no packs.
-        if self._others is None or self._others[0] is not plugins:
-            rest = [plugin for plugin in plugins.ordered if plugin is not self]
-            self._others = (plugins, Plugins(rest))
-        learner.plugins = self._others[1]
-        try:
-            for group in groups.values():
-                with self.weights_of(group[0]):
-                    found |= hooks.evaluate_tasks(learner, group)
-        finally:
-            learner.plugins = plugins
-        return found or None
-
-    @hookimpl(wrapper=True)
-    def evaluate_task(self, task: Task) -> Generator[None, Any, Any]:
-        """Measure a task with its weights."""
-        with self.weights_of(task):
-            return (yield)
-
-    @hookimpl(wrapper=True)
-    def predict(self, task: Task) -> Generator[None, Any, Any]:
-        """Predict with the task's weights, unless they are shown already."""
-        with self.weights_of(task):
-            return (yield)
+    @hookimpl
+    def task_context(self, task: Task) -> TaskContext:
+        """Measure a task with its weights; tasks of one pack, or of none, in one pass."""
+        return TaskContext(self.pack_of_task.get(task.index), lambda: self.weights_of(task))

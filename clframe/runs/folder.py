@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from clframe.checkpoint.store import Checkpoints
+from clframe.checkpoint.settings import CheckpointSettings
+from clframe.checkpoint.store import CheckpointStore
+from clframe.core.results import Result
 from clframe.errors import RunFolderError
 from clframe.utils.files import write_json, write_text
-from clframe.checkpoint.checkpointer import CheckpointSettings
 from clframe.utils.lock import Lock
-from clframe.core.results import Result
+
+EVENTS = "events.jsonl"
+LOG = "log"
+"""The folder of the L2 lifetime log."""
 
 
 class RunFolder:
     """Paths and writers of a run's files.
 
     Args:
-        path: The folder; made when it is first needed.
+        path: The folder; made when the run begins.
+        resumed: Whether it holds a run that is continued.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, resumed: bool = False) -> None:
         self.path = path
+        self.resumed = resumed
+        self.begun = False
+        """Whether learning has begun; what fails before that leaves no new folder behind."""
         self.config = path / "config.yaml"
         self.results = path / "results.json"
         self.matrix = path / "matrix.csv"
-        self.events = path / "events.jsonl"
-        self.log = path / "log"
+        self.events = path / EVENTS
+        self.log = path / LOG
         self.lock = Lock(
             path / ".lock",
             lambda holder: RunFolderError(
@@ -46,11 +55,12 @@ class RunFolder:
         self.allowed: Sequence[str] = ()
         """What of it may be different from what was saved."""
         self._content: dict[str, Any] = {}
+        self._created: list[Path] = []
 
     @property
-    def checkpoints(self) -> Checkpoints:
+    def checkpoints(self) -> CheckpointStore:
         """The run's checkpoints."""
-        return Checkpoints(self.path / "checkpoints", self.saving.keep)
+        return CheckpointStore(self.path / "checkpoints", self.saving.keep)
 
     @classmethod
     def default(cls, stream: str, strategy: str, seed: int) -> RunFolder:
@@ -84,24 +94,33 @@ class RunFolder:
         if not os.access(parent, os.W_OK | os.X_OK):
             raise RunFolderError(f"run_dir '{self.path}' cannot be written: no right on '{parent}'")
 
-    def enter(self, config: dict[str, Any], new: bool = True) -> None:
-        """Make the folder, or take over one that is there, and let no other process in.
+    def describe(self, content: dict[str, Any], identity: dict[str, Any]) -> None:
+        """Say what will be written to config.yaml and what the run is made of."""
+        self._content, self.identity = content, identity
 
-        Args:
-            config: The resolved config.
-            new: Whether the run begins here; else it is continued, if it was ever saved.
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Make the folder, or go into one that is there, and let no other process in.
+
+        What fails before learning has begun leaves nothing of a new run behind.
         """
-        self._content = config
+        self._enter()
+        try:
+            yield
+        except Exception:
+            if not self.resumed and not self.begun:
+                self._discard()
+            raise
+        finally:
+            self.lock.release()
+
+    def _enter(self) -> None:
+        self._created = [path for path in (self.path, *self.path.parents) if not path.exists()]
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock.take()
             self.checkpoints.tidy()
-            if not new and (self.path / "checkpoints" / "last.pt").exists():
-                raise RunFolderError(
-                    f"'{self.path}/checkpoints/last.pt' was made by an earlier version of clframe, "
-                    "whose runs this one cannot continue"
-                )
-            if new or not self.checkpoints.numbers():
+            if not self.resumed or not self.checkpoints.numbers():
                 self.write_config()
                 write_text(self.events, "")
         except OSError as error:
@@ -109,6 +128,14 @@ class RunFolder:
             raise RunFolderError(
                 f"run_dir '{self.path}' cannot be written: {error.strerror}"
             ) from error
+
+    def _discard(self) -> None:
+        """Remove a run that never began, and the folders that were made for it."""
+        for path in (self.config, self.events, self.lock.path):
+            path.unlink(missing_ok=True)
+        for path in self._created:
+            with contextlib.suppress(OSError):  # somebody else's files are in it
+                path.rmdir()
 
     def write_config(self) -> None:
         """Say in config.yaml what the run is made with."""

@@ -24,21 +24,19 @@ StrategyLike: TypeAlias = (
     "str | Plugin | Mapping[str, Any] | Sequence[str | Plugin | Mapping[str, Any]]"
 )
 
-INFRASTRUCTURE = frozenset(
-    {
-        "loop",
-        "accuracy",
-        "rollouts",
-        "metrics",
-        "recorder",
-        "logging",
-        "progress",
-        "progress_bar",
-        "curves",
-        "lifetime_log",
-    }
+DEFAULT_PLUGINS = (
+    "curves",
+    "metrics",
+    "recorder",
+    "lifetime_log",
+    "logging",
+    "progress",
+    "progress_bar",
+    "loop",
+    "accuracy",
+    "rollouts",
 )
-"""Plugins that every run has or that core adds by itself; not strategies."""
+"""Plugins that every run has, in their order, where it needs them; not strategies."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ def known_strategies(registry: Registry) -> dict[str, Strategy]:
             summary = text.split("\n", 1)[0].removeprefix("#").strip()
             found[name] = Strategy(name, plugins, summary, has_file=True)
     for entry in registry.entries("plugin"):
-        if entry.name not in found and entry.name not in INFRASTRUCTURE:
+        if entry.name not in found and entry.name not in DEFAULT_PLUGINS:
             found[entry.name] = Strategy(entry.name, {entry.name: {}}, entry.summary)
     return dict(sorted(found.items()))
 

@@ -75,10 +75,10 @@ def failure(job: Job, code: int | str) -> str | None:
         return "it was stopped from outside"
     if code == 0:
         return None if job.state == "finished" else "it ended without a results.json"
-    return _last_words(job.log) or f"its process left with exit code {code}"
+    return last_log_line(job.log) or f"its process left with exit code {code}"
 
 
-def _last_words(log: Path) -> str:
+def last_log_line(log: Path) -> str:
     """The last sentence of clframe in the log, or else its last line."""
     try:
         lines = log.read_text(errors="replace").splitlines()

@@ -8,12 +8,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
 from clframe.sweep.job import Job
-from clframe.sweep.settings import SweepSettings
 
 _PATIENCE = 0.2  # seconds until a signal is noticed
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -44,7 +42,7 @@ class Launcher(Protocol):
 
 
 @dataclass(frozen=True)
-class Ended:
+class JobResult:
     """A run that ended, one way or the other."""
 
     job: Job
@@ -80,7 +78,7 @@ def run_all(
     jobs: Sequence[Job],
     interrupts: Interrupts,
     started: Callable[[Job], None],
-) -> Iterator[Ended]:
+) -> Iterator[JobResult]:
     """Run all jobs and yield each as it ends; after an interrupt, only those that had started.
 
     Args:
@@ -91,12 +89,12 @@ def run_all(
     """
     waiting = deque(jobs)
     running: dict[str, tuple[Job, float]] = {}
-    heeded = 0
+    handled = 0
     while running or waiting:
-        if interrupts.count > heeded:
+        if interrupts.count > handled:
             waiting.clear()
-            launcher.stop(at_once=heeded > 0)
-            heeded = interrupts.count
+            launcher.stop(at_once=handled > 0)
+            handled = interrupts.count
         while waiting and (launcher.width is None or len(running) < launcher.width):
             job = waiting.popleft()
             running[job.name] = job, time.monotonic()
@@ -106,27 +104,4 @@ def run_all(
         if running:
             for name, code in launcher.wait(_PATIENCE):
                 job, since = running.pop(name)
-                yield Ended(job, code, time.monotonic() - since)
-
-
-def make_launcher(settings: SweepSettings, folder: Path) -> Launcher:
-    """The launcher the settings name.
-
-    Args:
-        settings: Of the sweep.
-        folder: The sweep folder.
-
-    Raises:
-        SettingError: What it needs is not installed or not there.
-    """
-    if settings.launcher == "submitit":
-        from clframe.sweep.cluster import SubmititLauncher
-
-        return SubmititLauncher(settings, folder)
-    if settings.launcher == "ray":
-        from clframe.sweep.cluster import RayLauncher
-
-        return RayLauncher(settings)
-    from clframe.sweep.local import LocalLauncher, visible_gpus
-
-    return LocalLauncher(settings, visible_gpus())
+                yield JobResult(job, code, time.monotonic() - since)

@@ -17,14 +17,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from clframe.errors import ClframeError
-from clframe.sweep.forker import Lines
 from clframe.sweep.job import Job
+from clframe.sweep.lines import Lines
 from clframe.sweep.settings import SweepSettings
 from clframe.utils.processes import thread_limits, usable_cores
 
 
 class LocalLauncher:
-    """Lets :mod:`clframe.sweep.forker` start the runs.
+    """Lets :mod:`clframe.cli.prefork` start the runs.
 
     Args:
         settings: Of the sweep.
@@ -41,7 +41,7 @@ class LocalLauncher:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the launcher
         # A session of its own: Ctrl-C in a terminal reaches the sweep, which tells the runs.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "clframe.sweep.forker"],
+            [sys.executable, "-P", "-m", "clframe.cli.prefork"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

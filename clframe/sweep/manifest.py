@@ -110,7 +110,7 @@ def _read(folder: Path) -> dict[str, Any] | None:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Make the folder and keep other sweeps out of it."""
     lock = Lock(
         folder / ".lock",

@@ -1,4 +1,4 @@
-"""Where the threads of a group of seeds meet, so that one of them can work for all."""
+"""Where the threads of a group of seeds wait for each other, so that one can work for all."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 
-class Meeting:
-    """A place with a seat for every seed; the last to arrive does the work of all.
+class Rendezvous:
+    """A barrier at which every thread brings something; the last to arrive does the work of all.
 
-    Between two meetings the seats take turns, one at a time, so that nothing a run does has to be
-    safe for threads.
+    Between two meetings the threads run one at a time, holding the lock, so that nothing a run
+    does has to be safe for threads.
 
     Args:
-        seats: How many there are.
+        size: How many threads there are.
     """
 
-    def __init__(self, seats: int) -> None:
-        self._brought: list[Any] = [None] * seats
-        self._given: Sequence[Any] = ()
+    def __init__(self, size: int) -> None:
+        self._brought: list[Any] = [None] * size
+        self._results: Sequence[Any] = ()
         self._work: Callable[[list[Any]], Sequence[Any]] = list
-        self._barrier = threading.Barrier(seats, self._meet)
-        self.turn = threading.Lock()
+        self._barrier = threading.Barrier(size, self._meet)
+        self.lock = threading.Lock()
 
-    def join(self, seat: int, brought: Any, work: Callable[[list[Any]], Sequence[Any]]) -> Any:
-        """Bring something and wait for the others; get this seat's part of what is made of it.
+    def join(self, index: int, brought: Any, work: Callable[[list[Any]], Sequence[Any]]) -> Any:
+        """Bring something and wait for the others; get this thread's part of what is made of it.
 
         Raises:
-            threading.BrokenBarrierError: Another seat has failed and will not come.
+            threading.BrokenBarrierError: Another thread has failed and will not come.
         """
-        self._brought[seat], self._work = brought, work
-        self.turn.release()
+        self._brought[index], self._work = brought, work
+        self.lock.release()
         try:
             self._barrier.wait()
         finally:
-            self.turn.acquire()
-        # The next meeting cannot begin before this seat has come to it.
-        return self._given[seat]
+            self.lock.acquire()
+        # The next meeting cannot begin before this thread has come to it.
+        return self._results[index]
 
     def _meet(self) -> None:
-        self._given = self._work(list(self._brought))
+        self._results = self._work(list(self._brought))
 
-    def leave(self) -> None:
-        """Send everybody home: this seat will not come again."""
+    def abort(self) -> None:
+        """End all waiting: this thread will not come again."""
         self._barrier.abort()

@@ -1,8 +1,8 @@
 """A group of seeds: every seed is a run of its own, in a thread, and they meet to train.
 
 The runs are those of :func:`clframe.run.run`, with their own learners, plugins, folders and random
-generators. Only two plugins are replaced: the loop and the evaluator wait for the other seeds, and
-the last to arrive trains or evaluates the stack of all models.
+generators. Two built-in plugins are replaced: the loop and the evaluator wait for the other seeds,
+and the last to arrive trains or evaluates the stack of all models.
 """
 
 from __future__ import annotations
@@ -11,134 +11,142 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from clframe.core.plugin import Plugin, Plugins
+from clframe.build import Built, build
+from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
 from clframe.run import run
-from clframe.sweep.rendezvous import Meeting
-from clframe.training.batched.loop import Lesson, accuracies_together, train_together
-from clframe.training.batched.stack import Stack, obstacle
+from clframe.sweep.rendezvous import Rendezvous
+from clframe.training.batched.evaluation import batched_accuracies
+from clframe.training.batched.loop import train_batched
+from clframe.training.batched.stack import Stack, unsupported_learner
+from clframe.training.loop import FitRequest
 
 if TYPE_CHECKING:
-    from clframe.api import Prepared
+    from clframe.config.run_config import RunConfig
     from clframe.core.learner import Learner
     from clframe.core.results import Result
     from clframe.core.stream import Experience, Task
+    from clframe.core.trainer import Budget
     from clframe.data.dataset import Data
-    from clframe.training.loop import Budget
 
 
-def why_not(prepared: Sequence[Prepared]) -> str | None:
-    """Why these runs cannot be trained as one, or None."""
-    first = prepared[0].learner
+def unsupported_reason(runs: Sequence[Built]) -> str | None:
+    """Why these runs cannot be trained as one model, or None."""
+    first = runs[0].learner
     for plugin in first.plugins.ordered:
         if not plugin.together:
             return f"plugin '{plugin.name}' cannot be batched"
-    if first.engine.settings.precision not in ("32-true", "32") or first.engine.world_size > 1:
+    settings = first.engine.settings
+    if settings.precision not in ("32-true", "32") or first.engine.world_size > 1:
         return "mixed precision and several processes cannot be batched"
-    if first.engine.settings.compile or first.engine.settings.cuda_graphs:
+    if settings.compile or settings.cuda_graphs:
         return "a compiled model cannot be batched"
-    for one in prepared:
+    for one in runs:
         sizes = [len(experience.data) for experience in one.stream]
         if not all(experience.data.repeatable for experience in one.stream):
             return f"stream '{one.stream.name}' does not give the same samples each time"
-        if sizes != [len(experience.data) for experience in prepared[0].stream]:
+        if sizes != [len(experience.data) for experience in runs[0].stream]:
             return "the seeds' experiences are not equal in size"
-    return obstacle(first)
+    return unsupported_learner(first)
 
 
-def run_together(prepared: Sequence[Prepared]) -> list[Result]:
-    """Run all seeds in lock-step and give their results in order."""
-    group = _Group(prepared)
-    threads = [
-        threading.Thread(target=group.run_seed, args=(seat,), name=f"seed-{seat}", daemon=True)
-        for seat in range(len(prepared))
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        for thread in threads:
-            thread.join()
-    except BaseException:  # Ctrl-C comes to this thread; the seeds stop at their next meeting
-        group.meeting.leave()
-        raise
-    if group.failure is not None:
-        raise group.failure
-    return [group.results[seat] for seat in range(len(prepared))]
+class SeedGroup:
+    """Runs that differ in their seed, trained in lock-step.
 
+    Args:
+        configs: One per seed.
+    """
 
-class _Group:
-    """What the threads of a group share."""
-
-    def __init__(self, prepared: Sequence[Prepared]) -> None:
-        self.prepared = list(prepared)
-        self.meeting = Meeting(len(prepared))
+    def __init__(self, configs: Sequence[RunConfig]) -> None:
+        self.rendezvous = Rendezvous(len(configs))
+        self.runs = [
+            build(config, [BatchedLoop(self, index), BatchedAccuracy(self, index)])
+            for index, config in enumerate(configs)
+        ]
         self.results: dict[int, Result] = {}
         self.failure: BaseException | None = None
         self._stack: Stack | None = None
-        for seat, one in enumerate(self.prepared):
-            kept = [p for p in one.learner.plugins.ordered if p.name not in ("loop", "accuracy")]
-            one.learner.plugins = Plugins([*kept, GroupLoop(self, seat), GroupAccuracy(self, seat)])
 
-    def run_seed(self, seat: int) -> None:
-        """One seed's run; the first failure sends all others home."""
-        learner, stream, strategy, folder = self.prepared[seat]
+    def run(self) -> list[Result]:
+        """Run all seeds and give their results in order."""
+        threads = [
+            threading.Thread(
+                target=self._run_seed, args=(index,), name=f"seed-{index}", daemon=True
+            )
+            for index in range(len(self.runs))
+        ]
+        for thread in threads:
+            thread.start()
         try:
-            with self.meeting.turn:
-                self.results[seat] = run(learner, stream, strategy, folder)
+            for thread in threads:
+                thread.join()
+        except BaseException:  # Ctrl-C comes to this thread; the seeds stop when they meet next
+            self.rendezvous.abort()
+            raise
+        if self.failure is not None:
+            raise self.failure
+        return [self.results[index] for index in range(len(self.runs))]
+
+    def _run_seed(self, index: int) -> None:
+        """One seed's run; the first failure ends all others."""
+        one = self.runs[index]
+        try:
+            with self.rendezvous.lock:
+                self.results[index] = run(one.learner, one.stream, one.strategy, one.folder)
         except threading.BrokenBarrierError:
             pass  # another seed has failed and says why
         except BaseException as error:
             if self.failure is None:
                 self.failure = error
-            self.meeting.leave()
+            self.rendezvous.abort()
 
     @property
     def stack(self) -> Stack:
         """The stack of all models, made when the first of them is needed."""
         if self._stack is None:
-            self._stack = Stack([one.learner for one in self.prepared])
+            self._stack = Stack([one.learner for one in self.runs])
         return self._stack
 
-    def train(self, lessons: list[Lesson]) -> list[bool]:
+    def train(self, requests: list[FitRequest]) -> list[bool]:
         """Train all seeds."""
-        train_together(self.stack, lessons)
-        return [True] * len(lessons)
+        train_batched(self.stack, requests)
+        return [True] * len(requests)
 
     def accuracies(self, tasks: list[Task]) -> list[float]:
         """Evaluate all seeds."""
-        return accuracies_together(self.stack, tasks)
+        return batched_accuracies(self.stack, tasks)
 
 
-class GroupLoop(Plugin):
-    """Learns an experience together with the other seeds."""
+class BatchedLoop(Plugin):
+    """Learns an experience together with the other seeds; takes the place of ``loop``."""
 
     name = "loop"
     together = True
 
-    def __init__(self, group: _Group, seat: int) -> None:
+    def __init__(self, group: SeedGroup, index: int) -> None:
         self.group = group
-        self.seat = seat
+        self.index = index
 
     @hookimpl(trylast=True)
     def fit_experience(
         self, learner: Learner, experience: Experience, data: Data, budget: Budget
     ) -> bool:
         """Train for the budget."""
-        lesson = Lesson(learner, experience, data, budget)
-        return bool(self.group.meeting.join(self.seat, lesson, self.group.train))
+        request = FitRequest(learner, experience, data, budget)
+        return bool(self.group.rendezvous.join(self.index, request, self.group.train))
 
 
-class GroupAccuracy(Plugin):
-    """Measures accuracy together with the other seeds."""
+class BatchedAccuracy(Plugin):
+    """Measures accuracy together with the other seeds; takes the place of ``accuracy``."""
 
     name = "accuracy"
     together = True
 
-    def __init__(self, group: _Group, seat: int) -> None:
+    def __init__(self, group: SeedGroup, index: int) -> None:
         self.group = group
-        self.seat = seat
+        self.index = index
 
     @hookimpl(trylast=True)
     def evaluate_task(self, task: Task) -> dict[str, float]:
         """Accuracy over all samples."""
-        return {"accuracy": self.group.meeting.join(self.seat, task, self.group.accuracies)}
+        return {"accuracy": self.group.rendezvous.join(self.index, task, self.group.accuracies)}

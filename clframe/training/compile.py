@@ -16,7 +16,7 @@ from torch import nn
 from clframe.errors import SettingError
 
 if TYPE_CHECKING:
-    from clframe.training.engine import TrainerSettings
+    from clframe.core.trainer import TrainerSettings
 
 
 def check_options(settings: TrainerSettings, device: torch.device, processes: int) -> None:

@@ -9,125 +9,33 @@ import contextlib
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
-from clframe.data import storage as tiers
+from clframe.core.trainer import TrainerSettings
+from clframe.data import storage
 from clframe.distributed import launch
 from clframe.distributed.batchnorm import share_statistics
 from clframe.distributed.ranks import Ranks
-from clframe.errors import SettingError, nearest
+from clframe.errors import SettingError
 from clframe.training.compile import apply_options, check_options
-from clframe.training.loop import Budget
-from clframe.utils.settings import at_least
+from clframe.training.loop import train
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-    from clframe.core.learner import Learner, Step
+    from clframe.core.learner import Learner
+    from clframe.core.step import Step
+    from clframe.core.stream import Experience
+    from clframe.core.trainer import Budget
     from clframe.data.dataset import Batch, Data
 
 ONE_PROCESS = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
 """Settings of a run that is only looked at, however many processes made it."""
 
-PRECISIONS = ("32-true", "32", "bf16-mixed", "16-mixed")
-
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class TrainerSettings:
-    """How to train: the config group ``trainer``.
-
-    Args:
-        accelerator: Lightning's name for the hardware; ``auto`` takes what is there.
-        devices: How many of them, or which.
-        num_nodes: Machines.
-        strategy: Lightning's name for how ranks work together.
-        precision: Lightning's name for the precision: 32-true, bf16-mixed or 16-mixed. Weights and
-            what plugins keep are in 32 bits in any case.
-        max_epochs: Per experience; None for no limit other than ``max_steps``.
-        max_steps: Optimiser steps per experience; None for no limit other than ``max_epochs``.
-        limit_train_batches: Batches per epoch at most; None for all.
-        batch_size: Samples of the current experience per step, over all processes together.
-        drop_last: Leave out an epoch's last batch when it is smaller.
-        eval_batch_size: Samples per evaluation batch.
-        gradient_clip_val: Clip the gradient's norm to this; None for no clipping.
-        reset_optimizer: Start each experience with a fresh optimiser.
-        evaluate_every: Measure past and future tasks after every so many experiences, and at the
-            end; the tasks just learned are measured after each. Other cells stay unknown.
-        evaluate_tasks: ``all``, or only those ``learned`` so far (before learning: the first ones),
-            as benchmarks do in which measuring is dear; the cells of tasks to come stay unknown.
-        check_val_every_n_epoch: Evaluate the current tasks every n epochs; None for never.
-        on_nan: When the loss is not finite, ``stop`` with a sentence that says where and whose term
-            it was (no checkpoint is taken of such a run), or ``ignore`` it.
-        augment: Random changes of the training images, such as ``[flip, {crop: {padding: 4}}]``;
-            see :mod:`clframe.data.augment`.
-        device_memory: How much data may lie on the device, such as 8GB; what does not fit is sent
-            over batch by batch. None is half of what is free. On the processor: mapped files up to
-            this size are read into memory, None leaves them mapped.
-        compile: Compile the model's pass with ``torch.compile``; the first steps wait for it.
-        channels_last: Keep convolutions' weights with channels last, which many devices prefer.
-        cuda_graphs: Replay the model's pass as CUDA graphs (compiles it as well).
-    """
-
-    accelerator: str = "auto"
-    devices: int | str | list[int] = 1
-    num_nodes: int = 1
-    strategy: str = "auto"
-    precision: str = "32-true"
-    max_epochs: int | None = None
-    max_steps: int | None = None
-    limit_train_batches: int | None = None
-    batch_size: int = 128
-    drop_last: bool = False
-    eval_batch_size: int = 512
-    gradient_clip_val: float | None = None
-    reset_optimizer: bool = False
-    evaluate_every: int = 1
-    evaluate_tasks: Literal["all", "learned"] = "all"
-    check_val_every_n_epoch: int | None = None
-    on_nan: Literal["stop", "ignore"] = "stop"
-    augment: tuple[Any, ...] = ()
-    device_memory: int | str | None = None
-    compile: bool = False
-    channels_last: bool = False
-    cuda_graphs: bool = False
-
-    def __post_init__(self) -> None:
-        for name, bound in (
-            ("max_epochs", 0),
-            ("max_steps", 0),
-            ("limit_train_batches", 1),
-            ("batch_size", 1),
-            ("eval_batch_size", 1),
-            ("gradient_clip_val", 0),
-            ("num_nodes", 1),
-            ("evaluate_every", 1),
-            ("check_val_every_n_epoch", 1),
-        ):
-            at_least(getattr(self, name), bound, f"trainer.{name}")
-        tiers.bytes_of(self.device_memory, "trainer.device_memory")
-        if self.precision not in PRECISIONS:
-            raise SettingError(
-                "trainer.precision must be 32-true, bf16-mixed or 16-mixed, "
-                f"got {self.precision!r}; {nearest(self.precision, PRECISIONS)}"
-            )
-
-    @property
-    def budget(self) -> Budget:
-        """How long to train on one experience; one epoch if nothing is said."""
-        epochs = 1 if self.max_epochs is None and self.max_steps is None else self.max_epochs
-        return Budget(
-            epochs=epochs,
-            steps=self.max_steps,
-            batch_size=self.batch_size,
-            drop_last=self.drop_last,
-            batches_per_epoch=self.limit_train_batches,
-        )
 
 
 class Engine:
@@ -159,7 +67,7 @@ class Engine:
             raise SettingError(f"trainer: {str(error).splitlines()[0]}") from error
         if self.settings.precision == "16-mixed" and self.device.type == "cpu":
             raise SettingError(
-                "trainer.precision=16-mixed needs a graphics card; on the processor there is "
+                "trainer.precision=16-mixed needs a GPU; on the CPU there is "
                 "trainer.precision=bf16-mixed"
             )
         self._check_processes()
@@ -192,7 +100,7 @@ class Engine:
         if self.device.type == "cpu" and strategy.num_processes > cores:
             raise SettingError(
                 f"{said} asks for {strategy.num_processes} processes on a machine with {cores} "
-                f"processor cores: set trainer.devices to {cores} at most"
+                f"CPU cores: set trainer.devices to {cores} at most"
             )
 
     @property
@@ -201,8 +109,8 @@ class Engine:
         return self.fabric.world_size
 
     @property
-    def is_zero(self) -> bool:
-        """Whether this process is the one that writes and speaks."""
+    def is_global_zero(self) -> bool:
+        """Whether this is the main process: the one that writes and prints."""
         return self.ranks is None or self.ranks.rank == 0
 
     def launch(self) -> None:
@@ -225,7 +133,7 @@ class Engine:
             # none, every step of an optimiser would search the system for it.
             os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
         said = self.settings.device_memory
-        tiers.set_room(self.device, tiers.bytes_of(said, "trainer.device_memory"))
+        storage.set_room(self.device, storage.bytes_of(said, "trainer.device_memory"))
         apply_options(learner.model, self.settings)
         optimizer = learner.configure_optimizers()
         if self.ranks is None:
@@ -251,7 +159,7 @@ class Engine:
         return dict(self.fabric.strategy.precision.state_dict())
 
     def load_precision_state(self, state: dict[str, Any]) -> None:
-        """Take up what :meth:`precision_state` gave."""
+        """Restore what :meth:`precision_state` gave."""
         self.fabric.strategy.precision.load_state_dict(state)
 
     def run_step(self, batch: Batch) -> Step:
@@ -304,14 +212,18 @@ class Engine:
         if self.ranks is not None:
             self.ranks.sum(tensors)
 
-    def from_zero(self, value: T) -> T:
-        """What the process that writes and speaks has."""
-        return value if self.ranks is None else self.ranks.from_zero(value)
+    def broadcast(self, value: T) -> T:
+        """What the main process has."""
+        return value if self.ranks is None else self.ranks.broadcast(value)
 
-    def agree(self, learner: Learner) -> None:
+    def check_in_sync(self, learner: Learner) -> None:
         """Check that all processes hold the same state."""
         if self.ranks is not None:
-            self.ranks.agree(learner)
+            self.ranks.check_in_sync(learner)
+
+    def train(self, learner: Learner, experience: Experience, data: Data, budget: Budget) -> None:
+        """Run the training loop."""
+        train(learner, experience, data, budget)
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         """The chosen precision for code outside the training step."""

@@ -1,133 +1,228 @@
 """The training loop: epochs and steps on one experience's data.
 
-The order of the samples is a function of seed, experience and epoch alone, so a run can be taken
-up at any place without replaying what came before.
+The order of the samples is a function of seed, experience and epoch alone, so a run can be resumed
+at any place without replaying what came before. The bookkeeping of epochs (:class:`EpochLoop`) is
+the same whether one learner takes a step or several seeds take it as one batched model
+(:mod:`clframe.training.batched`); only the step differs (:class:`Stepper`).
 """
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from clframe.checkpoint.checkpointer import Place
-from clframe.training.faults import Losses
+from clframe.core.state import LoopProgress
+from clframe.data.order import epoch_order
+from clframe.training.nonfinite import NonFiniteMonitor
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
+    from clframe.core.step import Step
     from clframe.core.stream import Experience
-    from clframe.data.dataset import Data
+    from clframe.core.trainer import Budget
+    from clframe.data.dataset import Batch, Data
 
 
-@dataclass(frozen=True)
-class Budget:
-    """How long and in what portions to train.
+class FitRequest(NamedTuple):
+    """What one learner is to be trained on."""
 
-    Args:
-        epochs: Passes over the data; None for no limit.
-        steps: Optimiser steps; None for no limit.
-        batch_size: Samples per step.
-        drop_last: Leave out an epoch's last batch when it is smaller.
-        batches_per_epoch: At most so many batches an epoch; None for all.
-    """
-
-    epochs: int | None = 1
-    steps: int | None = None
-    batch_size: int = 128
-    drop_last: bool = False
-    batches_per_epoch: int | None = None
-
-    def times(self, factor: int) -> Budget:
-        """The same with so many times the steps; epochs stay, since they grow with the data."""
-        return dataclasses.replace(self, steps=None if self.steps is None else self.steps * factor)
+    learner: Learner
+    experience: Experience
+    data: Data
+    budget: Budget
 
 
-def epoch_order(n: int, *key: int) -> Tensor:
-    """A shuffled order of n samples that depends on nothing but the key.
+class Stepper(Protocol):
+    """How a step is taken: on one learner, or on several at once."""
 
-    >>> bool((epoch_order(100, 1, 2) == epoch_order(100, 1, 2)).all())
-    True
-    >>> bool((epoch_order(100, 1, 2) == epoch_order(100, 1, 3)).all())
-    False
-    """
-    state = np.random.SeedSequence(key).generate_state(1, np.uint64)[0]
-    generator = torch.Generator().manual_seed(int(state >> np.uint64(1)))
-    return torch.randperm(n, generator=generator)
+    def batches(self, orders: Sequence[Tensor], size: int) -> Iterator[Any]:
+        """The batches of an epoch, one order per learner."""
+
+    def step(self, batch: Any) -> Sequence[tuple[Tensor, Step | None]]:
+        """Train on a batch; gives every learner's loss, detached, and its step."""
+
+    def sync(self) -> None:
+        """Let every learner hold its own state, since it is about to be saved."""
+
+    def close(self) -> None:
+        """The loop has come to its end."""
 
 
 def train(learner: Learner, experience: Experience, data: Data, budget: Budget) -> None:
     """Train on the data until the budget is used up, calling the hooks of each epoch and step."""
-    engine = learner.engine
-    device = engine.device
-    data = data.to(device)
-    plugins, hook = learner.plugins, learner.plugins.hook
-    keeper = learner.keeper
-    parameters = [p for p in learner.parameters() if p.requires_grad]
-    clip = engine.settings.gradient_clip_val
-    # Looked up once: a hook that nobody has is not called at all.
-    on_backward = plugins.implements("after_backward")
-    on_step = plugins.implements("after_step")
-    place = Place(torch.zeros((), device=device), budget.steps)
-    if engine.settings.on_nan == "stop":
-        place.losses = Losses(learner, experience, place)
-    losses = place.losses
-    learner.train()
-    # A run that is taken up has been here before: it goes on in its epoch, or after the loop.
-    keeper.enter(place)
-    while not place.done and len(data) and _is_left(place, budget):
-        hook.before_epoch(learner=learner, experience=experience, epoch=learner.epoch)
-        keeper.catch_up()
-        place.started = time.perf_counter() - place.seconds
-        order = epoch_order(len(data), learner.seed, experience.index, learner.epoch)
-        order = order[: samples_of_epoch(len(data), budget, place.left)]
-        rest = order[place.steps * budget.batch_size :]
-        for batch in engine.batches(data, rest, budget.batch_size):
-            # Looked up each step: a plugin may have replaced the optimiser in between.
-            optimizer = learner.optimizer
-            optimizer.zero_grad(set_to_none=True)  # type: ignore[union-attr]
-            step = engine.run_step(batch)
-            engine.backward(step.loss)  # type: ignore[arg-type]
-            if on_backward:
-                hook.after_backward(learner=learner, step=step)
-            if clip is not None:
-                torch.nn.utils.clip_grad_norm_(parameters, clip)
-            optimizer.step()  # type: ignore[union-attr]
-            if on_step:
-                hook.after_step(learner=learner, step=step)
-            loss = step.loss.detach()  # type: ignore[union-attr]
-            place.total += loss
-            place.steps += 1
-            if losses is not None:
-                losses.add(loss, step)
-            keeper.step(place)
-        if losses is not None:
-            losses.check()
-        if place.left is not None:
-            place.left -= place.steps
-        learner.global_steps += place.steps
-        learner.samples += len(order)
+    data = data.to(learner.engine.device)
+    request = FitRequest(learner, experience, data, budget)
+    run_epochs([request], SingleStepper(learner, data))
+
+
+def run_epochs(requests: Sequence[FitRequest], stepper: Stepper) -> None:
+    """Train all learners in step until their budgets, which are equal, are used up."""
+    loops = [EpochLoop(request, stepper.sync, len(requests)) for request in requests]
+    batch_size = requests[0].budget.batch_size
+    for loop in loops:
+        loop.begin()
+    while loops[0].has_next_epoch():
+        orders = [loop.begin_epoch() for loop in loops]
+        for batch in stepper.batches(orders, batch_size):
+            for loop, (loss, step) in zip(loops, stepper.step(batch), strict=True):
+                loop.after_step(loss, step)
+        for loop in loops:
+            loop.end_epoch()
+    stepper.close()
+    for loop in loops:
+        loop.end()
+
+
+class EpochLoop:
+    """The bookkeeping of one learner's epochs: order, progress, losses, logs, checkpoints, hooks.
+
+    Args:
+        request: What is trained on.
+        sync: Called before the run is saved; see :meth:`Stepper.sync`.
+        in_step: How many learners share the time of a step.
+    """
+
+    def __init__(self, request: FitRequest, sync: Callable[[], None], in_step: int) -> None:
+        self.learner, self.experience, data, self.budget = request
+        self.state = self.learner.state
+        self.hook = self.learner.plugins.hook
+        self.checkpointer = self.state.checkpointer
+        self.n = len(data)
+        self.in_step = in_step
+        self.device = self.learner.engine.device
+        self.used = 0
+        """Samples of the current epoch."""
+        self.progress = LoopProgress(torch.zeros((), device=self.device), self.budget.steps)
+        self.monitor: NonFiniteMonitor | None = None
+        if self.learner.engine.settings.on_nan == "stop":
+            self.monitor = NonFiniteMonitor(
+                self.learner, self.experience, self.progress, named=in_step > 1
+            )
+        self._sync = sync
+        self.progress.before_save = self._before_save
+
+    def begin(self) -> None:
+        """Start, or go to where a resumed run was."""
+        self.learner.train()
+        # A resumed run has been here before: it continues in its epoch, or after the loop.
+        self.checkpointer.on_loop_start(self.progress)
+
+    def has_next_epoch(self) -> bool:
+        """Whether there is another epoch to learn."""
+        progress, epochs = self.progress, self.budget.epochs
+        if progress.done or not self.n or progress.left == 0:
+            return False
+        return epochs is None or progress.epochs < epochs
+
+    def begin_epoch(self) -> Tensor:
+        """Call the hook, and give the order of what is left of the epoch."""
+        progress, state = self.progress, self.state
+        self.hook.before_epoch(learner=self.learner, experience=self.experience, epoch=state.epoch)
+        self.checkpointer.restore_epoch()
+        progress.started = time.perf_counter() - progress.seconds
+        order = epoch_order(self.n, self.learner.seed, self.experience.index, state.epoch)
+        order = order[: samples_of_epoch(self.n, self.budget, progress.left)]
+        self.used = len(order)
+        return order[progress.steps * self.budget.batch_size :]
+
+    def after_step(self, loss: Tensor, step: Step | None) -> None:
+        """Count a step and save the run if it is time to."""
+        progress = self.progress
+        progress.total += loss
+        progress.steps += 1
+        if self.monitor is not None:
+            self.monitor.add(loss, step)
+        self.checkpointer.after_step(progress)
+
+    def end_epoch(self) -> None:
+        """Look at the losses, count, and call the hook with the epoch's logs."""
+        progress, state = self.progress, self.state
+        if self.monitor is not None:
+            self.monitor.check()
+        if progress.left is not None:
+            progress.left -= progress.steps
+        state.global_steps += progress.steps
+        state.samples += self.used
         logs = {
-            "loss": float(place.total) / max(place.steps, 1),
-            "steps": place.steps,
-            "samples": len(order),
-            "seconds": time.perf_counter() - place.started,
+            "loss": float(progress.total) / max(progress.steps, 1),
+            "steps": progress.steps,
+            "samples": self.used,
+            "seconds": (time.perf_counter() - progress.started) / self.in_step,
         }
-        hook.after_epoch(learner=learner, experience=experience, epoch=learner.epoch, logs=logs)
-        learner.train()
-        learner.epoch += 1
-        place.epochs += 1
-        place.total, place.steps, place.seconds = torch.zeros((), device=device), 0, 0.0
-    keeper.leave(place)
+        self.hook.after_epoch(
+            learner=self.learner, experience=self.experience, epoch=state.epoch, logs=logs
+        )
+        self.learner.train()
+        state.epoch += 1
+        progress.epochs += 1
+        progress.total = torch.zeros((), device=self.device)
+        progress.steps, progress.seconds = 0, 0.0
+
+    def end(self) -> None:
+        """The loop has come to its end."""
+        self.checkpointer.on_loop_end(self.progress)
+
+    def _before_save(self) -> None:
+        if self.monitor is not None:
+            self.monitor.check()
+        self._sync()
 
 
-def _is_left(place: Place, budget: Budget) -> bool:
-    """Whether there is another epoch to learn."""
-    return place.left != 0 and (budget.epochs is None or place.epochs < budget.epochs)
+class SingleStepper:
+    """The steps of one learner.
+
+    Args:
+        learner: Who learns.
+        data: On the learner's device.
+    """
+
+    def __init__(self, learner: Learner, data: Data) -> None:
+        self.learner = learner
+        self.data = data
+        self.engine = learner.engine
+        self.hook = learner.plugins.hook
+        # Looked up once: a hook that nobody has is not called at all.
+        self.on_backward = learner.plugins.implements("after_backward")
+        self.on_step = learner.plugins.implements("after_step")
+        self.parameters = [p for p in learner.parameters() if p.requires_grad]
+        self.clip = self.engine.settings.gradient_clip_val
+
+    def batches(self, orders: Sequence[Tensor], size: int) -> Iterator[Batch]:
+        """The batches of the learner's epoch."""
+        return self.engine.batches(self.data, orders[0], size)
+
+    def step(self, batch: Batch) -> Sequence[tuple[Tensor, Step | None]]:
+        """Forward, backward, clip, step, with the hooks between them."""
+        learner = self.learner
+        # Looked up each step: a plugin may have replaced the optimizer in between.
+        optimizer: Any = learner.optimizer
+        optimizer.zero_grad(set_to_none=True)
+        step = self.engine.run_step(batch)
+        loss: Tensor = step.loss  # type: ignore[assignment]
+        self.engine.backward(loss)
+        if self.on_backward:
+            self.hook.after_backward(learner=learner, step=step)
+        clip_gradients(self.parameters, self.clip)
+        optimizer.step()
+        if self.on_step:
+            self.hook.after_step(learner=learner, step=step)
+        return ((loss.detach(), step),)
+
+    def sync(self) -> None:
+        """Nothing: the learner has its own state."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def clip_gradients(parameters: Sequence[nn.Parameter], bound: float | None) -> None:
+    """Clip the norm of all gradients together; None for no bound."""
+    if bound is not None:
+        nn.utils.clip_grad_norm_(parameters, bound)
 
 
 def samples_of_epoch(n: int, budget: Budget, steps_left: int | None) -> int:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 _LONG = 24
@@ -19,6 +21,24 @@ _SHADES = (131, 137, 143, 107, 71)
 def notice(sentence: str) -> None:
     """One sentence to the user, on standard error."""
     print(f"clframe: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def hide_library_warnings() -> None:
+    """Show only what is meant for the user; warnings of libraries are for CLFRAME_DEBUG."""
+    if not os.environ.get("CLFRAME_DEBUG"):
+        warnings.showwarning = _show_warning
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    if "clframe" in Path(filename).parts:
+        notice(str(message))
 
 
 def say(text: str = "") -> None:

@@ -11,12 +11,11 @@ import pytest
 import torch
 
 import clframe
-from clframe.api import prepare_run
 from clframe.cli.main import main
 from clframe.core.results import Result
 from clframe.errors import RunFolderError
 from clframe.run import set_up
-from clframe.testing import Kill, Killed, toy_stream
+from clframe.testing import Kill, Killed, prepare, toy_stream
 
 SMALL: dict[str, Any] = {
     "model": {"name": "mlp", "hidden": [8]},
@@ -34,7 +33,7 @@ def fitted(folder: Path, **changes: Any) -> Result:
 def weights(folder: Path, **changes: Any) -> dict[str, torch.Tensor]:
     """The model of a run as it starts, or as its folder's checkpoint left it."""
     model = changes.pop("model", SMALL["model"])
-    prepared = prepare_run(
+    prepared = prepare(
         toy_stream("task"), model=model, resume=folder if folder.exists() else None, **changes
     )
     if folder.exists():
@@ -102,19 +101,19 @@ def test_a_run_that_goes_on_does_not_need_the_other_folder(first: Path, tmp_path
 )
 def test_another_model_is_refused(first: Path, model: dict[str, Any], sentence: str) -> None:
     with pytest.raises(RunFolderError, match=f"pretrain: .*{sentence}"):
-        prepare_run(toy_stream("task"), model=model, pretrain=first)
+        prepare(toy_stream("task"), model=model, pretrain=first)
 
 
 def test_a_folder_without_a_finished_run_is_refused(first: Path, tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match=r"'.*nowhere' is not a run folder"):
-        prepare_run(toy_stream("task"), model=SMALL["model"], pretrain=tmp_path / "nowhere")
+        prepare(toy_stream("task"), model=SMALL["model"], pretrain=tmp_path / "nowhere")
     (first / "results.json").unlink()
     with pytest.raises(RunFolderError, match="has not come to its end; finish it with resume="):
-        prepare_run(toy_stream("task"), model=SMALL["model"], pretrain=first)
+        prepare(toy_stream("task"), model=SMALL["model"], pretrain=first)
     (first / "results.json").write_text('{"stream": "toy", "strategy": "x", "seed": 0}')
     shutil.rmtree(first / "checkpoints")
     with pytest.raises(RunFolderError, match="has no checkpoint to take weights from"):
-        prepare_run(toy_stream("task"), model=SMALL["model"], pretrain=first)
+        prepare(toy_stream("task"), model=SMALL["model"], pretrain=first)
 
 
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

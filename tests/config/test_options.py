@@ -12,13 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from clframe import SettingError, compiling
-from clframe.api import prepare_run
 from clframe.core.learner import Learner
+from clframe.core.trainer import TrainerSettings
 from clframe.models.cnn import cnn
 from clframe.run import run
-from clframe.testing import toy_stream
+from clframe.testing import prepare, toy_stream
 from clframe.training.compile import apply_options, parts_called
-from clframe.training.engine import TrainerSettings
 
 COMPILER = pytest.mark.skipif(not compiling._has_compiler(), reason="no C++ compiler here")
 
@@ -31,7 +30,7 @@ class Outcome(NamedTuple):
 
 def outcome(strategy: Any, model: Any, stream: Any, folder: Any = False, **more: Any) -> Outcome:
     resumed = {"resume": folder, "resume_allow": ["trainer"]} if more.pop("resume", False) else {}
-    prepared = prepare_run(
+    prepared = prepare(
         stream,
         strategy,
         model,
@@ -98,7 +97,7 @@ def test_checkpoints_load_across_the_option(compiled: tuple[Outcome, Path]) -> N
 def test_without_a_compiler_it_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch._inductor.config.cpp, "cxx", ("no-such-compiler",))
     with pytest.raises(SettingError, match=r"trainer\.compile=true needs a C\+\+ compiler"):
-        prepare_run("split_mnist", trainer={"compile": True, "accelerator": "cpu"})
+        prepare("split_mnist", trainer={"compile": True, "accelerator": "cpu"})
 
 
 def test_what_cannot_be_compiled_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +143,7 @@ def test_the_parts_that_are_called_are_found() -> None:
 
 def test_cuda_graphs_need_cuda() -> None:
     with pytest.raises(SettingError, match=r"trainer\.cuda_graphs=true needs a CUDA device"):
-        prepare_run("split_mnist", trainer={"cuda_graphs": True, "accelerator": "cpu"})
+        prepare("split_mnist", trainer={"cuda_graphs": True, "accelerator": "cpu"})
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")

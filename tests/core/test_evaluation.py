@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 import clframe
-from clframe.api import prepare_run
 from clframe.core import hooks
 from clframe.core.learner import Learner
 from clframe.core.plugin import Plugin
@@ -23,13 +22,13 @@ from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.plugins.packnet import PackNet
 from clframe.run import run
-from clframe.testing import toy_stream
+from clframe.testing import prepare, toy_stream
 
 
 @pytest.mark.parametrize("scenario", ["task", "domain", "class"])
 @pytest.mark.parametrize("eval_batch_size", [7, 1000])
 def test_one_pass_measures_what_single_tasks_measure(scenario: str, eval_batch_size: int) -> None:
-    prepared = prepare_run(
+    prepared = prepare(
         toy_stream(scenario),  # type: ignore[arg-type]
         "naive",
         {"name": "mlp", "hidden": [16]},
@@ -54,7 +53,7 @@ class Own(clframe.Plugin):
 @pytest.mark.parametrize("strategy", [Own(), [Own(), PackNet(post_epochs=1)]])
 def test_a_plugin_with_a_way_of_its_own_is_asked_for_every_task(strategy: Any) -> None:
     stream = toy_stream("task")
-    prepared = prepare_run(stream, strategy, trainer={"max_epochs": 1})
+    prepared = prepare(stream, strategy, trainer={"max_epochs": 1})
     run(*prepared)
     assert hooks.evaluate_tasks(prepared.learner, stream.tasks) == {}
 
@@ -65,7 +64,7 @@ def test_packnet_measures_tasks_of_equal_weights_in_one_pass() -> None:
     first, second = stream.experiences[:2]
     both = dataclasses.replace(second, tasks=(second.tasks[0], stream.tasks[2]))
     short = dataclasses.replace(stream, experiences=[first, both])
-    prepared = prepare_run(
+    prepared = prepare(
         short,
         PackNet(post_epochs=1),
         {"name": "mlp", "hidden": [16]},
@@ -154,7 +153,7 @@ def test_what_is_measured_while_learning_counts_as_evaluation() -> None:
             clock += 1.0
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("clframe.core.results.time.perf_counter", lambda: clock)
+        patch.setattr("clframe.core.timing.time.perf_counter", lambda: clock)
         result = clframe.fit(
             toy_stream("task"),
             strategy=[Slow()],

@@ -12,11 +12,11 @@ from clframe.api import make_model, make_stream
 from clframe.config.compose import compose, experiments
 from clframe.core.registry import Registry, discover
 from clframe.core.stream import Experience, Stream, Task
+from clframe.core.trainer import TrainerSettings
 from clframe.errors import DataError, PluginError, SettingError
 from clframe.strategies import INFRASTRUCTURE, known_strategies
 from clframe.strategies import compose as compose_strategy
 from clframe.testing import toy_stream
-from clframe.training.engine import TrainerSettings
 from clframe.utils import settings
 from clframe.utils.settings import check
 

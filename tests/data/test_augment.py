@@ -13,7 +13,6 @@ from torchvision.transforms import v2
 
 import clframe
 from clframe import SettingError, TensorData
-from clframe.api import prepare_run
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data.augment import Augmented, Crop, Flip, Jitter, Rotate, augmented, make_steps
 from clframe.data.buffer import Buffer
@@ -21,7 +20,7 @@ from clframe.data.dataset import TensorSource, join, keep_inputs, scale_images
 from clframe.plugins.lwf import LwF
 from clframe.plugins.replay import Replay
 from clframe.run import run
-from clframe.testing import killed_run, toy_run, toy_stream
+from clframe.testing import killed_run, prepare, toy_run, toy_stream
 
 
 def pictures(n: int = 64, channels: int = 3, side: int = 8) -> Tensor:
@@ -144,7 +143,7 @@ def test_a_transform_of_torchvision_changes_a_batch_alike() -> None:
 )
 def test_what_is_wrong_is_said_at_the_start(said: Any, message: str) -> None:
     with pytest.raises(SettingError, match=message):
-        prepare_run("split_mnist", trainer={"augment": said})
+        prepare("split_mnist", trainer={"augment": said})
 
 
 def test_streams_without_images_are_refused() -> None:
@@ -189,9 +188,9 @@ def test_a_seed_decides_and_evaluation_is_not_changed() -> None:
     plain = trained([Replay(8)])
     assert all(torch.equal(one[key], two[key]) for key in one)
     assert any(not torch.equal(one[key], plain[key]) for key in one)
-    prepared = prepare_run(image_stream(), trainer={"max_steps": 0, "augment": ["flip"]})
+    prepared = prepare(image_stream(), trainer={"max_steps": 0, "augment": ["flip"]})
     values = run(*prepared).matrix.values
-    plain_values = run(*prepare_run(image_stream(), trainer={"max_steps": 0})).matrix.values
+    plain_values = run(*prepare(image_stream(), trainer={"max_steps": 0})).matrix.values
     assert (values == plain_values).all()
 
 
@@ -223,7 +222,7 @@ def test_replay_keeps_images_as_stored_and_changes_them_anew() -> None:
     buffer.add(data, torch.Generator().manual_seed(0))
     stored = {tuple(row.flatten().tolist()) for row in data.gather(torch.arange(len(data)))}
     assert all(tuple(row.flatten().tolist()) in stored for row in buffer.inputs[:10])
-    prepared = prepare_run(stream)
+    prepared = prepare(stream)
     rows = torch.zeros(64, dtype=torch.long)
     recalled = buffer.batch(prepared.learner, rows).x
     assert len({tuple(row.flatten().tolist()) for row in recalled}) == 2

@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from clframe import DataError, MapData, TensorData
+from clframe.core.trainer import Budget
 from clframe.data.dataset import Data, JoinedData, join, keep_inputs
-from clframe.training.loop import Budget, epoch_order, samples_of_epoch
+from clframe.data.order import epoch_order
+from clframe.training.loop import samples_of_epoch
 
 
 def tensors(n: int = 10, task: int = 0) -> TensorData:

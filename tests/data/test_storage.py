@@ -13,11 +13,11 @@ from torch import Tensor
 
 import clframe
 from clframe import DataError, MapData, SettingError, TensorData, tiers, workers
-from clframe.api import prepare_run
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import Data, scale_images
 from clframe.data.storage import TensorSource, bytes_of, map_files, set_room
 from clframe.run import run
+from clframe.testing import prepare
 
 META = torch.device("meta")
 CPU = torch.device("cpu")
@@ -100,7 +100,7 @@ def test_sizes_can_be_written_with_units(said: Any, expected: int | None) -> Non
 @pytest.mark.parametrize("said", ["much", "-1", -1, "8 apples", "nan", "inf"])
 def test_what_is_no_size_is_refused(said: Any) -> None:
     with pytest.raises(SettingError, match=r"trainer\.device_memory must be a size"):
-        prepare_run("split_mnist", trainer={"device_memory": said})
+        prepare("split_mnist", trainer={"device_memory": said})
 
 
 # ------------------------------------------------------------ equal numbers
@@ -150,7 +150,7 @@ def stream_on(kind: str, folder: Path) -> Stream:
 
 
 def outcome(kind: str, folder: Path, **trainer: Any) -> tuple[np.ndarray, list[Tensor]]:
-    prepared = prepare_run(
+    prepared = prepare(
         stream_on(kind, folder),
         {"replay": {"size": 20}},
         {"name": "mlp", "hidden": [16]},

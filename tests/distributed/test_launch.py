@@ -12,9 +12,10 @@ import pytest
 
 import clframe
 from clframe import Plugin, PluginError, SettingError
+from clframe.core.trainer import TrainerSettings
 from clframe.distributed.ranks import check_plugins
 from clframe.testing import prepare_toy, toy_stream
-from clframe.training.engine import Engine, TrainerSettings
+from clframe.training.engine import Engine
 
 TROUBLE = '''
 import os

@@ -11,10 +11,11 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from clframe import Learner, Plugin, SettingError, hookimpl
+from clframe.core.trainer import TrainerSettings
 from clframe.plugins import SI
 from clframe.run import run
 from clframe.testing import prepare_toy, toy_stream
-from clframe.training.engine import Engine, TrainerSettings
+from clframe.training.engine import Engine
 
 
 def test_every_strategy_in_bf16(worker: Any) -> None:

@@ -18,12 +18,11 @@ import torch
 from torch import Tensor
 
 from clframe import Batch, ClframeError, Learner, Plugin, PluginError, hookimpl
-from clframe.api import prepare_run
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import MapData, TensorData, keep_inputs
 from clframe.plugins import EWC, SI, GenerativeReplay, LwF, PackNet, Replay, XdG
 from clframe.run import run
-from clframe.testing import toy_stream
+from clframe.testing import prepare, toy_stream
 
 BATCH = 15
 """Of 80 samples an experience: neither it nor the last batch of five divides by two."""
@@ -204,7 +203,7 @@ def one(case: str, devices: int, **more: Any) -> dict[str, Any]:
         trainer.update(TRAINER.get(name, {}))
     # Where a loss begins at its least (distillation) Adam makes steps of rounding errors.
     by_sgd = case == "lwf_task"
-    prepared = prepare_run(
+    prepared = prepare(
         stream,
         chosen,
         MODELS.get(case, MLP),
@@ -239,7 +238,7 @@ def main(devices: int, folder: Path) -> None:
         except ClframeError as error:  # on all ranks alike, so the other cases can go on
             found[case] = {"error": str(error)}
     rank = torch.distributed.get_rank()
-    prepared = prepare_run(
+    prepared = prepare(
         toy_stream(), [Drift()], MLP, trainer={"accelerator": "cpu", "devices": devices}
     )
     try:

@@ -9,20 +9,20 @@ import pytest
 import torch
 
 import clframe
-from clframe.api import prepare_run
 from clframe.core.stream import Stream
 from clframe.data.dataset import TensorData
 from clframe.errors import SettingError
 from clframe.models.frozen import Frozen
 from clframe.plugins.generative_replay import GenerativeReplay
 from clframe.run import run
+from clframe.testing import prepare
 
 MODEL = {"name": "frozen", "backbone": "test_efficientnet_gn", "pretrained": False}
 Make = Callable[..., Stream]
 
 
 def fit(stream: Stream, strategy: Any, data_dir: Path, **model: Any) -> tuple[Any, Any]:
-    prepared = prepare_run(
+    prepared = prepare(
         stream,
         strategy,
         {**MODEL, **model},
@@ -57,7 +57,7 @@ def test_features_are_the_inputs_and_equal_those_of_the_images(
     image_stream: Make, tmp_path: Path
 ) -> None:
     stream = image_stream()
-    prepared = prepare_run(stream, "naive", MODEL, data_dir=tmp_path)
+    prepared = prepare(stream, "naive", MODEL, data_dir=tmp_path)
     model = prepared.learner.model
     assert isinstance(model, Frozen)
     assert prepared.stream.input_shape == (model.encoder.width,)
@@ -74,7 +74,7 @@ def test_the_backbone_is_neither_saved_nor_trained_nor_copied(
 ) -> None:
     import copy
 
-    prepared = prepare_run(image_stream(), "naive", MODEL, data_dir=tmp_path)
+    prepared = prepare(image_stream(), "naive", MODEL, data_dir=tmp_path)
     model = prepared.learner.model
     prepared.learner.train()
     assert not model.encoder.body.training

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 import clframe
-from clframe.api import prepare_run
 from clframe.checkpoint.checkpointer import CheckpointSettings
 from clframe.core.stream import Stream
 from clframe.data.observations import TASK, ObservationLayout
@@ -31,7 +30,7 @@ from clframe.robot.stream import ImitationSettings, ImitationStream, imitation_s
 from clframe.robot.task import RobotTask
 from clframe.run import run
 from clframe.runs.folder import RunFolder
-from clframe.testing import Kill, Killed, check_stream
+from clframe.testing import Kill, Killed, check_stream, prepare
 
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
 
@@ -377,7 +376,7 @@ def test_methods_act_on_them_unchanged(name: str, strategy: str, tmp_path: Path)
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_fisher_of_single_sequences_can_be_had(name: str, tmp_path: Path) -> None:
-    prepared = prepare_run(seen_stream(tmp_path), "naive", {"name": name, "size": "small"})
+    prepared = prepare(seen_stream(tmp_path), "naive", {"name": name, "size": "small"})
     from clframe.plugins._fisher import fisher
 
     learner = prepared.learner
@@ -438,7 +437,7 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_been(name: str, tmp_path
         folder = RunFolder(tmp_path / place)
         folder.saving = CheckpointSettings(every_n_steps=2)
         while True:
-            prepared = prepare_run(
+            prepared = prepare(
                 seen_stream(tmp_path, eval_episodes=1),
                 [Kill(lives)],
                 {"name": name, "size": "small", "window": 3},
@@ -456,7 +455,7 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_been(name: str, tmp_path
 
 
 def build(stream: Stream | dict[str, Any] | str, **model: Any) -> Any:
-    return prepare_run(stream, "naive", {"name": "vit_t", "size": "small", **model})
+    return prepare(stream, "naive", {"name": "vit_t", "size": "small", **model})
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
@@ -476,7 +475,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_is_not_told_the_task_can_be_made(tmp_path: Path) -> None:
-    prepared = prepare_run(
+    prepared = prepare(
         seen_stream(tmp_path, task_input="none"), "naive", {"name": "resnet_t", "size": "small"}
     )
     (batch,) = prepared.stream.experiences[0].data.batches(torch.arange(2), 2)

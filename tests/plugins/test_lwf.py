@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from clframe import Learner, Plugin, SettingError, Stream, Term, hookimpl
-from clframe.core.learner import Step
+from clframe.core.step import Step
 from clframe.data.dataset import Data, JoinedData, MapData, TensorData, keep_inputs
 from clframe.plugins.lwf import LwF
 from clframe.run import set_up

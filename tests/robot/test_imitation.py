@@ -11,14 +11,13 @@ import pytest
 import torch
 
 import clframe
-from clframe.api import prepare_run
 from clframe.data.dataset import Batch
 from clframe.errors import DataError, PluginError, SettingError
 from clframe.models.policy import GaussianMixturePolicy, policy
 from clframe.robot import demonstrations
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.windows import Normalizer, ObservationTransform, windowed
-from clframe.testing import check_stream
+from clframe.testing import check_stream, prepare
 
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
 
@@ -84,7 +83,7 @@ def test_the_exact_fisher_is_that_of_a_gaussian() -> None:
     """Checked by drawing: the mean squared score of actions drawn from the Gaussian itself."""
     from clframe.plugins._fisher import fisher
 
-    prepared = prepare_run({"name": "point_robot", "n_tasks": 2, "num_demos": 2}, "naive")
+    prepared = prepare({"name": "point_robot", "n_tasks": 2, "num_demos": 2}, "naive")
     learner = prepared.learner
     data = prepared.stream.experiences[0].data.subset(torch.arange(1))
     learner.engine.attach(learner)
@@ -105,7 +104,7 @@ def test_the_exact_fisher_is_that_of_a_gaussian() -> None:
 def test_the_fisher_is_that_of_the_learners_own_loss() -> None:
     from clframe.plugins._fisher import fisher
 
-    prepared = prepare_run({"name": "point_robot", "n_tasks": 2, "num_demos": 2}, "naive")
+    prepared = prepare({"name": "point_robot", "n_tasks": 2, "num_demos": 2}, "naive")
     learner, data = prepared.learner, prepared.stream.experiences[0].data
     learner.engine.attach(learner)
     found = fisher(learner, data, "true")
@@ -239,7 +238,7 @@ def test_a_run_continues_where_it_was_stopped() -> None:
     from clframe.plugins.replay import Replay
     from clframe.testing import killed_run, toy_run
 
-    stream = prepare_run(
+    stream = prepare(
         {"name": "point_robot", "n_tasks": 2, "num_demos": 2, "eval_episodes": 4}
     ).stream
     _, whole = toy_run([Replay(size=50)], stream)

@@ -14,13 +14,12 @@ from torch import nn
 
 import clframe
 from clframe import Learner, Plugin, SettingError, hookimpl
-from clframe.api import prepare_run
 from clframe.cli.main import main
 from clframe.models.mlp import mlp
 from clframe.run import run
 from clframe.sweep.seed_group import run_together, why_not
 from clframe.sweep.seeds import fit_seeds
-from clframe.testing import toy_stream
+from clframe.testing import prepare, toy_stream
 from clframe.training.batched.perceptron import batched_pass
 
 SEEDS = (0, 1, 2)
@@ -48,7 +47,7 @@ def arguments(strategy: Any, scenario: str, **others: Any) -> dict[str, Any]:
 
 
 def prepared(seeds: tuple[int, ...] = SEEDS, **given: Any) -> list[Any]:
-    return [prepare_run(**given, seed=seed) for seed in seeds]
+    return [prepare(**given, seed=seed) for seed in seeds]
 
 
 @pytest.mark.parametrize("scenario", ["task", "class"])
@@ -213,5 +212,5 @@ def test_a_learner_with_a_loss_of_its_own_is_not_batched() -> None:
             return 0.5 * super().task_loss(outputs, batch)
 
     stream = dataclasses.replace(toy_stream("class"), learner=Halved)
-    prepared = [prepare_run(stream, "naive", "mlp", seed=seed) for seed in (0, 1)]
+    prepared = [prepare(stream, "naive", "mlp", seed=seed) for seed in (0, 1)]
     assert "learner Halved" in (why_not(prepared) or "")

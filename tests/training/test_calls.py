@@ -11,12 +11,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from clframe.api import prepare_run
 from clframe.core.learner import Learner
 from clframe.core.stream import Experience, Stream, Task
+from clframe.core.trainer import Budget
 from clframe.data.dataset import TensorData, keep_inputs
 from clframe.run import set_up
-from clframe.training.loop import Budget, train
+from clframe.testing import prepare
+from clframe.training.loop import train
 
 STEPS = 20
 BATCH = 8
@@ -90,7 +91,7 @@ def bare_calls() -> float:
 def learner_after(strategy: Any, experiences: int, folder: Any = False) -> Learner:
     """A learner in the middle of an experience, after so many others."""
     stream = stream_of(experiences + 1)
-    prepared = prepare_run(
+    prepared = prepare(
         stream,
         strategy,
         model() if strategy == "naive" else {"name": "mlp", "hidden": [8, 8]},

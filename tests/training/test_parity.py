@@ -9,9 +9,10 @@ import torch
 from torch.nn import functional
 
 import clframe
-from clframe.api import prepare_run, seed_everything
+from clframe.build import seed_everything
 from clframe.models.mlp import mlp
 from clframe.run import run
+from clframe.testing import prepare
 from clframe.training.loop import epoch_order
 
 
@@ -22,7 +23,7 @@ def test_equals_a_hand_written_loop_bit_for_bit(
     scenario: str, optimizer: str, fused: bool | None, accelerator: str, tmp_path: Path
 ) -> None:
     stream = clframe.stream("split_mnist", scenario=scenario, n_experiences=2)  # type: ignore[arg-type]
-    prepared = prepare_run(
+    prepared = prepare(
         stream,
         "naive",
         {"name": "mlp", "hidden": [50, 50]},
@@ -57,7 +58,7 @@ def test_equals_a_hand_written_loop_bit_for_bit(
 
 
 def test_every_experience_takes_its_steps() -> None:
-    prepared = prepare_run(
+    prepared = prepare(
         clframe.stream("split_mnist"),
         "naive",
         "mlp",

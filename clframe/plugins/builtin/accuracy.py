@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
 
 from clframe.core import hooks
 from clframe.core.plugin import Plugin
@@ -29,7 +28,7 @@ class Accuracy(Plugin):
     ) -> dict[str, dict[str, float]] | None:
         """Accuracy on all tasks in one pass; one read from the device for a whole row."""
         plugins = learner.plugins
-        alone = plugins.only(self, "evaluate_task") and plugins.only(self, "predict")
+        alone = plugins.only(self, "evaluate_task") and not plugins.implements("predict")
         if not alone or any(task.load is None for task in tasks):
             return None
         engine = learner.engine
@@ -66,10 +65,3 @@ class Accuracy(Plugin):
                 right += (scores.argmax(1) == batch.y).sum()
         learner.engine.sum({"right": right})
         return {"accuracy": float(right) / max(len(data), 1)}
-
-    @hookimpl(trylast=True)
-    def predict(self, learner: Learner, x: Any, task: Task) -> Tensor:
-        """The learner's active outputs."""
-        first = next(iter(x.values())) if isinstance(x, dict) else x
-        of_task = torch.full((len(first),), task.index, dtype=torch.long, device=first.device)
-        return learner(x, of_task)  # type: ignore[no-any-return]

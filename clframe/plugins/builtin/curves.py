@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Self
 
 import torch
 
@@ -12,6 +12,7 @@ from clframe.hookspecs import hookimpl
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
+    from clframe.core.context import RunContext
     from clframe.core.learner import Learner
     from clframe.core.stream import Experience
 
@@ -23,30 +24,24 @@ class Curves(Plugin):
         every_n_epochs: How often.
     """
 
-    state = ("curves",)
-
     def __init__(self, every_n_epochs: int = 1) -> None:
         at_least(every_n_epochs, 1, "every_n_epochs")
         self.every_n_epochs = every_n_epochs
-        self.curves: dict[str, dict[str, list[float]]] = {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore in place, since the learner shows the same mapping."""
-        self.curves.clear()
-        self.curves.update(state["curves"])
-
-    @hookimpl
-    def configure(self, learner: Learner) -> None:
-        """Let the learner show the curves, for the results."""
-        learner.curves = self.curves
+    @classmethod
+    def for_run(cls, context: RunContext) -> Self | None:
+        """Only where the run is to be evaluated on the way."""
+        every = context.settings.check_val_every_n_epoch
+        return None if every is None else cls(every)
 
     def measure(self, learner: Learner, experience: Experience) -> None:
         """Append one value for each task of the experience."""
         learner.eval()
-        with learner.keeper.timing.measuring(), torch.inference_mode():
+        with learner.state.timing.measuring(), torch.inference_mode():
             for task in experience.tasks:
                 value = next(iter(hooks.evaluate_task(learner, task).values()))
-                self.curves.setdefault(experience.name, {}).setdefault(task.name, []).append(value)
+                curve = learner.curves.setdefault(experience.name, {})
+                curve.setdefault(task.name, []).append(value)
         learner.train()
 
     @hookimpl(trylast=True)

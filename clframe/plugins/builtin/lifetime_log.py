@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
@@ -26,9 +26,12 @@ from clframe.errors import DataError
 from clframe.hookspecs import hookimpl
 from clframe.metrics.l2.log_rows import DATA_FILE
 from clframe.metrics.l2.log_writer import L2LogWriter
+from clframe.runs.folder import LOG
 
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner, Step
+    from clframe.core.context import RunContext
+    from clframe.core.learner import Learner
+    from clframe.core.step import Step
     from clframe.core.stream import Experience, Stream, Task
 
 PLAIN = "plain"
@@ -67,6 +70,13 @@ class LifetimeLog(Plugin):
         self.rows = 0
         self._steps: list[tuple[Tensor, Tensor, Tensor]] = []
         self.counts: list[Tensor] = []
+
+    @classmethod
+    def for_run(cls, context: RunContext) -> Self | None:
+        """Only where the run is written."""
+        if context.run_dir is None:
+            return None
+        return cls(str(context.run_dir / LOG), resume=context.resumed)
 
     def state_dict(self) -> dict[str, Any]:
         """What has been written, which is on disk then, and the counts of the current epoch."""

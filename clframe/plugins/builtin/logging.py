@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
 from clframe.utils.console import notice
 
 if TYPE_CHECKING:
+    from clframe.core.context import RunContext
     from clframe.core.learner import Learner
     from clframe.core.results import Result
     from clframe.core.stream import Experience
@@ -30,6 +32,11 @@ class Logging(Plugin):
     def __init__(self, loggers: Sequence[Any]) -> None:
         self.loggers = list(loggers)
 
+    @classmethod
+    def for_run(cls, context: RunContext) -> Self | None:
+        """Only where the run is written."""
+        return None if context.run_dir is None else cls(context.loggers)
+
     def state_dict(self) -> dict[str, Any]:
         """How far each logger is, of those that can go on where they were."""
         able = [logger for logger in self.loggers if hasattr(logger, "load_state_dict")]
@@ -45,9 +52,9 @@ class Logging(Plugin):
         """Send numbers to every logger."""
         self._tell(lambda logger: logger.log_metrics(numbers, step=step))
 
-    def _tell(self, say: Callable[[Any], None]) -> None:
+    def _tell(self, say: Callable[[Any], None], loggers: Sequence[Any] | None = None) -> None:
         """Do something with each logger; a server's failure is no reason to lose a run."""
-        for logger in list(self.loggers):
+        for logger in list(self.loggers if loggers is None else loggers):
             try:
                 say(logger)
             except OSError as error:
@@ -92,7 +99,7 @@ class Logging(Plugin):
 
     @hookimpl(trylast=True)
     def after_run(self, learner: Learner, result: Result) -> None:
-        """The metrics, the matrix as table and image where the logger takes them; then close."""
+        """The metrics, and the matrix as table and image where the logger takes them."""
         numbers = {
             f"metrics/{family}.{name}": float(value)
             for family, values in result.metrics.items()
@@ -101,7 +108,16 @@ class Logging(Plugin):
         }
         self.log(numbers, learner.global_steps)
         self._tell(lambda logger: _log_matrix(logger, result, learner.global_steps))
-        self._tell(lambda logger: logger.finalize("success"))
+
+    @hookimpl(trylast=True)
+    def teardown(self, error: BaseException | None) -> None:
+        """Close every logger, saying how the run ended."""
+        status = "success" if error is None else "failed"
+        for logger in list(self.loggers):
+            # After a failure (a full disk) closing may fail as well, and that is no news.
+            quietly = contextlib.nullcontext() if error is None else contextlib.suppress(Exception)
+            with quietly:
+                self._tell(lambda one: one.finalize(status), [logger])
 
 
 def _log_matrix(logger: Any, result: Result, step: int) -> None:
@@ -111,7 +127,6 @@ def _log_matrix(logger: Any, result: Result, step: int) -> None:
         rows = [[name, *row] for name, row in zip(content["rows"], content["values"], strict=True)]
         logger.log_table("matrix", columns=["row", *content["columns"]], data=rows, step=step)
         logger.log_image("matrix_image", images=[_picture(result)], step=step)
-        logger.experiment.finish()
     elif hasattr(getattr(logger, "experiment", None), "add_image"):  # TensorBoard
         import numpy as np
 

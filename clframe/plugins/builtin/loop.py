@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
-from clframe.training.loop import train
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
     from clframe.core.stream import Experience
+    from clframe.core.trainer import Budget
     from clframe.data.dataset import Data
-    from clframe.training.loop import Budget
 
 
 class Loop(Plugin):
@@ -25,5 +24,5 @@ class Loop(Plugin):
         self, learner: Learner, experience: Experience, data: Data, budget: Budget
     ) -> bool:
         """Train for the budget."""
-        train(learner, experience, data, budget)
+        learner.engine.train(learner, experience, data, budget)
         return True

@@ -7,7 +7,7 @@ two definitions of, say, backward transfer never share one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:
+    from clframe.core.context import RunContext
     from clframe.core.registry import Registry
     from clframe.core.results import Result
 
@@ -33,6 +34,11 @@ class Metrics(Plugin):
 
     def __init__(self, families: Mapping[str, MetricFunction]) -> None:
         self.families = dict(families)
+
+    @classmethod
+    def for_run(cls, context: RunContext) -> Self | None:
+        """Every registered family."""
+        return cls(context.metrics)
 
     @hookimpl
     def metrics(self, result: Result) -> dict[str, dict[str, Any]]:

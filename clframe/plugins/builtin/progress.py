@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner, Step
+    from clframe.core.context import RunContext
+    from clframe.core.learner import Learner
+    from clframe.core.step import Step
     from clframe.core.stream import Experience, Stream
 
 _REFRESH = 0.25
@@ -27,6 +29,11 @@ class Progress(Plugin):
         self.last: dict[str, Any] = {}
         self.samples = 0
         self.seconds = 0.0
+
+    @classmethod
+    def for_run(cls, context: RunContext) -> Self | None:
+        """Where progress is shown, and not as a bar."""
+        return cls() if context.progress and not sys.stderr.isatty() else None
 
     @hookimpl
     def configure(self, stream: Stream) -> None:
@@ -76,6 +83,11 @@ class ProgressBar(Progress):
         self.bar: Any = None
         self.next_refresh = 0.0
 
+    @classmethod
+    def for_run(cls, context: RunContext) -> Self | None:
+        """Where progress is shown on a terminal."""
+        return cls() if context.progress and sys.stderr.isatty() else None
+
     @hookimpl
     def before_experience(self, experience: Experience) -> None:
         """Start a bar."""
@@ -115,8 +127,13 @@ class ProgressBar(Progress):
         """Take the bar away."""
         self.close()
 
-    def close(self) -> None:
+    @hookimpl
+    def teardown(self) -> None:
         """Take the bar away, whatever happened."""
+        self.close()
+
+    def close(self) -> None:
+        """Take the bar away if there is one."""
         if self.bar is not None:
             self.bar.close()
             self.bar = None

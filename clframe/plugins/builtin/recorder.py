@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from clframe.core.plugin import Plugin
 from clframe.core.results import without_nan
 from clframe.hookspecs import hookimpl
 from clframe.runs.append_file import GrowingFile
+from clframe.runs.folder import EVENTS
 
 if TYPE_CHECKING:
+    from clframe.core.context import RunContext
     from clframe.core.learner import Learner
-    from clframe.core.stream import Experience
+    from clframe.core.stream import Experience, Stream
     from clframe.data.dataset import Data
 
 
@@ -29,6 +31,11 @@ class Recorder(Plugin):
     def __init__(self, path: str) -> None:
         self.file = GrowingFile(Path(path))
 
+    @classmethod
+    def for_run(cls, context: RunContext) -> Self | None:
+        """Only where the run is written."""
+        return None if context.run_dir is None else cls(str(context.run_dir / EVENTS))
+
     def write(self, event: str, **content: Any) -> None:
         """Append one line."""
         line = json.dumps(without_nan({"event": event, **content}), allow_nan=False)
@@ -41,6 +48,11 @@ class Recorder(Plugin):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Drop what was written after the checkpoint, so that nothing is there twice."""
         self.file.go_back(state["length"])
+
+    @hookimpl(trylast=True)
+    def after_prepare(self, stream: Stream, seconds: float) -> None:
+        """One line for the data: rendering or recording it may have taken minutes."""
+        self.write("prepare", stream=stream.name, source=stream.source, seconds=seconds)
 
     @hookimpl(trylast=True)
     def after_epoch(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import torch
 
@@ -12,6 +12,7 @@ from clframe.robot.evaluation import Evaluation, evaluate
 from clframe.robot.workers import environment_pool
 
 if TYPE_CHECKING:
+    from clframe.core.context import RunContext
     from clframe.core.learner import Learner
     from clframe.core.stream import Task
     from clframe.utils.processes import WorkerPool
@@ -22,6 +23,11 @@ class Rollouts(Plugin):
 
     def __init__(self) -> None:
         self.pool: WorkerPool | None = None
+
+    @classmethod
+    def for_run(cls, context: RunContext) -> Self | None:
+        """Only where a task is an environment."""
+        return cls() if any(task.load is None for task in context.stream.tasks) else None
 
     @hookimpl(trylast=True)
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
@@ -44,8 +50,8 @@ class Rollouts(Plugin):
         successes, steps = (total / len(seeds)).tolist()
         return {"success": successes, "steps": steps}
 
-    @hookimpl(trylast=True)
-    def after_run(self) -> None:
+    @hookimpl
+    def teardown(self) -> None:
         """End the worker processes."""
         if self.pool is not None:
             self.pool.close()

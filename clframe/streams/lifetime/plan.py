@@ -13,9 +13,9 @@ from typing import Any, Literal, get_args
 
 import yaml
 
+from clframe.data.order import epoch_order
 from clframe.errors import DataError, SettingError, UnknownNameError, nearest
 from clframe.streams.lifetime.variation import checked_parameters
-from clframe.training.loop import epoch_order
 
 Order = Literal["condensed", "dispersed", "alternating", "permuted"]
 ORDERS: tuple[Order, ...] = get_args(Order)

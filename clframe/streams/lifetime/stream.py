@@ -17,9 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from clframe.core.make import make_stream
 from clframe.core.registry import Registry
 from clframe.core.stream import Experience, Scenario, Stream, Task
 from clframe.data.dataset import Data, join
+from clframe.data.order import epoch_order
 from clframe.errors import SettingError, UnknownNameError, nearest
 from clframe.streams.lifetime.plan import (
     Column,
@@ -32,7 +34,6 @@ from clframe.streams.lifetime.plan import (
     read_file,
 )
 from clframe.streams.lifetime.variation import Variations
-from clframe.training.loop import epoch_order
 from clframe.utils import settings
 
 _IN_FILE = ("base", "order", "repetitions", "regimes", "block_length", "samples_per_lx", "tasks")
@@ -175,8 +176,6 @@ def _base_stream(
     data_dir: Path,
     download: bool,
 ) -> Stream:
-    from clframe.api import make_stream  # api imports the registry, which imports this file
-
     made = make_stream(registry, base, scenario, seed, data_dir, download)
     if made.learner is not None:
         raise SettingError(

@@ -48,7 +48,9 @@ def ensure(
     return cache
 
 
-def _build(cache: Cache, sections: Sequence[Section], num_workers: int | None, skip_bad: bool) -> None:
+def _build(
+    cache: Cache, sections: Sequence[Section], num_workers: int | None, skip_bad: bool
+) -> None:
     plan = cache.plan
     jobs = {section.name: plan.jobs(section) for section in sections}
     open_jobs = {section.name: len(jobs[section.name]) for section in sections}

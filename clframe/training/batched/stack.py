@@ -1,8 +1,8 @@
 """The models of several learners as one: each parameter a tensor with a first dimension of seeds.
 
-The learners keep their own parameters, optimisers and plugins; while they are stacked these look
+The learners keep their own parameters, optimizers and plugins; while they are stacked these look
 into the shared tensors. So a plugin that reads a learner's parameters, adds to their gradients or
-pulls on them acts on its seed's slice, and one forward pass, one backward pass and one optimiser
+pulls on them acts on its seed's slice, and one forward pass, one backward pass and one optimizer
 step serve all seeds.
 """
 
@@ -20,11 +20,11 @@ from clframe.core.learner import Learner
 from clframe.errors import SettingError
 from clframe.training.batched.perceptron import batched_pass
 
-# Optimisers that treat every element by itself, so that a stack is nothing to them.
+# Optimizers that treat every element by itself, so that a stack is nothing to them.
 _BY_ELEMENT = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
 
 
-def obstacle(learner: Learner) -> str | None:
+def unsupported_learner(learner: Learner) -> str | None:
     """Why this learner cannot be one of a stack, or None."""
     kind = type(learner)
     if kind.task_loss is not Learner.task_loss or kind.run_model is not Learner.run_model:
@@ -38,7 +38,7 @@ def obstacle(learner: Learner) -> str | None:
             return f"the model's layer '{name}' is recurrent"
     optimizer = learner.make_optimizer([nn.Parameter(torch.zeros(1))])
     if not isinstance(optimizer, _BY_ELEMENT):
-        return f"optimiser {type(optimizer).__name__} is not known to treat elements one by one"
+        return f"optimizer {type(optimizer).__name__} is not known to treat elements one by one"
     return None
 
 
@@ -48,7 +48,7 @@ def copied(value: Any) -> Any:
 
 
 def bare_optimizer(learner: Learner) -> torch.optim.Optimizer:
-    """The learner's optimiser without Fabric's wrapper."""
+    """The learner's optimizer without Fabric's wrapper."""
     optimizer = learner.optimizer
     assert optimizer is not None
     return getattr(optimizer, "optimizer", optimizer)
@@ -74,8 +74,8 @@ class Stack:
         self.tensors: dict[str, Tensor] = {}
         for name, first in self._own[0].items():
             tensor = torch.stack([own[name] for own in self._own])
-            for seat, own in enumerate(self._own):
-                own[name].data = tensor[seat]
+            for index, own in enumerate(self._own):
+                own[name].data = tensor[index]
             self.tensors[name] = tensor.requires_grad_(first.requires_grad)
         self.trained = {name: t for name, t in self.tensors.items() if t.requires_grad}
         self._gradients: list[Tensor] = []
@@ -115,7 +115,7 @@ class Stack:
     # ------------------------------------------------------------ training
 
     def take_optimizers(self) -> torch.optim.Optimizer:
-        """One optimiser whose state is the stack of the learners' own; gradients are shared."""
+        """One optimizer whose state is the stack of the learners' own; gradients are shared."""
         optimizers = [bare_optimizer(learner) for learner in self.learners]
         group = {k: v for k, v in optimizers[0].param_groups[0].items() if k != "params"}
         kind: Any = type(optimizers[0])
@@ -123,8 +123,8 @@ class Stack:
         self._gradients = [torch.zeros_like(tensor) for tensor in self.trained.values()]
         for (name, tensor), gradient in zip(self.trained.items(), self._gradients, strict=True):
             tensor.grad = gradient
-            for seat, own in enumerate(self._own):
-                own[name].grad = gradient[seat]
+            for index, own in enumerate(self._own):
+                own[name].grad = gradient[index]
             states = [o.state[own[name]] for o, own in zip(optimizers, self._own, strict=True)]
             for key, first in states[0].items():
                 by_element = isinstance(first, Tensor) and first.shape == tensor.shape[1:]
@@ -137,14 +137,20 @@ class Stack:
         """Set all gradients to zero in place, since the learners look into them."""
         torch._foreach_zero_(self._gradients)
 
-    def return_optimizers(self, stacked: torch.optim.Optimizer) -> None:
-        """Give every learner its optimiser's state back, as its own."""
+    def copy_optimizers(self, stacked: torch.optim.Optimizer) -> None:
+        """Give every learner a copy of its part of the stacked optimizer's state."""
         for name, tensor in self.trained.items():
-            tensor.grad = None
-            for seat, (learner, own) in enumerate(zip(self.learners, self._own, strict=True)):
-                own[name].grad = None
+            for index, (learner, own) in enumerate(zip(self.learners, self._own, strict=True)):
                 state = bare_optimizer(learner).state[own[name]]
                 for key, value in stacked.state[tensor].items():
                     by_element = isinstance(value, Tensor) and value.shape == tensor.shape
-                    state[key] = copied(value[seat] if by_element else value)
+                    state[key] = copied(value[index] if by_element else value)
+
+    def return_optimizers(self, stacked: torch.optim.Optimizer) -> None:
+        """Give every learner its optimizer's state back, and end the sharing of gradients."""
+        self.copy_optimizers(stacked)
+        for name, tensor in self.trained.items():
+            tensor.grad = None
+            for own in self._own:
+                own[name].grad = None
         self._gradients = []

@@ -22,16 +22,16 @@ _MODEL = "model."
 
 
 def begin(
-    path: str | Path | None, resume: str | Path | None, model: nn.Module
+    path: str | Path | None, folder: RunFolder | None, model: nn.Module
 ) -> dict[str, Any] | None:
     """Start a model from another run if one is named; returns what is to be recorded of it.
 
-    A run that goes on has weights of its own, and does not need the other folder any more.
+    A resumed run has weights of its own, and does not need the other folder any more.
     """
     if path is None:
         return None
     where = Path(path).expanduser()
-    if resume is not None and RunFolder(Path(resume)).checkpoints.numbers():
+    if folder is not None and folder.resumed and folder.checkpoints.numbers():
         return describe(where)
     return start_from(where, model)
 
@@ -56,10 +56,10 @@ def start_from(path: Path, model: nn.Module) -> dict[str, Any]:
         raise RunFolderError(
             f"pretrain: run '{path}' has not come to its end; finish it with resume={path}"
         )
-    point = folder.checkpoints.newest()
-    if point is None:
+    info = folder.checkpoints.newest()
+    if info is None:
         raise RunFolderError(f"pretrain: run '{path}' has no checkpoint to take weights from")
-    state = folder.checkpoints.read(point.number, torch.device("cpu"))["learner"]
+    state = folder.checkpoints.read(info.number, torch.device("cpu"))["learner"]
     found = {k.removeprefix(_MODEL): v for k, v in state.items() if k.startswith(_MODEL)}
     _check(found, model.state_dict(), path)
     model.load_state_dict(found)

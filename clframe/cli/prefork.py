@@ -16,29 +16,11 @@ import sys
 import time
 from typing import Any
 
+from clframe.sweep.lines import Lines
+
 PRELOADS = sys.platform == "linux"  # elsewhere a fork after such imports is not safe
 _GRACE = 120.0  # seconds a run has to save after its sweep is gone
 _FOR_THE_RUNS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-
-
-class Lines:
-    """Whole lines from a file descriptor.
-
-    Args:
-        descriptor: Of the reading end of a pipe.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self.ended = False
-        self._rest = b""
-
-    def read(self) -> list[Any]:
-        """The JSON values of the lines that have come; waits for something to come."""
-        content = os.read(self.descriptor, 65536)
-        self.ended = not content
-        *lines, self._rest = (self._rest + content).split(b"\n")
-        return [json.loads(line) for line in lines]
 
 
 def serve() -> list[str] | None:

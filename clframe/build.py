@@ -1,0 +1,265 @@
+"""From the description of a run to its parts: the left half of the diagram.
+
+::
+
+    RunConfig ─► stream ─► strategy ─► engine ─► model ─► folder ─► learner ─► run.py
+
+Each step is one function. Nothing is written and no data is loaded here: a mistake in any setting
+is found before anything is made, and :func:`clframe.run.run` makes the folder.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from clframe.checkpoint import identity
+from clframe.checkpoint.settings import CheckpointSettings
+from clframe.config.run_config import RunConfig
+from clframe.core.context import RunContext
+from clframe.core.learner import Learner
+from clframe.core.make import make, make_stream
+from clframe.core.plugin import Plugin, check_composition
+from clframe.core.registry import Registry, discover
+from clframe.core.stream import Stream
+from clframe.core.trainer import TrainerSettings
+from clframe.data.folder import data_folder
+from clframe.distributed.ranks import check_plugins
+from clframe.errors import SettingError
+from clframe.runs import pretrain
+from clframe.runs.folder import RunFolder
+from clframe.strategies import DEFAULT_PLUGINS, compose
+from clframe.training.augment import augmented
+from clframe.training.engine import Engine
+from clframe.utils import settings
+
+
+@dataclass(frozen=True)
+class Built:
+    """A run that is ready to start.
+
+    Args:
+        learner: Model, plugins and engine.
+        stream: What it will learn.
+        strategy: The strategy's name, for the records.
+        folder: Where the run will be written; None for nowhere.
+    """
+
+    learner: Learner
+    stream: Stream
+    strategy: str
+    folder: RunFolder | None
+
+
+def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
+    """Make everything a run needs.
+
+    Args:
+        config: What the run is.
+        extra_plugins: Added to the strategy's; one that bears a built-in plugin's name takes its
+            place.
+
+    Raises:
+        ClframeError: Something given cannot be used; nothing has been written then.
+    """
+    registry = discover(config.plugin_paths)
+    stream = build_stream(config, registry)
+    trainer = trainer_settings(config, registry, stream)
+    strategy, plugins = build_strategy(config, registry, stream)
+    make_optimizer = make(registry, "optimizer", config.optimizer)
+    content = config.content(registry, stream, trainer, (strategy, plugins))
+    folder = build_folder(config, stream, strategy)
+    engine = build_engine(config, trainer, plugins)
+    model = build_model(config, registry, stream)
+    pretrained = pretrain.begin(config.pretrain, folder, model)
+    stream = prepare_stream(stream, model, engine)
+    if folder is not None:
+        folder.describe(content, identity.describe(content, plugins))
+    if not engine.is_global_zero:  # the main process writes and prints for all
+        folder, config = None, config.replace(logger=None, progress=False)
+    built_in = default_plugins(config, registry, stream, trainer, folder, content)
+    given = [*plugins, *extra_plugins]
+    taken = {plugin.name for plugin in given}
+    learner: Any = (stream.learner or Learner)(
+        model,
+        stream,
+        [*given, *(plugin for plugin in built_in if plugin.name not in taken)],
+        engine,
+        make_optimizer,
+        config.active_outputs,
+        config.seed,
+    )
+    learner.pretrained = pretrained
+    return Built(learner, stream, strategy, folder)
+
+
+def write_config(config: RunConfig) -> RunFolder:
+    """Make the folder of a run that another process is to start, with its ``config.yaml`` alone.
+
+    ``clframe fit resume=FOLDER`` then begins it.
+
+    Raises:
+        ClframeError: Something given cannot be used, or cannot be written down.
+    """
+    registry = discover(config.plugin_paths)
+    stream = build_stream(config, registry)
+    trainer = trainer_settings(config, registry, stream)
+    strategy = build_strategy(config, registry, stream)
+    content = config.content(registry, stream, trainer, strategy)
+    folder = build_folder(config, stream, strategy[0])
+    assert folder is not None
+    RunConfig.from_content(content, folder.path)  # refuses objects of Python
+    folder.describe(content, {})
+    with folder.entered():
+        folder.begun = True
+    return folder
+
+
+# ---------------------------------------------------------------- stream
+
+
+def build_stream(config: RunConfig, registry: Registry) -> Stream:
+    """Make the stream, or take the one that is given."""
+    stream, scenario = config.stream, config.scenario
+    if isinstance(stream, Stream):
+        if scenario is not None and scenario != stream.scenario:
+            raise SettingError(
+                f"scenario={scenario}, but the given stream is {stream.scenario}-incremental"
+            )
+        return stream
+    return make_stream(registry, stream, scenario, config.seed, config.data_dir, config.download)
+
+
+def trainer_settings(config: RunConfig, registry: Registry, stream: Stream) -> TrainerSettings:
+    """How to train: what the user says, over the stream's own defaults."""
+    values = registry.trainer_for(stream.name, config.trainer or {})
+    return TrainerSettings(**settings.check(TrainerSettings, values, "trainer"))
+
+
+# ---------------------------------------------------------------- strategy
+
+
+def build_strategy(
+    config: RunConfig, registry: Registry, stream: Stream
+) -> tuple[str, list[Plugin]]:
+    """The strategy's name and plugins, checked against each other and the stream."""
+    name, plugins = compose(config.strategy, registry, stream.name)
+    check_composition(plugins, stream)
+    return config.strategy_name or name, plugins
+
+
+# ---------------------------------------------------------------- engine
+
+
+def seed_everything(seed: int) -> None:
+    """Seed Python, NumPy and torch."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def build_engine(config: RunConfig, trainer: TrainerSettings, plugins: Sequence[Plugin]) -> Engine:
+    """Seed, and start the other processes of the run, if there are any."""
+    seed_everything(config.seed)
+    engine = Engine(trainer)
+    check_plugins(plugins, engine.world_size)
+    engine.launch()
+    return engine
+
+
+# ---------------------------------------------------------------- model
+
+
+def build_model(config: RunConfig, registry: Registry, stream: Stream) -> nn.Module:
+    """Make a model for the stream's inputs and outputs."""
+    if isinstance(config.model, nn.Module):
+        return config.model
+    named = registry.model_for(stream.name) if config.model is None else config.model
+    model: nn.Module = make(
+        registry,
+        "model",
+        named,
+        stream=stream,
+        input_shape=stream.input_shape,
+        n_outputs=stream.n_outputs,
+        data_dir=data_folder(config.data_dir),
+    )
+    return model
+
+
+def prepare_stream(stream: Stream, model: nn.Module, engine: Engine) -> Stream:
+    """The stream with augmented training images, and with what the model makes of inputs once."""
+    stream = augmented(stream, engine.settings.augment)
+    # A model may replace the inputs by something that it makes of them once (frozen features).
+    prepare: Any = getattr(model, "prepare_stream", None)
+    return stream if prepare is None else prepare(stream, engine.device)
+
+
+# ---------------------------------------------------------------- folder
+
+
+def build_folder(config: RunConfig, stream: Stream, strategy: str) -> RunFolder | None:
+    """Choose the run folder and check that it can be written, without making it."""
+    saving = settings.check(CheckpointSettings, config.checkpoint or {}, "checkpoint")
+    resume = config.resume
+    if resume == "auto":
+        assert config.run_dir
+        resume = config.run_dir if RunFolder(Path(config.run_dir)).config.exists() else None
+    if resume is not None:
+        folder = RunFolder(Path(resume), resumed=True)
+        folder.read_config()
+    elif config.run_dir is False:
+        return None
+    elif config.run_dir is None:
+        folder = RunFolder.default(stream.name, strategy, config.seed)
+        folder.check()
+    else:
+        folder = RunFolder(Path(config.run_dir))
+        folder.check()
+    folder.saving = CheckpointSettings(**saving)
+    folder.allowed = tuple(config.resume_allow)
+    return folder
+
+
+# ---------------------------------------------------------------- built-in plugins
+
+
+def default_plugins(
+    config: RunConfig,
+    registry: Registry,
+    stream: Stream,
+    trainer: TrainerSettings,
+    folder: RunFolder | None,
+    content: Mapping[str, Any],
+) -> list[Plugin]:
+    """What every run has: each is asked whether this run needs it."""
+    loggers = []
+    for name in config.logger_names:
+        registry.get("logger", name)
+        if folder is not None:
+            named = {"name": name, **config.logger_settings(name)}
+            given = {"run_dir": folder.path, "run_config": content}
+            loggers.append(make(registry, "logger", named, **given))
+    context = RunContext(
+        stream=stream,
+        settings=trainer,
+        run_dir=None if folder is None else folder.path,
+        resumed=folder is not None and folder.resumed,
+        progress=config.progress,
+        loggers=loggers,
+        metrics={entry.name: entry.factory for entry in registry.entries("metric")},
+    )
+    plugins: list[Plugin] = []
+    for name in DEFAULT_PLUGINS:
+        factory: Any = registry.get("plugin", name).factory
+        plugin = factory.for_run(context)
+        if plugin is not None:
+            plugins.append(plugin)
+    return plugins

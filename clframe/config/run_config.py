@@ -1,0 +1,228 @@
+"""The description of a run, said once.
+
+:class:`RunConfig` is the arguments of :func:`clframe.fit`, the content of ``config.yaml`` and what
+the command line composes into. It is made from keywords (:meth:`RunConfig.of`), from overrides
+(:func:`clframe.config.compose.compose`) or from a run folder (:meth:`RunConfig.from_folder`); its
+defaults are those of the command line and of Python alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from clframe.checkpoint.settings import CheckpointSettings
+from clframe.core.make import Named
+from clframe.core.stream import SCENARIOS, Scenario, Stream
+from clframe.core.trainer import TrainerSettings
+from clframe.errors import SettingError
+from clframe.runs.folder import RunFolder
+from clframe.utils import settings
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from clframe.core.plugin import Plugin
+    from clframe.core.registry import Kind, Registry
+    from clframe.strategies import StrategyLike
+
+POSITIONAL = ("stream", "strategy", "model")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that says what a run is.
+
+    Args:
+        stream: A registered name, a mapping with ``name`` and settings, or a stream.
+        strategy: A name, a plugin, a mapping from plugin to settings, or a list of those.
+        model: A registered name, a mapping with ``name`` and settings, or a module; None is the
+            one that the stream is registered with.
+        scenario: task, domain or class; None takes the stream's own.
+        optimizer: adam, adamw, sgd, or a mapping with ``name`` and settings.
+        logger: csv, wandb, tensorboard, a list of them, a mapping, or None.
+        seed: Of everything that is drawn.
+        data_dir: The data folder; None is ``$CLFRAME_DATA`` or ``~/.cache/clframe``.
+        download: Whether missing data may be fetched.
+        active_outputs: Class-incremental: compete among the classes ``seen`` so far or ``all``.
+        pretrain: A run folder whose final weights the model starts from.
+        plugin_path: A file (or files) with plugins of your own.
+        run_dir: Where to write; None is ``runs/<stream>/<strategy>/<time>-s<seed>/``, False is
+            nowhere.
+        resume: A run folder to continue, made with the same arguments; ``auto`` continues the run
+            in ``run_dir`` if there is one and begins it if not.
+        resume_allow: What may be different when a run is continued, such as
+            ``["trainer.max_epochs"]``, ``["version"]``, ``["data"]`` or ``["plugins"]``.
+        progress: Whether to show how far the run is.
+        strategy_name: What to call the strategy in the records; None takes the names given.
+        trainer: Settings of :class:`clframe.core.trainer.TrainerSettings`.
+        checkpoint: Settings of :class:`clframe.checkpoint.settings.CheckpointSettings`.
+    """
+
+    stream: Named | Stream = "split_mnist"
+    strategy: StrategyLike = "naive"
+    model: Named | nn.Module | None = None
+    scenario: Scenario | None = None
+    optimizer: Named = "adam"
+    logger: Named | Sequence[str] | None = "csv"
+    seed: int = 0
+    data_dir: str | Path | None = None
+    download: bool = False
+    active_outputs: Literal["seen", "all"] = "seen"
+    pretrain: str | Path | None = None
+    plugin_path: str | Path | Sequence[str | Path] | None = None
+    run_dir: str | Path | Literal[False] | None = None
+    resume: str | Path | None = None
+    resume_allow: Sequence[str] = ()
+    progress: bool = True
+    strategy_name: str | None = None
+    trainer: Mapping[str, Any] | None = field(default_factory=dict)
+    checkpoint: Mapping[str, Any] | None = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", settings.convert(self.seed, int, "seed"))
+        settings.at_least(self.seed, 0, "seed")
+        if self.active_outputs not in ("seen", "all"):
+            raise SettingError(f"active_outputs must be seen or all, got {self.active_outputs!r}")
+        if self.scenario is not None and self.scenario not in SCENARIOS:
+            raise SettingError(
+                f"scenario must be one of {', '.join(SCENARIOS)}, got '{self.scenario}'"
+            )
+        settings.check(TrainerSettings, self.trainer or {}, "trainer")
+        settings.check(CheckpointSettings, self.checkpoint or {}, "checkpoint")
+        if self.resume == "auto" and not self.run_dir:
+            raise SettingError("resume=auto continues the run in run_dir: give run_dir=FOLDER")
+
+    # ------------------------------------------------------------ ways to make one
+
+    @classmethod
+    def of(cls, *positional: Any, **values: Any) -> RunConfig:
+        """From arguments as :func:`clframe.fit` takes them.
+
+        The first three may be positional; what is no field is a setting of the trainer.
+
+        >>> RunConfig.of("permuted_mnist", "ewc", max_epochs=1).trainer
+        {'max_epochs': 1}
+        """
+        if len(positional) > len(POSITIONAL):
+            raise TypeError(f"at most {', '.join(POSITIONAL)} can be given by position")
+        for name, value in zip(POSITIONAL, positional, strict=False):
+            if name in values:
+                raise TypeError(f"{name} is given twice")
+            values[name] = value
+        known = {entry.name for entry in dataclasses.fields(cls)}
+        trainer = {name: values.pop(name) for name in list(values) if name not in known}
+        if trainer:
+            values["trainer"] = {**(values.get("trainer") or {}), **trainer}
+        return cls(**values)
+
+    @classmethod
+    def from_folder(cls, path: str | Path) -> RunConfig:
+        """From the ``config.yaml`` of a run, to continue it or to look at it.
+
+        Raises:
+            ClframeError: The folder holds no run, or one that was made with objects of Python.
+        """
+        return cls.from_content(RunFolder(Path(path)).read_config(), path)
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any], path: str | Path) -> RunConfig:
+        """From what a ``config.yaml`` holds; ``path`` is its run folder."""
+        for group in ("stream", "model"):
+            if "object" in (content.get(group) or {}):
+                raise SettingError(
+                    f"run '{path}' was made in Python with a {group} of its own "
+                    f"({content[group]['object']}); continue it there with "
+                    "clframe.fit(..., resume=...)"
+                )
+        known = {entry.name for entry in dataclasses.fields(cls)}
+        for name in content:
+            if name not in known:
+                raise SettingError(
+                    f"'{Path(path) / 'config.yaml'}' has an entry '{name}', which this version of "
+                    "clframe does not know"
+                )
+        return cls(**{**content, "resume": str(path)})
+
+    def replace(self, **values: Any) -> RunConfig:
+        """The same with other values."""
+        return dataclasses.replace(self, **values)
+
+    # ------------------------------------------------------------ what is in it
+
+    @property
+    def plugin_paths(self) -> list[str | Path]:
+        """The files with plugins of the user's own."""
+        path = self.plugin_path
+        return [path] if isinstance(path, str | Path) else list(path or ())
+
+    @property
+    def logger_names(self) -> list[str]:
+        """The chosen loggers."""
+        if self.logger is None:
+            return []
+        return [self.logger] if isinstance(self.logger, str) else list(self.logger)
+
+    def logger_settings(self, name: str) -> dict[str, Any]:
+        """The settings of a chosen logger."""
+        return dict(self.logger.get(name) or {}) if isinstance(self.logger, Mapping) else {}
+
+    def content(
+        self,
+        registry: Registry,
+        stream: Stream,
+        trainer: TrainerSettings,
+        strategy: tuple[str, Sequence[Plugin]],
+    ) -> dict[str, Any]:
+        """The content of ``config.yaml``: every setting as the run has it."""
+        model = registry.model_for(stream.name) if self.model is None else self.model
+        name, plugins = strategy
+        checkpoint = settings.check(CheckpointSettings, self.checkpoint or {}, "checkpoint")
+        return {
+            "stream": _record(registry, "stream", self.stream),
+            "strategy": {plugin.name: _settings_of(plugin) for plugin in plugins},
+            "model": _record(registry, "model", model),
+            "optimizer": _record(registry, "optimizer", self.optimizer),
+            "trainer": _plain(vars(trainer)),
+            "checkpoint": _plain(vars(CheckpointSettings(**checkpoint))),
+            "logger": {logger: self.logger_settings(logger) for logger in self.logger_names},
+            "scenario": stream.scenario,
+            "seed": self.seed,
+            "data_dir": None if self.data_dir is None else str(self.data_dir),
+            "download": self.download,
+            "active_outputs": self.active_outputs,
+            "pretrain": None if self.pretrain is None else str(self.pretrain),
+            "plugin_path": [str(path) for path in self.plugin_paths] or None,
+            "strategy_name": name,
+        }
+
+
+def _record(registry: Registry, kind: Kind, named: Any) -> dict[str, Any]:
+    """What config.yaml says of a thing: its name with all settings, or its class."""
+    if isinstance(named, str):
+        named = {"name": named}
+    if not isinstance(named, Mapping):
+        return {"object": f"{type(named).__module__}.{type(named).__qualname__}"}
+    name = named["name"]
+    return {"name": name, **registry.settings_of(kind, name), **_plain(dict(named))}
+
+
+def _settings_of(plugin: Plugin) -> dict[str, Any]:
+    """A plugin's settings as it holds them (hyperparameters are attributes of the same name)."""
+    return {
+        name: _plain(getattr(plugin, name, value))
+        for name, value in settings.defaults(type(plugin)).items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)

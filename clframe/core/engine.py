@@ -1,0 +1,82 @@
+"""What the learner and plugins may use of the engine; :mod:`clframe.training.engine` has it all."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from clframe.core.step import Step
+    from clframe.core.stream import Experience
+    from clframe.core.trainer import Budget, TrainerSettings
+    from clframe.data.dataset import Batch, Data
+
+T = TypeVar("T")
+
+
+class SharedPass(Protocol):
+    """Several processes that divide the model's pass among them."""
+
+    def run_parts(self, learner: Any, parts: list[Batch]) -> Step:
+        """Put this process's share of all parts through the model and gather the outputs."""
+
+
+class Engine(Protocol):
+    """Device, precision and processes of one run."""
+
+    settings: TrainerSettings
+
+    @property
+    def ranks(self) -> SharedPass | None:
+        """The processes of this run; None where there is one."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the learner and its data are stored."""
+
+    @property
+    def world_size(self) -> int:
+        """How many processes learn this run."""
+
+    def attach(self, learner: Any) -> None:
+        """Put the learner on its device and make its optimizer."""
+
+    def check_in_sync(self, learner: Any) -> None:
+        """Check that all processes hold the same state."""
+
+    def train(self, learner: Any, experience: Experience, data: Data, budget: Budget) -> None:
+        """Run the training loop."""
+
+    def run_step(self, batch: Batch) -> Step:
+        """Forward pass and loss in the chosen precision."""
+
+    def backward(self, loss: Tensor) -> None:
+        """Backward pass in the chosen precision."""
+
+    def renew_optimizer(self, learner: Any) -> None:
+        """Replace the learner's optimizer by a fresh one."""
+
+    def batches(self, data: Data, order: Tensor, batch_size: int) -> Iterator[Batch]:
+        """The global batches of an epoch in this order."""
+
+    def share(self, order: Tensor) -> Tensor:
+        """This process's part of an order, for work whose results are added up."""
+
+    def sum(self, tensors: Mapping[str, Tensor]) -> None:
+        """Add up, in place, what the processes have under each name."""
+
+    def broadcast(self, value: T) -> T:
+        """What the main process has."""
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """The chosen precision for code outside the training step."""
+
+    def precision_state(self) -> dict[str, Any]:
+        """What the precision remembers from step to step."""
+
+    def load_precision_state(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`precision_state` gave."""

@@ -1,0 +1,65 @@
+"""Things made from a name, or from a mapping with a name and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clframe.core.registry import Kind, Registry
+from clframe.core.stream import SCENARIOS, Stream
+from clframe.data.folder import data_folder
+from clframe.errors import SettingError
+from clframe.utils import settings
+
+Named = str | Mapping[str, Any]
+"""A registered name, or a mapping with ``name`` and settings."""
+
+
+def make(registry: Registry, kind: Kind, named: Named, **given: Any) -> Any:
+    """Make the named thing from a name or from a mapping with a name and settings."""
+    if isinstance(named, str):
+        return registry.build(kind, named, {}, **given)
+    if not isinstance(named, Mapping) or not isinstance(named.get("name"), str):
+        raise SettingError(f"{kind} must be a name or a mapping with a name, got {named!r}")
+    values = {key: value for key, value in named.items() if key != "name"}
+    return registry.build(kind, named["name"], values, **given)
+
+
+def make_stream(
+    registry: Registry,
+    stream: Named,
+    scenario: str | None,
+    seed: int,
+    data_dir: str | Path | None = None,
+    download: bool = False,
+) -> Stream:
+    """Make a stream, with what core gives to every stream that asks for it.
+
+    Args:
+        registry: Where its name resolves.
+        stream: A name, or a mapping with a name and settings.
+        scenario: task, domain or class; None takes the stream's own.
+        seed: Of everything the stream draws, unless its settings have one.
+        data_dir: The data folder; None is the default one.
+        download: Whether missing data may be fetched.
+    """
+    if scenario is not None and scenario not in SCENARIOS:
+        raise SettingError(f"scenario must be one of {', '.join(SCENARIOS)}, got '{scenario}'")
+    given: dict[str, Any] = {"data_dir": data_folder(data_dir), "download": download}
+    values = stream if isinstance(stream, Mapping) else {}
+    # A stream may have a seed and a scenario of its own in its settings.
+    if "seed" not in values:
+        given["seed"] = seed
+    name = stream if isinstance(stream, str) else stream.get("name")
+    if not isinstance(name, str):
+        raise SettingError("stream must be a name or a mapping with a name")
+    fixed = not settings.accepts(registry.get("stream", name).factory, "scenario")
+    if scenario is not None and not fixed:
+        given["scenario"] = scenario
+    built: Stream = make(registry, "stream", stream, **given)
+    if scenario is not None and fixed and built.scenario != scenario:
+        raise SettingError(
+            f"stream '{name}' has a scenario of its own, {built.scenario}; leave scenario out"
+        )
+    return built

@@ -1,0 +1,76 @@
+"""Where the time of a run goes."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass
+class Timing:
+    """Seconds of training and of evaluation."""
+
+    train_seconds: float = 0.0
+    eval_seconds: float = 0.0
+    _since: float | None = None
+
+    def start(self) -> None:
+        """Training goes on from now."""
+        self._since = time.perf_counter()
+
+    def stop(self) -> None:
+        """Training has come to an end."""
+        self.train_seconds, self._since = self._trained(), None
+
+    @contextlib.contextmanager
+    def measuring(self) -> Iterator[None]:
+        """What is done in here is evaluation, even in the midst of training."""
+        training = self._since is not None
+        if training:
+            self.stop()
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.eval_seconds += time.perf_counter() - started
+            if training:
+                self.start()
+
+    def _trained(self) -> float:
+        running = 0.0 if self._since is None else time.perf_counter() - self._since
+        return self.train_seconds + running
+
+    def state_dict(self) -> dict[str, float]:
+        """The seconds so far."""
+        return {"train_seconds": self._trained(), "eval_seconds": self.eval_seconds}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        """Continue from what a saved run had taken."""
+        self.train_seconds, self.eval_seconds = state["train_seconds"], state["eval_seconds"]
+        if self._since is not None:
+            self.start()
+
+    def to_json(self, samples: int, device: Any) -> dict[str, float]:
+        """The content of ``timing`` in results.json."""
+        return {
+            "train_seconds": self.train_seconds,
+            "eval_seconds": self.eval_seconds,
+            "eval_share": self.eval_seconds / max(self.train_seconds + self.eval_seconds, 1e-9),
+            "samples_per_second": samples / max(self.train_seconds, 1e-9),
+            "peak_memory_bytes": peak_memory_bytes(device),
+        }
+
+
+def peak_memory_bytes(device: Any) -> int:
+    """Peak memory: of the accelerator where there is one, else of this process."""
+    if device.type == "cuda":
+        import torch
+
+        return int(torch.cuda.max_memory_allocated(device))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)

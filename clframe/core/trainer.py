@@ -1,0 +1,132 @@
+"""How to train: the config group ``trainer``, under Lightning's own names."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from clframe.data import storage
+from clframe.errors import SettingError, nearest
+from clframe.utils.settings import at_least
+
+PRECISIONS = ("32-true", "32", "bf16-mixed", "16-mixed")
+DEFAULT_EPOCHS = 10
+"""Per experience, where neither the user nor the stream says how long to train."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long and in what portions to train.
+
+    Args:
+        epochs: Passes over the data; None for no limit.
+        steps: Optimiser steps; None for no limit.
+        batch_size: Samples per step.
+        drop_last: Leave out an epoch's last batch when it is smaller.
+        batches_per_epoch: At most so many batches an epoch; None for all.
+    """
+
+    epochs: int | None = 1
+    steps: int | None = None
+    batch_size: int = 128
+    drop_last: bool = False
+    batches_per_epoch: int | None = None
+
+    def times(self, factor: int) -> Budget:
+        """The same with so many times the steps; epochs stay, since they grow with the data."""
+        return dataclasses.replace(self, steps=None if self.steps is None else self.steps * factor)
+
+
+@dataclass(frozen=True)
+class TrainerSettings:
+    """How to train: the config group ``trainer``.
+
+    Args:
+        accelerator: Lightning's name for the hardware; ``auto`` takes what is there.
+        devices: How many of them, or which.
+        num_nodes: Machines.
+        strategy: Lightning's name for how ranks work together.
+        precision: Lightning's name for the precision: 32-true, bf16-mixed or 16-mixed. Weights and
+            what plugins keep are in 32 bits in any case.
+        max_epochs: Per experience; None for no limit other than ``max_steps``. Where neither is
+            given, 10.
+        max_steps: Optimizer steps per experience; None for no limit other than ``max_epochs``.
+        limit_train_batches: Batches per epoch at most; None for all.
+        batch_size: Samples of the current experience per step, over all processes together.
+        drop_last: Leave out an epoch's last batch when it is smaller.
+        eval_batch_size: Samples per evaluation batch.
+        gradient_clip_val: Clip the gradient's norm to this; None for no clipping.
+        reset_optimizer: Start each experience with a fresh optimiser.
+        evaluate_every: Measure past and future tasks after every so many experiences, and at the
+            end; the tasks just learned are measured after each. Other cells stay unknown.
+        evaluate_tasks: ``all``, or only those ``learned`` so far (before learning: the first ones),
+            as benchmarks do in which measuring is dear; the cells of tasks to come stay unknown.
+        check_val_every_n_epoch: Evaluate the current tasks every n epochs; None for never.
+        on_nan: When the loss is not finite, ``stop`` with a sentence that says where and whose term
+            it was (no checkpoint is taken of such a run), or ``ignore`` it.
+        augment: Random changes of the training images, such as ``[flip, {crop: {padding: 4}}]``;
+            see :mod:`clframe.data.augment`.
+        device_memory: How much data may lie on the device, such as 8GB; what does not fit is sent
+            over batch by batch. None is half of what is free. On the CPU: mapped files up to
+            this size are read into memory, None leaves them mapped.
+        compile: Compile the model's pass with ``torch.compile``; the first steps wait for it.
+        channels_last: Keep convolutions' weights with channels last, which many devices prefer.
+        cuda_graphs: Replay the model's pass as CUDA graphs (compiles it as well).
+    """
+
+    accelerator: str = "auto"
+    devices: int | str | list[int] = 1
+    num_nodes: int = 1
+    strategy: str = "auto"
+    precision: str = "32-true"
+    max_epochs: int | None = None
+    max_steps: int | None = None
+    limit_train_batches: int | None = None
+    batch_size: int = 128
+    drop_last: bool = False
+    eval_batch_size: int = 512
+    gradient_clip_val: float | None = None
+    reset_optimizer: bool = False
+    evaluate_every: int = 1
+    evaluate_tasks: Literal["all", "learned"] = "all"
+    check_val_every_n_epoch: int | None = None
+    on_nan: Literal["stop", "ignore"] = "stop"
+    augment: tuple[Any, ...] = ()
+    device_memory: int | str | None = None
+    compile: bool = False
+    channels_last: bool = False
+    cuda_graphs: bool = False
+
+    def __post_init__(self) -> None:
+        for name, bound in (
+            ("max_epochs", 0),
+            ("max_steps", 0),
+            ("limit_train_batches", 1),
+            ("batch_size", 1),
+            ("eval_batch_size", 1),
+            ("gradient_clip_val", 0),
+            ("num_nodes", 1),
+            ("evaluate_every", 1),
+            ("check_val_every_n_epoch", 1),
+        ):
+            at_least(getattr(self, name), bound, f"trainer.{name}")
+        if self.max_epochs is None and self.max_steps is None:
+            object.__setattr__(self, "max_epochs", DEFAULT_EPOCHS)
+        storage.bytes_of(self.device_memory, "trainer.device_memory")
+        if self.precision not in PRECISIONS:
+            raise SettingError(
+                "trainer.precision must be 32-true, bf16-mixed or 16-mixed, "
+                f"got {self.precision!r}; {nearest(self.precision, PRECISIONS)}"
+            )
+
+    @property
+    def budget(self) -> Budget:
+        """How long to train on one experience."""
+        return Budget(
+            epochs=self.max_epochs,
+            steps=self.max_steps,
+            batch_size=self.batch_size,
+            drop_last=self.drop_last,
+            batches_per_epoch=self.limit_train_batches,
+        )

@@ -1,0 +1,67 @@
+"""Batches of several seeds, gathered in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from clframe.data.dataset import Batch, Data, join
+from clframe.data.inputs import map_inputs
+
+
+class Chunk(NamedTuple):
+    """A batch of every seed; all tensors have seeds as their first dimension."""
+
+    x: Any
+    y: Tensor
+    task: Tensor
+    positions: Tensor
+
+
+class Feed:
+    """Batches of several data sets of equal length, gathered in one go.
+
+    Args:
+        data: One of each seed.
+    """
+
+    def __init__(self, data: Sequence[Data]) -> None:
+        self.data = list(data)
+        self._joined = join(self.data)
+        self._starts = torch.tensor([0, *(len(d) for d in data[:-1])]).cumsum(0)[:, None]
+
+    def chunks(self, orders: Tensor, size: int) -> Iterator[Chunk]:
+        """Batches in these orders, one row for each seed."""
+        seeds = len(orders)
+        offset = orders + self._starts
+        batches = self._joined.batches(
+            torch.cat([part.flatten() for part in offset.split(size, 1)]), size * seeds
+        )
+        for positions, batch in zip(orders.split(size, 1), batches, strict=True):
+            shape = positions.shape
+            yield Chunk(
+                map_inputs(lambda t, s=shape: t.view(*s, *t.shape[1:]), batch.x),  # type: ignore[misc]
+                batch.y.view(shape),
+                batch.task.view(shape),
+                positions,
+            )
+
+    def batch(self, chunk: Chunk, index: int) -> Batch:
+        """One seed's part of a chunk."""
+        return Batch(
+            map_inputs(lambda t: t[index], chunk.x),
+            chunk.y[index],
+            chunk.task[index],
+            data=self.data[index],
+            positions=chunk.positions[index],
+        )
+
+
+def stack_inputs(inputs: Sequence[Any]) -> Any:
+    """Put inputs of equal shape side by side, seeds first."""
+    if isinstance(inputs[0], dict):
+        return {key: torch.stack([x[key] for x in inputs]) for key in inputs[0]}
+    return torch.stack(list(inputs))
