@@ -2,9 +2,9 @@
 
     python benchmarks/continual_world.py --out runs/continual_world --seeds 0 1 2 [--markdown FILE]
 
-Each cell is ``clframe fit experiment=continual_world/<stream>_<method> seed=N`` (see grid.py for
-what is run and kept), and ``single_<task>`` for the single-task runs that forward transfer is
-measured against. The table is printed and written to ``table.md`` in the output folder, everything
+Each cell is ``clframe fit experiment=continual_world/<method> stream=metaworld_<stream> seed=N`` (see
+grid.py for what is run and kept); the single-task runs that forward transfer is measured against
+are ``experiment=continual_world/naive stream.tasks=[<task>]``. The table is printed and written to ``table.md`` in the output folder, everything
 that was measured to ``table.json``.
 
 Published: the CW20 table of the paper's repository (Wołczyk et al., 2021), learned by reinforcement
@@ -17,6 +17,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,19 @@ PUBLISHED: dict[str, tuple[float | None, ...]] = {
     "packnet": (0.80, 0.00, 0.18),
     "multitask": (0.51, None, None),
 }
+
+
+def make_cells(
+    methods: Sequence[str], streams: Sequence[str], tasks: Sequence[str]
+) -> dict[str, list[str]]:
+    """The settings of every cell: methods on streams, and tasks learned alone."""
+    cells = {
+        f"{stream}_{method}": [f"experiment=continual_world/{method}", f"stream=metaworld_{stream}"]
+        for method, stream in itertools.product(methods, streams)
+    }
+    for task in tasks:
+        cells[f"single_{task}"] = ["experiment=continual_world/naive", f"stream.tasks=[{task}]"]
+    return cells
 
 
 def measure(results: dict[str, Any]) -> dict[str, Any]:
@@ -188,11 +202,9 @@ def main() -> None:
     parser.add_argument("--no-reference", action="store_true", help="leave single-task runs out")
     parser.add_argument("--markdown", type=Path, help="write a page with all tables")
     arguments = parser.parse_args()
-    names = [f"{s}_{m}" for m, s in itertools.product(arguments.methods, arguments.streams)]
-    if not arguments.no_reference:
-        names += [f"single_{task}" for task in CW10]
-    cells = [(name, seed) for seed, name in itertools.product(arguments.seeds, names)]
-    found = grid.run_robots("continual_world", cells, arguments, measure)
+    tasks = [] if arguments.no_reference else CW10
+    cells = make_cells(arguments.methods, arguments.streams, tasks)
+    found = grid.run_robots(cells, arguments, measure)
     text = table(found)
     grid.write(arguments.out, found, text, Path(__file__).name)
     print("\n" + text)

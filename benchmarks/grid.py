@@ -1,7 +1,7 @@
 """A grid of runs, shared by the benchmarks that set methods beside each other.
 
-Each cell is ``clframe fit experiment=<group>/<cell> seed=N`` in a process of its own with one
-thread, several at once. Runs that are there already are kept, broken ones are continued. What is
+Each cell is ``clframe fit experiment=... seed=N`` in a process of its own with one thread, several
+at once. Runs that are there already are kept, broken ones are continued. What is
 measured in a run is written by cell and seed to ``table.json``; seeds that an earlier
 ``table.json`` named by ``--known`` holds are taken from it and not run again.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import datetime
+import itertools
 import json
 import math
 import os
@@ -19,12 +20,15 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 Found = dict[str, dict[str, Any]]
 """What was measured, by cell and seed."""
+
+Cells = Mapping[str, list[str]]
+"""By the name of a cell, the settings that make it."""
 
 
 def parser(description: str | None, out: str) -> argparse.ArgumentParser:
@@ -45,7 +49,7 @@ def read_known(path: Path | None) -> Found:
     return json.loads(path.read_text()) if path else {}
 
 
-def run_cell(group: str, cell: str, seed: int, out: Path, extra: list[str]) -> str:
+def run_cell(cell: str, settings: list[str], seed: int, out: Path, extra: list[str]) -> str:
     """Run one cell unless it is there; continue it if it was stopped. Returns what happened."""
     folder = out / cell / f"s{seed}"
     if (folder / "results.json").exists():
@@ -55,7 +59,7 @@ def run_cell(group: str, cell: str, seed: int, out: Path, extra: list[str]) -> s
         command.append(f"resume={folder}")
     else:
         command += [
-            f"experiment={group}/{cell}",
+            *settings,
             f"seed={seed}",
             f"run_dir={folder}",
             "logger=none",
@@ -71,18 +75,22 @@ def run_cell(group: str, cell: str, seed: int, out: Path, extra: list[str]) -> s
 
 
 def run_all(
-    group: str,
-    cells: Iterable[tuple[str, int]],
+    cells: Cells,
+    seeds: Iterable[int],
     known: Found,
     out: Path,
     jobs: int,
     extra: list[str],
 ) -> None:
-    """Run the cells (name and seed) that are not known yet, so many at once."""
-    wanted = [(cell, seed) for cell, seed in cells if str(seed) not in known.get(cell, {})]
+    """Run the cells and seeds that are not known yet, so many at once; seed after seed."""
+    wanted = [
+        (cell, seed)
+        for seed, cell in itertools.product(seeds, cells)
+        if str(seed) not in known.get(cell, {})
+    ]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         started = {
-            pool.submit(run_cell, group, cell, seed, out, extra): f"{cell} seed {seed}"
+            pool.submit(run_cell, cell, cells[cell], seed, out, extra): f"{cell} seed {seed}"
             for cell, seed in wanted
         }
         for future in concurrent.futures.as_completed(started):
@@ -122,16 +130,14 @@ def said_command(script: str, arguments: argparse.Namespace) -> str:
 
 
 def run_robots(
-    group: str,
-    cells: Iterable[tuple[str, int]],
+    cells: Cells,
     arguments: argparse.Namespace,
     measure: Callable[[dict[str, Any]], Any],
 ) -> Found:
     """Run what is missing of a grid of robot tasks, whose runs step environments of their own.
 
     Args:
-        group: The folder of experiments.
-        cells: Names and seeds.
+        cells: What to run.
         arguments: Of `parser`, and ``data_dir``.
         measure: What is kept of a ``results.json``.
     """
@@ -142,7 +148,7 @@ def run_robots(
     if arguments.jobs > 1:
         # The runs share the CPU's cores as it is.
         extra.append("stream.num_workers=0")
-    run_all(group, cells, known, arguments.out, arguments.jobs, extra)
+    run_all(cells, arguments.seeds, known, arguments.out, arguments.jobs, extra)
     return collect(arguments.out, known, measure)
 
 

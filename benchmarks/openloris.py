@@ -3,9 +3,9 @@
     python benchmarks/openloris.py --factors illumination occlusion --seeds 0 1 2
     python benchmarks/openloris.py --official DIR --jobs 1 --seeds 7
 
-Each cell is ``clframe fit experiment=openloris_small/<method>_<factor> seed=N`` on rendered data
-(see grid.py for what is run and kept), or ``experiment=openloris/...`` with the paper's settings on
-the official data in DIR. Per factor the four metrics of the paper are printed, mean and standard
+Each cell is ``clframe fit experiment=openloris_small/<method> stream=openloris_<factor> seed=N`` on
+rendered data (see grid.py for what is run and kept), or ``experiment=openloris/<method>`` with the
+paper's settings on the official data in DIR. Per factor the four metrics of the paper are printed, mean and standard
 error over seeds in per cent; the identity Over-all = ((N + 1) Accuracy + (N - 1) FWT) / 2N is
 checked on every run. ``table.md``, ``table.json`` and ``spider.png`` are written to the output
 folder.
@@ -247,19 +247,12 @@ def main() -> None:
         extra.append(f"data_dir={arguments.data_dir}")
     extra += arguments.set
     known = grid.read_known(arguments.known)
-    grid.run_all(
-        "openloris" if official else "openloris_small",
-        [
-            (f"{method}_{factor}", seed)
-            for seed, factor, method in itertools.product(
-                arguments.seeds, arguments.factors, arguments.methods
-            )
-        ],
-        known,
-        arguments.out,
-        arguments.jobs,
-        extra,
-    )
+    group = "openloris" if official else "openloris_small"
+    cells = {
+        f"{method}_{factor}": [f"experiment={group}/{method}", f"stream=openloris_{factor}"]
+        for factor, method in itertools.product(arguments.factors, arguments.methods)
+    }
+    grid.run_all(cells, arguments.seeds, known, arguments.out, arguments.jobs, extra)
     found = grid.collect(arguments.out, known, measure)
     if wrong := broken(found):
         sys.exit(f"Over-all is not ((N + 1) Accuracy + (N - 1) FWT) / 2N in: {', '.join(wrong)}")

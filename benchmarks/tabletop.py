@@ -14,7 +14,6 @@ methods and not their values.
 from __future__ import annotations
 
 import datetime
-import itertools
 import json
 import statistics
 from pathlib import Path
@@ -148,11 +147,9 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--markdown", type=Path, help="write a page, and its numbers as JSON")
     arguments = parser.parse_args()
-    cells = [
-        (f"goal5_{method}", seed)
-        for seed, method in itertools.product(arguments.seeds, arguments.methods)
-    ]
-    found = grid.run_robots("tabletop", cells, arguments, measure)
+    names = [f"goal5_{method}" for method in arguments.methods]
+    cells = {name: [f"experiment=tabletop/{name}"] for name in names}
+    found = grid.run_robots(cells, arguments, measure)
     text = table(found)
     grid.write(arguments.out, found, text, Path(__file__).name)
     print("\n" + text)

@@ -3,9 +3,9 @@
     python benchmarks/three_scenarios.py --data-dir DIR --out runs/three_scenarios --seeds 0 1 2
 
 DIR holds the full MNIST (``MNIST/raw``). Each cell is ``clframe fit
-experiment=three_scenarios/<method>_<scenario> seed=N`` (see grid.py for what is run and kept). The
-table is printed and written to ``table.md`` in the output folder, the final accuracy of every seed
-to ``table.json``.
+experiment=three_scenarios/<method> scenario=<scenario> seed=N`` (see grid.py for what is run and
+kept). The table is printed and written to ``table.md`` in the output folder, the final accuracy of
+every seed to ``table.json``.
 
 Published: 2019 table (arXiv 1904.07734); RtF from 2018 (arXiv 1809.10635); ER, A-GEM and iCaRL with
 100 samples a class from 2022 (Nature Machine Intelligence 4). Values are final average accuracy in
@@ -85,15 +85,13 @@ def main() -> None:
     if not (arguments.data_dir / "MNIST" / "raw").is_dir():
         sys.exit(f"{arguments.data_dir} holds no MNIST/raw: the published numbers need full MNIST")
     known = grid.read_known(arguments.known)
-    cells = [
-        (f"{method}_{scenario}", seed)
-        for seed, method, scenario in itertools.product(
-            arguments.seeds, arguments.methods, arguments.scenarios
-        )
+    cells = {
+        f"{method}_{scenario}": [f"experiment=three_scenarios/{method}", f"scenario={scenario}"]
+        for method, scenario in itertools.product(arguments.methods, arguments.scenarios)
         if not (method == "icarl" and scenario != "class")
-    ]
+    }
     extra = [f"data_dir={arguments.data_dir}", *arguments.set]
-    grid.run_all("three_scenarios", cells, known, arguments.out, arguments.jobs, extra)
+    grid.run_all(cells, arguments.seeds, known, arguments.out, arguments.jobs, extra)
     found = grid.collect(arguments.out, known, final_accuracy)
     text = table(found)
     grid.write(arguments.out, found, text, Path(__file__).name)

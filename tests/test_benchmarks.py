@@ -133,7 +133,7 @@ def test_known_seeds_are_not_run_again_and_stay_in_the_table(load: Any, tmp_path
     folder.mkdir(parents=True)
     (folder / "results.json").write_text(json.dumps(results(1)))
     # Neither of the two is run: one is known, the other is there.
-    grid.run_all("none", [("naive_pixel", 0), ("naive_pixel", 1)], known, tmp_path, 1, [])
+    grid.run_all({"naive_pixel": ["stream=none"]}, [0, 1], known, tmp_path, 1, [])
     found = grid.collect(tmp_path, known, lambda content: len(content["matrix"]["values"]))
     assert found == {"naive_pixel": {"0": 1.0, "1": 9}}
 
@@ -144,7 +144,7 @@ def test_a_run_that_fails_is_reported_with_its_last_line(
     grid = load("grid")
     said = subprocess.CompletedProcess([], 2, "", "first\nclframe: unknown stream 'x'\n")
     monkeypatch.setattr(grid.subprocess, "run", lambda *_, **__: said)
-    outcome = grid.run_cell("openloris", "naive_pixel", 0, tmp_path, [])
+    outcome = grid.run_cell("naive_pixel", ["experiment=openloris/naive"], 0, tmp_path, [])
     assert outcome == "FAILED (2): clframe: unknown stream 'x'"
 
 

@@ -6,20 +6,33 @@ was chosen, so that every mistake gets a sentence of ours and no config can brin
 
 from __future__ import annotations
 
-import importlib.resources
+import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clframe.checkpoint.settings import CheckpointSettings
+from clframe.config.changes import change, resolve
+from clframe.config.overrides import (
+    EMPTY_CHOICES,
+    names_of,
+    read_single,
+    split_plus,
+    take_config_dirs,
+)
 from clframe.config.run_config import RunConfig
+from clframe.core.config_files import config_files
 from clframe.core.registry import GIVEN, Kind, Registry, discover
 from clframe.core.trainer import TrainerSettings
 from clframe.errors import SettingError, UnknownNameError, nearest
 from clframe.runs.folder import RunFolder
 from clframe.strategies import known_strategies
 from clframe.utils import settings
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
+    from omegaconf import DictConfig
 
 GROUPS = (
     "stream",
@@ -45,8 +58,6 @@ ROOT_KEYS = (
 _DEFAULT_MODEL = "default"
 """Stands in the config where no model is chosen: the stream says which one it is."""
 
-_KEY = re.compile(r"\+{0,2}[A-Za-z_][\w.]*")
-
 
 def compose(overrides: Sequence[str]) -> RunConfig:
     """Compose the description of one run.
@@ -59,40 +70,99 @@ def compose(overrides: Sequence[str]) -> RunConfig:
     Raises:
         ClframeError: A name, key or value is not right.
     """
+    from omegaconf import OmegaConf
+
+    overrides, resume, allowed = divide_resume(overrides)
+    overrides, config_dirs = take_config_dirs(overrides)
+    if resume not in (None, "auto"):
+        return compose_resumed(str(resume), overrides, allowed, config_dirs)
+    registry = discover(plugin_paths(overrides), config_dirs)
+    choices, changes = divide(overrides, registry)
+    with _sentences():
+        config, chosen = _compose_groups(choices, registry)
+        _choose_scenario(config, str(chosen.get("experiment")))
+        names = _chosen_strategies(choices)
+        if names is not None:  # what an experiment sets for others is not for these
+            known = known_strategies(registry)
+            kept = {plugin for name in names for plugin in known[name].plugins}
+            for plugin in set(config.strategy or {}) - kept:
+                del config.strategy[plugin]
+        for group in ("stream", "model", "optimizer"):
+            _check_named(group, config.get(group), chosen.get(group))
+        if config.model.name == _DEFAULT_MODEL:
+            model = registry.model_for(config.stream.name)
+            config.model = OmegaConf.merge(model, config.model, {"name": model["name"]})
+        for override in changes:
+            change(config, override, (*GROUPS, *ROOT_KEYS))
+        made = arguments(config, registry)
+    if names is None or any(_takes_plugin_out(override) for override in changes):
+        # Hydra tells a single choice; of a list (the default's, an experiment's) the plugins are
+        # left.
+        names = [] if names is not None else [str(n) for n in [chosen.get("strategy")] if n]
+        names = names or list(made["strategy"] or {})
+    name = "+".join(names) or "naive"
+    made |= {"strategy_name": name, "resume": resume, "resume_allow": allowed}
+    return RunConfig(**made)
+
+
+def _compose_groups(
+    choices: Sequence[str], registry: Registry
+) -> tuple[DictConfig, dict[str, Any]]:
+    """What Hydra makes of choices, and what is chosen in each group then."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_module
     from hydra.core.global_hydra import GlobalHydra
-    from hydra.errors import HydraException
     from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
 
-    overrides, resume, allowed = divide_resume(overrides)
-    if resume not in (None, "auto"):
-        return compose_resumed(str(resume), overrides, allowed)
-    registry = discover(plugin_paths(overrides))
-    choices, values = divide(overrides, registry)
     GlobalHydra.instance().clear()
-    try:
-        with initialize_config_module("clframe.configs", version_base="1.3"):
-            composed = hydra_compose("fit", overrides=choices, return_hydra_config=True)
-        chosen = OmegaConf.to_container(composed.hydra.runtime.choices)
-        # `hydra` itself is not part of a run and holds values that only exist in a sweep.
-        own = OmegaConf.masked_copy(composed, [str(k) for k in composed if k != "hydra"])
-        content = OmegaConf.to_container(own, resolve=True)
-        parsed = [_parse(value) for value in values]
-    except (HydraException, OmegaConfBaseException) as error:
-        raise SettingError(_sentence(error)) from error
-    assert isinstance(content, dict)
+    folders = [f"'file://{folder}'" for folder in registry.config_dirs]
+    search = [f"hydra.searchpath=[{','.join(folders)}]"] if folders else []
+    with initialize_config_module("clframe.configs", version_base="1.3"):
+        composed = hydra_compose("fit", overrides=[*search, *choices], return_hydra_config=True)
+    chosen = OmegaConf.to_container(composed.hydra.runtime.choices)
     assert isinstance(chosen, dict)
-    config = {str(key): value for key, value in content.items()}
-    if config["model"]["name"] == _DEFAULT_MODEL:
-        config["model"] |= registry.model_for(config["stream"]["name"])
-    for key, value in parsed:
-        _set(config, key, value, registry)
-    made = arguments(config, registry)
-    name = _strategy_name(choices, chosen, made["strategy"] or {})
-    made |= {"strategy_name": name, "resume": resume, "resume_allow": allowed}
-    return RunConfig(**made)
+    # `hydra` itself is not part of a run and holds values that only exist in a sweep.
+    config = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
+    OmegaConf.set_struct(config, False)
+    return config, {str(key): value for key, value in chosen.items()}
+
+
+def _choose_scenario(config: DictConfig, experiment: str) -> None:
+    """Put what an experiment has for the run's scenario (``scenarios:``) over the rest of it."""
+    if "scenarios" not in config:
+        return
+    scenarios = config.pop("scenarios")
+    offered = [str(name) for name in scenarios if scenarios[name] is not None]
+    if config.scenario is None:
+        raise SettingError(
+            f"experiment '{experiment}' needs a scenario: scenario={' or scenario='.join(offered)}"
+        )
+    if str(config.scenario) not in offered:
+        raise SettingError(
+            f"experiment '{experiment}' is for scenario={' or scenario='.join(offered)}, not for "
+            f"scenario={config.scenario}"
+        )
+    config.merge_with(scenarios[config.scenario])
+
+
+def _check_named(group: str, content: Any, chosen: Any) -> None:
+    if not content or not isinstance(content.get("name"), str):
+        raise SettingError(
+            f"{group}={chosen}: its file must say which {group} it is, such as name: NAME"
+        )
+
+
+def _chosen_strategies(choices: Sequence[str]) -> list[str] | None:
+    """The strategies named on the command line; None if there are none."""
+    for choice in reversed(choices):
+        if choice.startswith("strategy="):
+            return names_of(read_single(choice))
+    return None
+
+
+def _takes_plugin_out(override: Override) -> bool:
+    parts = override.key_or_group.split(".")
+    return override.is_delete() and parts[0] == "strategy" and len(parts) == 2
 
 
 def divide_resume(overrides: Sequence[str]) -> tuple[list[str], str | None, list[str]]:
@@ -112,48 +182,57 @@ def divide_resume(overrides: Sequence[str]) -> tuple[list[str], str | None, list
     return others, resume, allowed
 
 
-def compose_resumed(path: str, overrides: Sequence[str], allowed: Sequence[str]) -> RunConfig:
+def compose_resumed(
+    path: str, overrides: Sequence[str], allowed: Sequence[str], config_dirs: Sequence[str] = ()
+) -> RunConfig:
     """The description of a run that is continued, with overrides put over what it was made with.
 
     Whether a difference is allowed is decided when the run is resumed; see ``resume.allow``.
     """
-    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
 
     content = RunFolder(Path(path)).read_config()
     RunConfig.from_content(content, path)  # refuses a run that only Python can continue
     if not overrides:
         return RunConfig.from_content(content, path).replace(resume_allow=allowed)
-    registry = discover(plugin_paths(overrides) or content.get("plugin_path") or ())
-    choices, values = divide(overrides, registry)
+    registry = discover(plugin_paths(overrides) or content.get("plugin_path") or (), config_dirs)
+    choices, changes = divide(overrides, registry)
     name = content.pop("strategy_name", None)
-    try:
-        for key, value in map(_parse, choices):
+    with _sentences():
+        for override in map(read_single, choices):
+            key = override.key_or_group
             if key in ("experiment", "trainer"):
                 raise SettingError(
-                    f"'{key}={value}' describes another run; resume=RUN takes single settings, "
-                    "such as trainer.max_epochs=20"
+                    f"'{override.input_line}' describes another run; resume=RUN takes single "
+                    "settings, such as trainer.max_epochs=20"
                 )
-            content[key] = _chosen(key, value, registry)
-        for key, value in map(_parse, values):
-            _set(content, key, value, registry)
-    except HydraException as error:
-        raise SettingError(_sentence(error)) from error
-    made = arguments(content, registry)
-    config = RunConfig.from_content(made, path)
-    return config.replace(strategy_name=name, resume_allow=allowed)
+            if override.is_delete():
+                content.pop(key, None)
+            else:
+                content[key] = _chosen(override, content, registry)
+        config = OmegaConf.create(content)
+        for override in changes:
+            change(config, override, (*GROUPS, *ROOT_KEYS))
+        made = arguments(config, registry)
+    resumed = RunConfig.from_content(made, path)
+    return resumed.replace(strategy_name=name, resume_allow=allowed)
 
 
-def _chosen(key: str, value: Any, registry: Registry) -> Any:
+def _chosen(override: Override, content: Mapping[str, Any], registry: Registry) -> Any:
     """What a group's choice puts into the config."""
+    key = override.key_or_group
     if key in ROOT_KEYS:
-        return value
-    names = [str(name) for name in (value if isinstance(value, list) else [value])]
+        return override.value()
+    names = names_of(override)
     if key == "strategy":
         known = known_strategies(registry)
         return {plugin: dict(v) for name in names for plugin, v in known[name].plugins.items()}
     if key == "logger":
         return {name: {} for name in names if name != "none"}
-    return {"name": names[0]}
+    if key == "model" and names[0] == _DEFAULT_MODEL:
+        return registry.model_for(content["stream"]["name"])
+    file = config_files(key, registry.config_dirs).get(names[0])
+    return {"name": names[0]} if file is None else file.read()
 
 
 def plugin_paths(overrides: Sequence[str]) -> list[str]:
@@ -166,95 +245,70 @@ def plugin_paths(overrides: Sequence[str]) -> list[str]:
     return [path for path in found if path != "null"]
 
 
-def divide(overrides: Sequence[str], registry: Registry) -> tuple[list[str], list[str]]:
+def divide(overrides: Sequence[str], registry: Registry) -> tuple[list[str], list[Override]]:
     """Overrides that choose among Hydra's groups, with their names checked, and all others."""
     store(registry)
     known = known_names(registry)
     choices: list[str] = []
-    values: list[str] = []
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals or not _KEY.fullmatch(key):
-            raise SettingError(f"'{override}' is not a setting; write key=value")
-        key = key.lstrip("+")
-        if key not in known:
-            (choices if key in ("trainer", *ROOT_KEYS) else values).append(f"{key}={value}")
+    changes: list[Override] = []
+    for word in map(split_plus, overrides):
+        override = read_single(word)
+        key, text = override.key_or_group, word.partition("=")[2]
+        if key in ROOT_KEYS:
+            choices.append(f"~{key}" if override.is_delete() else f"{key}={text}")
             continue
-        for name in _names(value):
+        if key not in known:
+            changes.append(override)
+            continue
+        names = names_of(override)
+        if override.is_add() and key in ("strategy", "logger"):
+            raise SettingError(f"'{word}': write all that there shall be: {key}=[a,{text}]")
+        if override.is_delete() or not names:
+            if key not in EMPTY_CHOICES:
+                raise SettingError(f"'{word}': every run has a {key}; choose another: {key}=NAME")
+            if override.is_delete() and names:
+                raise SettingError(f"'{word}': write ~{key}, or {key}=NAME for another one")
+            choices.append(f"{key}={EMPTY_CHOICES[key]}")
+            continue
+        for name in names:
             if name in known[key]:
                 continue
             if key == "model" and _is_backbone(name):
                 choices.append("model=timm")
-                values.append(f"model.backbone={name}")
+                changes.append(read_single(f"model.backbone={name}"))
                 break
             raise UnknownNameError(f"unknown {key} '{name}'; {nearest(name, known[key])}")
         else:
-            choices.append(f"{key}={value}")
-    return choices, values
+            choices.append(f"{key}={text}")
+    return choices, changes
 
 
 def known_names(registry: Registry) -> dict[str, Sequence[str]]:
     """What can be chosen in each of Hydra's groups."""
+
+    def names(group: Kind) -> list[str]:
+        return sorted({*registry.names(group), *config_files(group, registry.config_dirs)})
+
     return {
-        "stream": registry.names("stream"),
+        "stream": names("stream"),
         "strategy": list(known_strategies(registry)),
-        "model": registry.names("model"),
-        "optimizer": registry.names("optimizer"),
-        "logger": [*registry.names("logger"), "none"],
-        "experiment": experiments(),
+        "model": names("model"),
+        "optimizer": names("optimizer"),
+        "trainer": list(config_files("trainer", registry.config_dirs)),
+        "logger": [*names("logger"), "none"],
+        "experiment": experiments(registry.config_dirs),
     }
 
 
-def experiments() -> list[str]:
-    """The named experiments under ``configs/experiment``."""
-    root = importlib.resources.files("clframe.configs") / "experiment"
-    with importlib.resources.as_file(root) as folder:
-        files = sorted(folder.rglob("[!_]*.yaml"))
-        return [file.relative_to(folder).with_suffix("").as_posix() for file in files]
+def experiments(config_dirs: Sequence[Path] = ()) -> list[str]:
+    """The named experiments: clframe's own, and those in the user's config folders."""
+    return list(config_files("experiment", config_dirs))
 
 
 def _is_backbone(name: str) -> bool:
     from clframe.models.backbone import is_backbone
 
     return is_backbone(name)
-
-
-def _parse(override: str) -> tuple[str, Any]:
-    """Key and value of an override, read by Hydra's grammar."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
-    parsed = OverridesParser.create().parse_override(override)
-    if parsed.is_sweep_override():
-        raise SettingError(f"'{override}' names several values; put -m after fit to sweep them")
-    return parsed.key_or_group, parsed.value()
-
-
-def _set(config: dict[str, Any], key: str, value: Any, registry: Registry) -> None:
-    """Put one value where its dotted key says, refusing places that are not there."""
-    group, _, rest = key.partition(".")
-    if not rest:
-        config[key] = value
-        return
-    if group not in GROUPS or group == "experiment":
-        raise SettingError(f"unknown key '{key}'; {nearest(group, (*GROUPS, *ROOT_KEYS))}")
-    target = config[group] = config.get(group) or {}
-    if group in ("strategy", "logger"):
-        name, _, rest = rest.partition(".")
-        if name not in target:
-            words = "part of this strategy" if group == "strategy" else "a logger of this run"
-            raise SettingError(f"'{key}': '{name}' is not {words}; {nearest(name, target)}")
-        if not rest:
-            raise SettingError(f"'{key}': write {key}.SETTING=value")
-        target[name] = target[name] or {}
-        target = target[name]
-    if "." in rest:
-        raise SettingError(f"'{key}' has too many parts; settings are {group}.NAME=value")
-    target[rest] = value
-
-
-def _names(value: str) -> list[str]:
-    """The names in ``ewc``, ``[ewc,replay]`` or the sweep ``ewc,si``."""
-    return [name.strip() for name in value.strip().strip("[]").split(",") if name.strip()]
 
 
 def store(registry: Registry) -> None:
@@ -275,8 +329,12 @@ def store(registry: Registry) -> None:
             configs.store(name, strategy.plugins, group="strategy")
 
 
-def arguments(content: dict[str, Any], registry: Registry) -> dict[str, Any]:
+def arguments(config: DictConfig, registry: Registry) -> dict[str, Any]:
     """The arguments of :func:`clframe.fit`, with bare names put where they belong."""
+    from omegaconf import OmegaConf
+
+    # Bare names find their place before interpolations are resolved, which may refer to it.
+    content: Any = OmegaConf.to_container(config)
     known = {key: content.pop(key) for key in (*GROUPS, *ROOT_KEYS) if key in content}
     known.pop("experiment", None)
     for name in known["strategy"] or {}:
@@ -285,6 +343,7 @@ def arguments(content: dict[str, Any], registry: Registry) -> dict[str, Any]:
     known["checkpoint"] = known.get("checkpoint") or {}
     for key, value in content.items():
         _place(known, key, value, registry)
+    known = resolve(OmegaConf.create(known), registry)
     for name, values in (known["strategy"] or {}).items():
         checked: dict[str, Any] = values or {}
         settings.check(registry.get("plugin", name).factory, checked, f"plugin '{name}'")
@@ -317,18 +376,23 @@ def _place(known: dict[str, Any], key: str, value: Any, registry: Registry) -> N
     homes[0][1][key] = value
 
 
-def _strategy_name(
-    overrides: Sequence[str], chosen: dict[Any, Any], plugins: dict[str, Any]
-) -> str:
-    """The strategy's name for the records: its parts joined by a plus sign."""
-    for override in reversed(overrides):
-        if override.startswith("strategy="):
-            return "+".join(_names(override.partition("=")[2]))
-    # Hydra tells a single choice; of a list (the default's, an experiment's) the plugins are left.
-    return str(chosen.get("strategy") or "+".join(plugins) or "naive")
+@contextlib.contextmanager
+def _sentences() -> Iterator[None]:
+    """Hydra's and OmegaConf's errors as ours."""
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException) as error:
+        raise SettingError(_sentence(error)) from error
 
 
 def _sentence(error: Exception) -> str:
-    """Hydra's message as one line."""
+    """A message of Hydra's as one line; of a resolver's error, what it says itself."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:3]) if lines else type(error).__name__
+    first = lines[0] if lines else type(error).__name__
+    own = re.match(r"SettingError raised while resolving interpolation: (.*)", first)
+    if own:
+        return own[1]
+    return " ".join([first, *lines[1:3]])

@@ -12,13 +12,14 @@ import inspect
 import pkgutil
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args
 
+from clframe.core.config_files import find_config_dirs, stream_defaults
 from clframe.core.plugin import Plugin
 from clframe.errors import PluginError, UnknownNameError, nearest
 from clframe.utils import settings
@@ -64,7 +65,13 @@ class Entry:
 class Registry:
     """Names of each kind. Made by :func:`discover`; holds no state of any run."""
 
-    def __init__(self) -> None:
+    def __init__(self, config_dirs: Sequence[Path] = ()) -> None:
+        """Begin with no names.
+
+        Args:
+            config_dirs: The user's own config folders.
+        """
+        self.config_dirs = tuple(config_dirs)
         self._entries: dict[str, dict[str, Entry]] = {kind: {} for kind in KINDS}
         self._origin = "clframe"
         self.problems: list[str] = []
@@ -78,6 +85,7 @@ class Registry:
         model: Mapping[str, Any] | None = None,
         plugins: Mapping[str, Mapping[str, Any]] | None = None,
         trainer: Mapping[str, Any] | None = None,
+        family: str | None = None,
     ) -> None:
         """Register a factory under a name.
 
@@ -92,7 +100,13 @@ class Registry:
                 defaults (a penalty's right strength differs by orders of magnitude).
             trainer: Of a stream: settings of the trainer that are taken where the user says
                 nothing of how long to train.
+            family: Of a stream of clframe's: ``configs/stream/_FAMILY.yaml`` has the three.
         """
+        if family is not None:
+            defaults = stream_defaults(family)
+            model = defaults.get("model") if model is None else model
+            plugins = defaults.get("plugins") if plugins is None else plugins
+            trainer = defaults.get("trainer") if trainer is None else trainer
         if kind not in self._entries:
             raise PluginError(f"there is no kind '{kind}' to register; {nearest(kind, KINDS)}")
         present = self._entries[kind].get(name)
@@ -225,13 +239,19 @@ class Registry:
         return entry.factory(**settings.pack(entry.factory, {**wanted, **checked}))
 
 
-def discover(plugin_path: Iterable[str | Path] = ()) -> Registry:
+def discover(
+    plugin_path: Iterable[str | Path] = (), config_dir: Sequence[str | Path] = ()
+) -> Registry:
     """Find everything: built in, installed packages, and the user's own files.
 
     An installed package that cannot be loaded is passed over with a warning, so that somebody
     else's broken package does not stop a run that does not use it.
+
+    Args:
+        plugin_path: Files with plugins.
+        config_dir: Folders with config files, beside those of ``$CLFRAME_CONFIG``.
     """
-    registry = Registry()
+    registry = Registry(find_config_dirs(config_dir))
     for name in BUILT_IN:
         registry.add_package(importlib.import_module(name))
     for name in BUILT_IN_MODULES:

@@ -7,13 +7,11 @@ conflict.
 
 from __future__ import annotations
 
-import importlib.resources
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import yaml
-
+from clframe.core.config_files import config_files
 from clframe.core.plugin import Plugin
 from clframe.errors import SettingError, UnknownNameError, nearest
 
@@ -58,22 +56,21 @@ class Strategy:
 
 def known_strategies(registry: Registry) -> dict[str, Strategy]:
     """All strategies by name: those with a file, and one for each plugin without."""
-    found = {}
-    folder = importlib.resources.files("clframe.configs") / "strategy"
-    for file in sorted(folder.iterdir(), key=lambda f: f.name):
-        if file.name.endswith(".yaml"):
-            text = file.read_text(encoding="utf-8")
-            name = file.name.removesuffix(".yaml")
-            plugins = {
-                plugin: dict(values or {})
-                for plugin, values in (yaml.safe_load(text) or {}).items()
-            }
-            summary = text.split("\n", 1)[0].removeprefix("#").strip()
-            found[name] = Strategy(name, plugins, summary, has_file=True)
+    strategies = {}
+    for name, file in config_files("strategy", registry.config_dirs).items():
+        content = file.read()
+        for plugin, values in content.items():
+            if not isinstance(values, Mapping | None):
+                raise SettingError(
+                    f"'{file.path}': a strategy is plugins with their settings; '{plugin}' has "
+                    f"{values!r}"
+                )
+        plugins = {plugin: dict(values or {}) for plugin, values in content.items()}
+        strategies[name] = Strategy(name, plugins, file.summary, has_file=True)
     for entry in registry.entries("plugin"):
-        if entry.name not in found and entry.name not in DEFAULT_PLUGINS:
-            found[entry.name] = Strategy(entry.name, {entry.name: {}}, entry.summary)
-    return dict(sorted(found.items()))
+        if entry.name not in strategies and entry.name not in DEFAULT_PLUGINS:
+            strategies[entry.name] = Strategy(entry.name, {entry.name: {}}, entry.summary)
+    return dict(sorted(strategies.items()))
 
 
 def compose(
@@ -82,12 +79,13 @@ def compose(
     """Turn what a user named into a name and plugins, each made from checked settings.
 
     Args:
-        strategy: A strategy's name, a plugin object, a mapping from plugin name to settings, or a
-            list of those.
+        strategy: A strategy's name, names joined by ``+``, a plugin object, a mapping from plugin
+            name to settings, or a list of those.
         registry: Where names resolve.
         stream: What will be learned; it may have defaults of its own for plugins' settings.
     """
     parts = [strategy] if isinstance(strategy, str | Plugin | Mapping) else list(strategy)
+    parts = [name for part in parts for name in _divided(part, registry)]
     names: list[str] = []
     plugins: list[Plugin] = []
     settings: dict[str, dict[str, Any]] = {}
@@ -118,6 +116,13 @@ def compose(
             own = registry.plugins_for(stream).get(item, {})
             plugins.append(registry.build("plugin", item, {**own, **settings[item]}))
     return "+".join(dict.fromkeys(names)) or "naive", plugins
+
+
+def _divided(part: Any, registry: Registry) -> list[Any]:
+    """The names in ``ewc+replay``; anything else alone."""
+    if isinstance(part, str) and "+" in part and part not in known_strategies(registry):
+        return part.split("+")
+    return [part]
 
 
 def _named(name: str, registry: Registry) -> Strategy:

@@ -64,11 +64,4 @@ def point_robot(
 @hookimpl
 def register(registry: Registry) -> None:
     """Add the stream."""
-    registry.add(
-        "stream",
-        "point_robot",
-        point_robot,
-        model={"name": "policy", "hidden": [64, 64]},
-        plugins={"ewc": {"weight": 100.0}},
-        trainer={"max_epochs": 40, "batch_size": 32},
-    )
+    registry.add("stream", "point_robot", point_robot, family="point_robot")

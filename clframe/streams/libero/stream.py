@@ -12,7 +12,7 @@ import dataclasses
 import functools
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from clframe.errors import SettingError, nearest
 from clframe.robot.stream import ImitationSettings, imitation_stream
@@ -202,13 +202,6 @@ def _check(cameras: list[str] | None, size: int, settle: int) -> None:
     at_least(settle, 0, "stream.settle")
 
 
-MODEL: dict[str, Any] = {"name": "resnet_t"}
-PLUGINS: dict[str, dict[str, Any]] = {
-    # Outputs are a mixture, so only the estimates that differentiate the learner's own loss apply.
-    "ewc": {"fisher": "batch", "weight": 5e4},
-    "packnet": {"prune": 0.75},
-}
-TRAINER: dict[str, Any] = {"max_epochs": 50, "batch_size": 32, "reset_optimizer": True}
 SUMMARIES = {
     "libero_spatial": "the real LIBERO-Spatial: which bowl, by its place",
     "libero_object": "the real LIBERO-Object: which grocery",
@@ -222,4 +215,4 @@ def add_streams(registry: Registry) -> None:
     """Add the suites as streams."""
     for suite in SUITES:
         factory = functools.partial(libero, suite)
-        registry.add("stream", suite, factory, SUMMARIES[suite], MODEL, PLUGINS, TRAINER)
+        registry.add("stream", suite, factory, SUMMARIES[suite], family="libero")

@@ -219,17 +219,6 @@ def metaworld(
     )
 
 
-MODEL: dict[str, Any] = {"name": "policy"}
-PLUGINS: dict[str, dict[str, Any]] = {
-    "ewc": {"weight": 10.0},
-    # A tenth of what 50 demonstrations of ten tasks hold.
-    "replay": {"size": 5000},
-    # Ten tasks find room: the first keeps 15 %, the tenth 3.5 % of each layer.
-    "packnet": {"prune": 0.85},
-}
-TRAINER: dict[str, Any] = {"max_epochs": 60, "batch_size": 128, "reset_optimizer": True}
-
-
 def add_streams(registry: Registry) -> None:
     """Add the streams."""
 
@@ -237,7 +226,7 @@ def add_streams(registry: Registry) -> None:
         name: str, learned: Sequence[str], held_out: Sequence[str], summary: str, **fixed: Any
     ) -> None:
         factory = functools.partial(metaworld, name, tuple(learned), tuple(held_out), **fixed)
-        registry.add("stream", name, factory, summary, MODEL, PLUGINS, TRAINER)
+        registry.add("stream", name, factory, summary, family="metaworld")
 
     add("metaworld_mt10", MT10, (), "Meta-World's ten tasks MT10 by imitation")
     add("metaworld_mt50", ALL, (), "Meta-World's fifty tasks by imitation")

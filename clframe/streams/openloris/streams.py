@@ -33,18 +33,6 @@ if TYPE_CHECKING:
 FRAMES = 10
 """Frames of an instance in a rendered segment unless said otherwise: 8 train, 1 and 1 held out."""
 
-MODEL = {
-    "name": "cnn",
-    "channels": [16, 32, 64, 64],
-    "features": 256,
-    "down": "stride",
-    "norm": "batch",
-}
-"""Learns 64x64 images on a CPU in seconds per task; batch normalisation as in the paper's VGG."""
-
-PLUGINS = {"ewc": {"weight": 5240.0, "fisher": "predicted"}}
-"""As in the paper; the exact Fisher of 121 classes would cost 121 times as much."""
-
 _ARRAYS = {"rgb": ("rgb",), "rgbd": ("rgb", "depth"), "depth": ("depth",)}
 _CHANNELS = {"rgb": 3, "rgbd": 4, "depth": 1}
 
@@ -216,4 +204,4 @@ def add_streams(registry: Registry) -> None:
     for kind, title in words.items():
         factory = functools.partial(openloris, kind)
         summary = f"OpenLORIS-Object (RGB-D), {title}; rendered where there is no real data"
-        registry.add("stream", f"openloris_{kind}", factory, summary, MODEL, PLUGINS)
+        registry.add("stream", f"openloris_{kind}", factory, summary, family="openloris")

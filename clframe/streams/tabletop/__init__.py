@@ -25,8 +25,8 @@ __all__ = ["ORDERS", "SUITES", "TabletopTask", "ordered", "task", "tasks"]
 def register(registry: Registry) -> None:
     """Add the suites as streams."""
     # Here and not above: worker processes import this package and have no use for torch.
-    from clframe.streams.tabletop.stream import MODEL, PLUGINS, TRAINER, summaries, tabletop
+    from clframe.streams.tabletop.stream import summaries, tabletop
 
     for name, summary in summaries().items():
         factory = partial(tabletop, name)
-        registry.add("stream", name, factory, summary, MODEL, PLUGINS, TRAINER)
+        registry.add("stream", name, factory, summary, family="tabletop")

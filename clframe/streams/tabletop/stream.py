@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from clframe.core.stream import Stream
 
 ACTION_SIZE = 7
-MODEL: dict[str, Any] = {"name": "policy"}
-PLUGINS: dict[str, dict[str, Any]] = {
-    # Labels are actions, so only the estimates that differentiate the learner's own loss apply.
-    "ewc": {"fisher": "true", "weight": 1e4},
-}
-TRAINER: dict[str, Any] = {"max_epochs": 60, "batch_size": 128}
 
 # Centre and spread of every number, in the order of `Layout`. Known before any task is seen, so
 # that inputs of about unit size tell nothing of tasks to come.

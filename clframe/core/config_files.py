@@ -1,0 +1,130 @@
+"""The YAML files of the config groups: clframe's own, and those in the user's config folders.
+
+A file opens with a command that uses it and a line that says what it is::
+
+    # clframe fit strategy=er
+    # Experience replay.
+
+``# @package`` may stand before them. Files whose name begins with an underscore are parts of
+others and cannot be chosen.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from clframe.errors import SettingError
+
+CONFIG_VARIABLE = "CLFRAME_CONFIG"
+_STREAM_DEFAULTS = ("model", "trainer", "plugins")
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """A file that can be chosen as ``group=name``.
+
+    Args:
+        name: What users type; of a file in a subfolder ``folder/name``.
+        path: The file.
+        command: The command that its first line shows; empty if there is none.
+        summary: The line after it.
+        own: Whether it is in a folder of the user's.
+    """
+
+    name: str
+    path: Path
+    command: str
+    summary: str
+    own: bool
+
+    def read(self) -> dict[str, Any]:
+        """Its content.
+
+        Raises:
+            SettingError: It is no mapping.
+        """
+        try:
+            content = yaml.safe_load(self.path.read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise SettingError(
+                f"'{self.path}' is not YAML: {' '.join(str(error).split())}"
+            ) from error
+        if content is not None and not isinstance(content, Mapping):
+            raise SettingError(f"'{self.path}' must hold settings as key: value")
+        return dict(content or {})
+
+
+def built_in_configs() -> Path:
+    """The folder of clframe's own files."""
+    return Path(str(importlib.resources.files("clframe.configs")))
+
+
+def find_config_dirs(given: Sequence[str | Path] = ()) -> tuple[Path, ...]:
+    """The user's config folders: those given, then those of ``$CLFRAME_CONFIG``.
+
+    Raises:
+        SettingError: One of them is no folder.
+    """
+    named = [(Path(path), "config_dir") for path in given]
+    for path in os.environ.get(CONFIG_VARIABLE, "").split(os.pathsep):
+        if path:
+            named.append((Path(path), f"${CONFIG_VARIABLE}"))
+    for folder, origin in named:
+        if not folder.expanduser().is_dir():
+            raise SettingError(f"{origin}: there is no folder '{folder}'")
+    return tuple(dict.fromkeys(folder.expanduser().resolve() for folder, _ in named))
+
+
+def config_files(group: str, config_dirs: Sequence[Path] = ()) -> dict[str, ConfigFile]:
+    """The files of a group by name.
+
+    Raises:
+        SettingError: A file of the user's bears the name of another one.
+    """
+    files: dict[str, ConfigFile] = {}
+    for folder in (built_in_configs(), *config_dirs):
+        for path in sorted((folder / group).rglob("[!_]*.yaml")):
+            name = path.relative_to(folder / group).with_suffix("").as_posix()
+            if name in files:
+                raise SettingError(
+                    f"'{path}' has the name of '{files[name].path}'; call one of them differently"
+                )
+            command, summary = read_head(path.read_text(encoding="utf-8"))
+            files[name] = ConfigFile(name, path, command, summary, folder in config_dirs)
+    return files
+
+
+def read_head(text: str) -> tuple[str, str]:
+    r"""The command and the summary that a file opens with.
+
+    >>> read_head("# @package _global_\n# clframe fit strategy=er\n# Replay.\nreplay:")
+    ('clframe fit strategy=er', 'Replay.')
+    >>> read_head("# Replay.\nreplay:")
+    ('', 'Replay.')
+    """
+    comments = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        comment = line.removeprefix("#").strip()
+        if not comment.startswith("@"):
+            comments.append(comment)
+    command = comments.pop(0) if comments and comments[0].startswith("clframe ") else ""
+    return command, comments[0] if comments else ""
+
+
+@functools.cache
+def stream_defaults(family: str) -> Mapping[str, Any]:
+    """What the streams of a family are learned with: ``configs/stream/_FAMILY.yaml``."""
+    path = built_in_configs() / "stream" / f"_{family}.yaml"
+    content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert set(content) <= set(_STREAM_DEFAULTS), path
+    return content
