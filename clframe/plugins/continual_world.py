@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe import metrics as formulas
 from clframe.core.plugin import Plugin
-from clframe.errors import PluginError
+from clframe.core.results import Result
+from clframe.errors import PluginError, RunFolderError
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
     from clframe.core.registry import Registry
-    from clframe.core.results import Result
     from clframe.core.stream import Stream
 
 
@@ -49,7 +48,7 @@ class ContinualWorld(Plugin):
             )
         self.curves = {}
         for folder in self.reference:
-            self.curves |= single_task_curves(Path(folder).expanduser() / "results.json")
+            self.curves |= single_task_curves(Path(folder))
         taught = [task.name for experience in stream for task in experience.tasks]
         missing = [name for name in dict.fromkeys(taught) if name not in self.curves]
         if missing:
@@ -65,17 +64,16 @@ class ContinualWorld(Plugin):
         return None if found is None else {"continual_world": found}
 
 
-def single_task_curves(path: Path) -> dict[str, list[float]]:
+def single_task_curves(folder: Path) -> dict[str, list[float]]:
     """The success of a single-task run while it learned, by task."""
+    sentence = f"'{folder}' is not a run of one task that was measured while it learned"
     try:
-        content = json.loads(path.read_text())
-        (curves,) = content["curves"].values()
-        return {str(task): [float(v) for v in values] for task, values in curves.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PluginError(
-            f"'{path}' is not the result of a run of one task that was measured while it learned: "
-            f"{error}"
-        ) from error
+        curves = list(Result.load(folder).curves.values())
+    except RunFolderError as error:
+        raise PluginError(f"{sentence}: {error}") from error
+    if len(curves) != 1:
+        raise PluginError(f"{sentence}: it has curves of {len(curves)} experiences")
+    return curves[0]
 
 
 def continual_world(

@@ -148,7 +148,7 @@ def _table_object(table: Table) -> dict[str, Any]:
         {
             "strategy": group.label,
             "n": len(group.runs),
-            "seeds": [run.seed for run in group.runs],
+            "seeds": [run.result.seed for run in group.runs],
             "runs": [str(run.folder) for run in group.runs],
         }
         for group in table.groups

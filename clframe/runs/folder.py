@@ -10,12 +10,14 @@ from typing import Any
 
 import yaml
 
-from clframe.checkpoint.store import Checkpoints
-from clframe.errors import RunFolderError
-from clframe.utils.files import write_json, write_text
 from clframe.checkpoint.checkpointer import CheckpointSettings
-from clframe.utils.lock import Lock
+from clframe.checkpoint.store import Checkpoints
 from clframe.core.results import Result
+from clframe.core.results_file import RESULTS, read_text
+from clframe.errors import RunFolderError
+from clframe.runs.reader import CONFIG, EVENTS, parse_config
+from clframe.utils.files import write_json, write_text
+from clframe.utils.lock import Lock
 
 
 class RunFolder:
@@ -27,10 +29,10 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.config = path / "config.yaml"
-        self.results = path / "results.json"
+        self.config = path / CONFIG
+        self.results = path / RESULTS
         self.matrix = path / "matrix.csv"
-        self.events = path / "events.jsonl"
+        self.events = path / EVENTS
         self.log = path / "log"
         self.lock = Lock(path / ".lock")
         self.saving = CheckpointSettings()
@@ -111,15 +113,13 @@ class RunFolder:
 
     def read_config(self) -> dict[str, Any]:
         """The config of a run that is already there."""
-        if not self.config.is_file():
-            raise RunFolderError(f"'{self.path}' is not a run folder: it has no config.yaml")
-        try:
-            content = yaml.safe_load(self.config.read_text())
-        except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
-            raise RunFolderError(f"'{self.config}' cannot be read: {error}") from error
-        if not isinstance(content, dict):
-            raise RunFolderError(f"'{self.config}' is not a config: it holds no mapping")
-        return content
+        text = read_text(self.config) if self.config.is_file() else None
+        if text is None:
+            raise RunFolderError(f"'{self.path}' is not a run folder: it has no {CONFIG}")
+        config = parse_config(text, self.config)
+        if not config:
+            raise RunFolderError(f"'{self.config}' is not a config: it holds no settings")
+        return config
 
     def write(self, result: Result) -> None:
         """Write the matrix and the results."""
