@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from clframe.cli.show import headline
 from clframe.distributed import launch
 from clframe.errors import SettingError
-from clframe.utils.console import coloured, headline, matrix_table, notice, say
+from clframe.utils.console import coloured, matrix_table, notice, say
 
 
 def main(words: Sequence[str]) -> int:

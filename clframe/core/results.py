@@ -96,6 +96,7 @@ class Result:
         timing: Seconds, speed and memory.
         environment: Versions, device, revision.
         pretrain: The run that the model's weights come from, if any.
+        metric_facts: Direction and formula, by full name, of metrics that clframe does not bring.
         run_dir: Where the files are; None if none were written.
     """
 
@@ -111,6 +112,7 @@ class Result:
     timing: dict[str, float] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     pretrain: dict[str, Any] | None = None
+    metric_facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     run_dir: Path | None = None
 
     @classmethod
@@ -143,6 +145,7 @@ class Result:
             timing=file.timing(),
             environment=file.mapping("environment", required=False),
             pretrain=pretrain if isinstance(pretrain, dict) else None,
+            metric_facts=file.metric_facts(),
             run_dir=folder,
         )
 
@@ -175,6 +178,7 @@ class Result:
             "matrix": self.matrix.to_json(),
             "curves": without_nan(self.curves),
             "metrics": without_nan(self.metrics),
+            **({"metric_facts": self.metric_facts} if self.metric_facts else {}),
             "timing": without_nan(self.timing),
             "environment": self.environment,
         }

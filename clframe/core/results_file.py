@@ -135,6 +135,12 @@ class ResultsFile:
                 self._fail(f"metrics.{name}", "a number or null", value)
         return metrics
 
+    def metric_facts(self) -> dict[str, dict[str, Any]]:
+        """What the file says of metrics that clframe does not bring; other shapes are skipped."""
+        facts = self.root.get("metric_facts")
+        pairs = facts.items() if isinstance(facts, dict) else ()
+        return {name: value for name, value in pairs if isinstance(value, dict)}
+
     def timing(self) -> dict[str, float]:
         """Seconds, speed and memory; NaN where unknown."""
         timing: dict[str, float] = {}

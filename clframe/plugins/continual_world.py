@@ -10,10 +10,10 @@ from clframe.core.plugin import Plugin
 from clframe.core.results import Result
 from clframe.errors import PluginError, RunFolderError
 from clframe.hookspecs import hookimpl
+from clframe.metrics.continual_world_metrics import of_run, tasks_of
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
-    from clframe.core.registry import Registry
     from clframe.core.stream import Stream
 
 
@@ -60,8 +60,11 @@ class ContinualWorld(Plugin):
     @hookimpl(trylast=True)
     def metrics(self, result: Result) -> dict[str, dict[str, Any]] | None:
         """The family with forward transfer, in the place of the one without."""
-        found = continual_world(result, self.curves)
-        return None if found is None else {"continual_world": found}
+        arguments = of_run(result)
+        if arguments is None:
+            return None
+        reference = [self.curves.get(task) for task in tasks_of(result)]
+        return {"continual_world": formulas.continual_world(**arguments, reference=reference)}
 
 
 def single_task_curves(folder: Path) -> dict[str, list[float]]:
@@ -74,26 +77,3 @@ def single_task_curves(folder: Path) -> dict[str, list[float]]:
     if len(curves) != 1:
         raise PluginError(f"{sentence}: it has curves of {len(curves)} experiences")
     return curves[0]
-
-
-def continual_world(
-    result: Result, reference: dict[str, list[float]] | None = None
-) -> dict[str, Any] | None:
-    """Average performance, forgetting, forward transfer (Wołczyk et al., 2021) of success rates."""
-    single = all(len(columns) == 1 for columns in result.task_of_row)
-    if result.matrix.measure != "success" or not single or not len(result.matrix.learned):
-        return None
-    names = [result.matrix.columns[columns[0]] for columns in result.task_of_row]
-    rows = result.matrix.rows[-len(names) :]
-    return formulas.continual_world(
-        result.matrix.learned,
-        result.task_of_row,
-        [result.curves.get(row, {}).get(name) for row, name in zip(rows, names, strict=True)],
-        [(reference or {}).get(name) for name in names],
-    )
-
-
-@hookimpl
-def register(registry: Registry) -> None:
-    """Add the family."""
-    registry.add("metric", "continual_world", continual_world)

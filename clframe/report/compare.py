@@ -54,6 +54,8 @@ class Table:
     groups: tuple[Group, ...]
     metrics: tuple[str, ...]
     cells: dict[str, tuple[Cell, ...]]
+    lower: frozenset[str] = frozenset()
+    """The metrics that are better when they are lower."""
     notes: tuple[str, ...] = field(default=())
 
 
@@ -108,9 +110,11 @@ def _table(runs: Sequence[Run], metrics: Sequence[str], by: Sequence[str]) -> Ta
     if names_differ([run.result.matrix for group in groups for run in group.runs]):
         notes.append("The runs do not all have the same experiences, tasks and measure.")
     shown = _metrics_of([run for group in groups for run in group.runs], metrics)
-    cells = {metric: _cells(groups, metric) for metric in shown}
+    facts = {name: info for run in runs for name, info in run.result.metric_facts.items()}
+    lower = frozenset(metric for metric in shown if not higher_is_better(metric, facts))
+    cells = {metric: _cells(groups, metric, metric in lower) for metric in shown}
     first = runs[0].result
-    return Table(first.stream, first.scenario, groups, tuple(shown), cells, tuple(notes))
+    return Table(first.stream, first.scenario, groups, tuple(shown), cells, lower, tuple(notes))
 
 
 def _label(run: Run, by: Sequence[str]) -> str:
@@ -151,7 +155,7 @@ def _metrics_of(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
     return [name for name in HEADLINES if name in known] or known
 
 
-def _cells(groups: Sequence[Group], metric: str) -> tuple[Cell, ...]:
+def _cells(groups: Sequence[Group], metric: str, lower: bool) -> tuple[Cell, ...]:
     samples: list[list[float]] = []
     for group in groups:
         values = (values_of(run).get(metric) for run in group.runs)
@@ -160,7 +164,7 @@ def _cells(groups: Sequence[Group], metric: str) -> tuple[Cell, ...]:
     means = [summary.mean for summary in summaries if summary is not None]
     if len(means) < 2:  # nothing to be better than
         return tuple(Cell(summary) for summary in summaries)
-    top = max(means) if higher_is_better(metric) else min(means)
+    top = min(means) if lower else max(means)
     first = next(i for i, s in enumerate(summaries) if s is not None and s.mean == top)
     cells = []
     for sample, summary in zip(samples, summaries, strict=True):

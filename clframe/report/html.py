@@ -19,10 +19,10 @@ from clframe.report.figures import (
     spider,
 )
 from clframe.report.names import (
-    FORMULAS,
     PER_EXPERIENCE,
     format_timing,
     format_value,
+    formula,
     higher_is_better,
     sort_metrics,
 )
@@ -105,10 +105,11 @@ def _run_page(run: Run, notes: Sequence[str]) -> Iterator[str]:
 
 def _metric_table(run: Run) -> str:
     rows = []
+    facts = run.result.metric_facts
     for name in sort_metrics(run.metrics):
-        direction = "higher" if higher_is_better(name) else "lower"
-        formula = f'<span class="muted">{el.text(FORMULAS.get(name, ""))}</span>'
-        rows.append([el.code(name), format_value(run.metrics[name]), direction, formula])
+        direction = "higher" if higher_is_better(name, facts) else "lower"
+        definition = f'<span class="muted">{el.text(formula(name, facts))}</span>'
+        rows.append([el.code(name), format_value(run.metrics[name]), direction, definition])
     if not rows:
         return '<p class="muted">The run has no metrics.</p>'
     caption = (
@@ -201,7 +202,7 @@ def _comparison_part(table: Table, metrics: Sequence[str]) -> str:
             mark = " *" if cell.best else " =" if cell.not_worse else ""
             row.append(f'<span class="good">{shown}{mark}</span>' if mark else shown)
         rows.append(row)
-    heads = ["strategy", "n", *(el.text(metric_heading(metric)) for metric in metrics)]
+    heads = ["strategy", "n", *(el.text(metric_heading(table, metric)) for metric in metrics)]
     return el.table(heads, rows)
 
 

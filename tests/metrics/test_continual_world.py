@@ -68,5 +68,5 @@ def test_bad_input_is_one_sentence() -> None:
 
 
 def test_a_reference_that_is_no_run_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(PluginError, match="is not a run of one task .*: .* holds no finished run"):
+    with pytest.raises(PluginError, match=r"is not a run of one task .*: .* holds no finished run"):
         single_task_curves(tmp_path / "nowhere")
