@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 Arguments = Callable[["Result"], "dict[str, Any] | None"]
 
-_ATTRIBUTE = "metric_family"
+_ATTRIBUTE = "clframe_metric_family"
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ def metric(
 
 def family_of(function: object) -> Family | None:
     """What ``@metric`` says of a function; None if it says nothing."""
-    family = getattr(function, _ATTRIBUTE, None)
-    return family if isinstance(family, Family) else None
+    family: Family | None = getattr(function, _ATTRIBUTE, None)
+    return family
 
 
 def families_in(module: ModuleType) -> list[Family]:
