@@ -140,5 +140,5 @@ def _picture(result: Result) -> Any:
 
     from clframe.report import figures
 
-    png = figures.to_png_bytes(figures.matrix_heatmap(result.matrix.to_json()))
+    png = figures.to_png_bytes(figures.matrix_heatmap(result.matrix))
     return Image.open(io.BytesIO(png)).convert("RGB")

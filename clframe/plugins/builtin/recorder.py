@@ -10,7 +10,7 @@ from clframe.core.plugin import Plugin
 from clframe.core.results import without_nan
 from clframe.hookspecs import hookimpl
 from clframe.runs.append_file import GrowingFile
-from clframe.runs.folder import EVENTS
+from clframe.runs.reader import EVENTS
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
