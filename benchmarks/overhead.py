@@ -23,10 +23,10 @@ from torch.nn import functional
 
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import TensorData, keep_inputs, scale_images
+from clframe.data.order import epoch_order
 from clframe.models.mlp import mlp
 from clframe.run import set_up
 from clframe.testing import prepare
-from clframe.data.order import epoch_order
 from clframe.training.loop import train
 
 
@@ -109,12 +109,14 @@ def clframe_loop(stream: Stream, hidden: list[int], batch: int, epochs: int) -> 
                 trainer={"max_epochs": epochs, "batch_size": batch, "accelerator": "cpu"},
             )
             learner = prepared.learner
-            set_up(learner, stream, prepared.folder)
-            experience = stream.experiences[0]
-            learner.begin(experience)
-            started = time.process_time()
-            train(learner, experience, experience.data, learner.engine.settings.budget)
-            return time.process_time() - started
+            assert prepared.folder is not None
+            with prepared.folder.entered():
+                set_up(learner, stream, prepared.folder)
+                experience = stream.experiences[0]
+                learner.begin(experience)
+                started = time.process_time()
+                train(learner, experience, experience.data, learner.engine.settings.budget)
+                return time.process_time() - started
 
     return run
 

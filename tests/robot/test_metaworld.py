@@ -12,8 +12,8 @@ import clframe
 from clframe.cli.main import main
 from clframe.errors import DataError, SettingError
 from clframe.robot import collect
-from clframe.streams import metaworld
 from clframe.streams.metaworld import environments as simulation
+from clframe.streams.metaworld import stream as metaworld
 
 needed = pytest.mark.skipif(
     find_spec("metaworld") is None or find_spec("h5py") is None,
