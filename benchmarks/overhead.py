@@ -109,12 +109,14 @@ def clframe_loop(stream: Stream, hidden: list[int], batch: int, epochs: int) -> 
                 trainer={"max_epochs": epochs, "batch_size": batch, "accelerator": "cpu"},
             )
             learner = prepared.learner
-            set_up(learner, stream, prepared.folder)
-            experience = stream.experiences[0]
-            learner.begin(experience)
-            started = time.process_time()
-            train(learner, experience, experience.data, learner.engine.settings.budget)
-            return time.process_time() - started
+            assert prepared.folder is not None
+            with prepared.folder.entered():
+                set_up(learner, stream, prepared.folder)
+                experience = stream.experiences[0]
+                learner.begin(experience)
+                started = time.process_time()
+                train(learner, experience, experience.data, learner.engine.settings.budget)
+                return time.process_time() - started
 
     return run
 

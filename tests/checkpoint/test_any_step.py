@@ -11,12 +11,12 @@ from clframe.core.plugin import Plugin
 from clframe.core.registry import discover
 from clframe.core.stream import Scenario
 from clframe.run import run
-from clframe.strategies import INFRASTRUCTURE
+from clframe.strategies import DEFAULT_PLUGINS
 from clframe.testing import Kill, killed_run, prepare_toy, toy_stream
 
 REGISTRY = discover()
 # Only measures, and needs the folders of other runs.
-NO_METHODS = (*INFRASTRUCTURE, "continual_world")
+NO_METHODS = (*DEFAULT_PLUGINS, "continual_world")
 METHODS = [name for name in REGISTRY.names("plugin") if name not in NO_METHODS]
 SMALL = {
     "replay": {"size": 20},

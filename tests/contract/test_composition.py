@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from clframe.core.plugin import Plugin, check_composition
 from clframe.core.registry import discover
 from clframe.errors import PluginError
-from clframe.strategies import INFRASTRUCTURE
+from clframe.strategies import DEFAULT_PLUGINS
 from clframe.testing import interrupted_run, toy_run, toy_stream
 
 REGISTRY = discover()
 # Only measures, and needs the folders of other runs.
-NO_METHODS = (*INFRASTRUCTURE, "continual_world")
+NO_METHODS = (*DEFAULT_PLUGINS, "continual_world")
 METHODS = [name for name in REGISTRY.names("plugin") if name not in NO_METHODS]
 # Small enough for the toy stream; a plugin that is not named here takes its defaults.
 SMALL = {

@@ -103,7 +103,7 @@ def test_every_cell_is_an_experiment(bench: Any) -> None:
         text = (folder / f"{name}.yaml").read_text()
         assert "- /experiment/continual_world/_protocol@_global_\n" in text
         assert ("trainer" in text) == name.endswith("multitask")  # which has no such curves
-    arguments, strategy = compose(["experiment=continual_world/single_push-wall"])
-    assert arguments["stream"] == {"name": "metaworld_cw10", "tasks": ["push-wall"]}
-    assert strategy == "naive"
-    assert arguments["trainer"]["check_val_every_n_epoch"] is not None
+    config = compose(["experiment=continual_world/single_push-wall"])
+    assert config.stream == {"name": "metaworld_cw10", "tasks": ["push-wall"]}
+    assert config.strategy_name == "naive"
+    assert config.trainer["check_val_every_n_epoch"] is not None

@@ -62,21 +62,21 @@ def test_every_cell_is_an_experiment_of_the_same_protocol(bench: Any) -> None:
     kinds = ("goal5", "libero")
     assert own == {f"tabletop/{kind}_{method}" for kind in kinds for method in bench.METHODS}
     for kind in kinds:
-        naive, name = compose([f"experiment=tabletop/{kind}_naive"])
-        assert name == "best_checkpoint"
+        naive = compose([f"experiment=tabletop/{kind}_naive"])
+        assert naive.strategy_name == "best_checkpoint"
         for method in bench.METHODS[:-1]:
-            chosen, _ = compose([f"experiment=tabletop/{kind}_{method}"])
-            assert "best_checkpoint" in chosen["strategy"]
+            chosen = compose([f"experiment=tabletop/{kind}_{method}"])
+            assert "best_checkpoint" in chosen.strategy
             for group in ("stream", "trainer", "model", "optimizer"):
-                assert chosen[group] == naive[group]
+                assert getattr(chosen, group) == getattr(naive, group)
 
 
 def test_the_protocol_is_liberos() -> None:
-    chosen, name = compose(["experiment=tabletop/libero_er", "stream=tabletop_long"])
-    assert name == "replay+best_checkpoint"
-    assert chosen["stream"]["name"] == "tabletop_long"
-    assert (chosen["stream"]["eval_episodes"], chosen["stream"]["horizon"]) == (20, 600)
-    trainer = chosen["trainer"]
+    chosen = compose(["experiment=tabletop/libero_er", "stream=tabletop_long"])
+    assert chosen.strategy_name == "replay+best_checkpoint"
+    assert chosen.stream["name"] == "tabletop_long"
+    assert (chosen.stream["eval_episodes"], chosen.stream["horizon"]) == (20, 600)
+    trainer = chosen.trainer
     assert (trainer["max_epochs"], trainer["check_val_every_n_epoch"]) == (50, 5)
     assert trainer["evaluate_tasks"] == "learned"
-    assert chosen["strategy"]["replay"]["per_class"] == 1000
+    assert chosen.strategy["replay"]["per_class"] == 1000
