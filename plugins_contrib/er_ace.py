@@ -30,7 +30,7 @@ class ERACE(Plugin):
         batch_size: Samples replayed per step; None for as many as the current batch has.
     """
 
-    classes = True
+    requires_class_labels = True
     name = "er_ace"
     paper = "Caccia et al., New Insights on Reducing Abrupt Representation Change, 2022"
     scenarios = ("class", "task")

@@ -34,7 +34,7 @@ class ICaRL(Plugin):
             has 1; van de Ven et al., 2022, use 2).
     """
 
-    classes = True
+    requires_class_labels = True
     name = "icarl"
     paper = "Rebuffi et al., iCaRL: Incremental Classifier and Representation Learning, 2017"
     scenarios = ("class", "task")

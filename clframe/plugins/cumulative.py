@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Cumulative(Plugin):
     """Learns all data so far at every experience."""
 
-    together = True
+    supports_batched_seeds = True
     conflicts = ("multitask",)
 
     @hookimpl

@@ -54,7 +54,7 @@ class EWC(Plugin):
         form: Online: which of the three formulas.
     """
 
-    together = True
+    supports_batched_seeds = True
     name = "ewc"
     paper = (
         "Kirkpatrick et al., Overcoming catastrophic forgetting in neural networks, 2017; online: "

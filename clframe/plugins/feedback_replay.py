@@ -63,7 +63,7 @@ class FeedbackReplay(Plugin):
             error); ``auto`` looks at the first batch.
     """
 
-    classes = True
+    requires_class_labels = True
     name = "feedback_replay"
     paper = (
         "van de Ven & Tolias, Generative replay with feedback connections as a general strategy "

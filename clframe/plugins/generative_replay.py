@@ -45,7 +45,7 @@ class GenerativeReplay(Plugin):
             replay), which needs features that do not change.
     """
 
-    classes = True
+    requires_class_labels = True
     name = "generative_replay"
     paper = "Shin et al., Continual Learning with Deep Generative Replay, 2017"
     conflicts = ("feedback_replay",)

@@ -47,8 +47,8 @@ class LwF(Plugin):
         memory: Megabytes that kept answers may take; with more they are computed at each step.
     """
 
-    together = True
-    classes = True
+    supports_batched_seeds = True
+    requires_class_labels = True
     name = "lwf"
     paper = "Li & Hoiem, Learning without forgetting, 2016"
 

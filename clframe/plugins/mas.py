@@ -36,7 +36,7 @@ class MAS(Plugin):
         memory: Megabytes that gradients of single samples may take at a time.
     """
 
-    together = True
+    supports_batched_seeds = True
     name = "mas"
     paper = "Aljundi et al., Memory aware synapses: learning what (not) to forget, 2018"
     state: ClassVar[tuple[str, ...]] = ("quadratic",)

@@ -34,7 +34,7 @@ class Replay(Plugin):
         weighting: ``samples`` or ``tasks``, as above.
     """
 
-    together = True
+    supports_batched_seeds = True
     paper = "Chaudhry et al., On Tiny Episodic Memories in Continual Learning, 2019"
     state = ("buffer",)
 

@@ -37,7 +37,7 @@ class SI(Plugin):
         damping: Keeps the importance of parameters that hardly moved finite (xi, epsilon).
     """
 
-    together = True
+    supports_batched_seeds = True
     name = "si"
     paper = "Zenke, Poole & Ganguli, Continual learning through synaptic intelligence, 2017"
     state: ClassVar[tuple[str, ...]] = ("quadratic", "before", "path")

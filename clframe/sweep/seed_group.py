@@ -31,7 +31,7 @@ def why_not(prepared: Sequence[Prepared]) -> str | None:
     """Why these runs cannot be trained as one, or None."""
     first = prepared[0].learner
     for plugin in first.plugins.ordered:
-        if not plugin.together:
+        if not plugin.supports_batched_seeds:
             return f"plugin '{plugin.name}' cannot be batched"
     if first.engine.settings.precision not in ("32-true", "32") or first.engine.world_size > 1:
         return "mixed precision and several processes cannot be batched"
@@ -113,7 +113,7 @@ class GroupLoop(Plugin):
     """Learns an experience together with the other seeds."""
 
     name = "loop"
-    together = True
+    supports_batched_seeds = True
 
     def __init__(self, group: _Group, seat: int) -> None:
         self.group = group
@@ -132,7 +132,7 @@ class GroupAccuracy(Plugin):
     """Measures accuracy together with the other seeds."""
 
     name = "accuracy"
-    together = True
+    supports_batched_seeds = True
 
     def __init__(self, group: _Group, seat: int) -> None:
         self.group = group

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Accuracy(Plugin):
     """Measures the accuracy on a task's evaluation data."""
 
-    together = True
+    supports_batched_seeds = True
 
     @hookimpl(trylast=True)
     def evaluate_tasks(

@@ -47,7 +47,7 @@ class LifetimeLog(Plugin):
         clock: Where time stamps come from.
     """
 
-    together = True
+    supports_batched_seeds = True
     name = "lifetime_log"
     state = ("measure", "position", "rows", "counts")
 
