@@ -48,6 +48,10 @@ class Plugin:
     """Whether several seeds with this plugin can be trained as one model: it draws random numbers
     from ``learner.generator`` only, trains nothing beside the model, evaluates and learns as core
     does, and acts within a step through its hooks (clframe/training/batched)."""
+    gates_by_task: ClassVar[bool] = False
+    """Whether the model's units are gated by task, so that one pass cannot serve several tasks."""
+    freezes_features: ClassVar[bool] = False
+    """Whether the model's features stay as they are once the first experiences are learned."""
     state: ClassVar[Sequence[str]] = ()
     """Names of attributes that make up the plugin's state (tensors, modules, optimisers, plain
     values and lists, dicts of those): all that changes from step to step, from epoch to epoch or
