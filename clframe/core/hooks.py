@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from clframe.data.dataset import Batch, Data, join
+from clframe.data.dataset import Batch, Data
+from clframe.data.joined import join
 from clframe.errors import PluginError
 
 if TYPE_CHECKING:

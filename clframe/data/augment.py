@@ -23,8 +23,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clframe.data.dataset import Data, JoinedData, Transform
+from clframe.data.dataset import Data, Transform
 from clframe.data.inputs import map_inputs, tensors_of
+from clframe.data.joined import JoinedData
 from clframe.errors import SettingError, nearest
 from clframe.utils import settings
 

@@ -13,7 +13,12 @@ from clframe.core.registry import discover
 from clframe.testing import interrupted_run, toy_run, toy_stream
 
 FILES = sorted(Path(clframe_contrib.__file__).parent.glob("*.py"))
-PUBLIC_MODULES = {"clframe.data.buffer", "clframe.utils.settings", "clframe.testing"}
+PUBLIC_MODULES = {
+    "clframe.data.buffer",
+    "clframe.data.herding",
+    "clframe.utils.settings",
+    "clframe.testing",
+}
 METHODS = [entry for entry in discover().entries("plugin") if entry.origin == "clframe_contrib"]
 SMALL = {"gdumb": {"size": 20, "epochs": 2}}
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from clframe import DataError, MapData, TensorData
-from clframe.data.dataset import Data, JoinedData, join, keep_inputs
+from clframe.data.dataset import Data, keep_inputs
+from clframe.data.joined import JoinedData, join
 from clframe.training.loop import Budget, epoch_order, samples_of_epoch
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clframe.core import hooks
 from clframe.core.plugin import Plugin
-from clframe.data.dataset import join
+from clframe.data.joined import join
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from clframe.core.registry import Registry
 from clframe.core.stream import Experience, Scenario, Stream, Task
-from clframe.data.dataset import Data, join
+from clframe.data.dataset import Data
+from clframe.data.joined import join
 from clframe.errors import SettingError, UnknownNameError, nearest
 from clframe.streams.lifetime.plan import (
     Column,

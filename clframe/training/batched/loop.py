@@ -13,7 +13,8 @@ from torch.nn import functional
 
 from clframe.core import hooks
 from clframe.core.learner import Step
-from clframe.data.dataset import Batch, Data, cat_inputs, join, map_inputs
+from clframe.data.dataset import Batch, Data, cat_inputs, map_inputs
+from clframe.data.joined import join
 from clframe.training.batched.stack import Stack
 from clframe.training.faults import NotFiniteError
 from clframe.training.loop import Budget, epoch_order, samples_of_epoch
