@@ -5,17 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import os
+import runpy
 import socket
 import struct
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+WANDB_FILES = runpy.run_path(str(Path(__file__).parents[1] / "wandb_files.py"))
 
 
 def points_of_board(run: str) -> list[tuple[str, int, float]]:
@@ -130,36 +132,16 @@ def test_wandb_goes_on_as_the_same_run(tmp_path: Path) -> None:
 
 def _logged(folders: list[Path], key: str) -> list[str]:
     """All values of a key in the files of offline runs."""
-    from wandb.proto import wandb_internal_pb2
-
     found = []
     for folder in folders:
         (path,) = folder.glob("*.wandb")
-        for data in _records(path.read_bytes()):
-            record = wandb_internal_pb2.Record()
-            record.ParseFromString(data)
+        for record in WANDB_FILES["records"](path):
             found += [
                 item.value_json
                 for item in record.history.item
-                if (item.key or "/".join(item.nested_key)) == key
+                if WANDB_FILES["key_of"](item) == key
             ]
     return found
-
-
-def _records(content: bytes) -> Iterator[bytes]:
-    """A 7-byte head, then LevelDB's log format in blocks of 32 KiB."""
-    place, parts = 7, b""
-    while place < len(content):
-        left = 32768 - place % 32768
-        if left < 7:
-            place += left
-            continue
-        _, length, kind = struct.unpack("<IHB", content[place : place + 7])
-        parts += content[place + 7 : place + 7 + length]
-        place += 7 + length
-        if kind in (1, 4):
-            yield parts
-            parts = b""
 
 
 @pytest.mark.slow
