@@ -90,7 +90,7 @@ class LwF(Plugin):
 
     @hookimpl
     def after_experience(self) -> None:
-        """Let go of the teacher and its answers."""
+        """Free the teacher and its answers."""
         self.teacher = self.kept = None
 
     @hookimpl

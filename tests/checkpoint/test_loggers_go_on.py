@@ -8,8 +8,6 @@ import os
 import runpy
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import Any
 
 import pytest
 
-WANDB_FILES = runpy.run_path(str(Path(__file__).parents[1] / "wandb_files.py"))
+WANDB_RUNS = runpy.run_path(str(Path(__file__).parents[1] / "wandb_runs.py"))
 
 
 def points_of_board(run: str) -> list[tuple[str, int, float]]:
@@ -98,19 +96,7 @@ except KeyboardInterrupt:
 
 
 def run_wandb(folder: Path, **variables: str) -> tuple[int, str]:
-    home = folder / "home"
-    home.mkdir(exist_ok=True)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
-    environment |= {"HOME": str(home), "OMP_NUM_THREADS": "1", **variables}
-    done = subprocess.run(
-        [sys.executable, "-c", CODE],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=folder,
-        timeout=300,
-        stdin=subprocess.DEVNULL,
-    )
+    done = WANDB_RUNS["run"](CODE, folder, **variables)
     return done.returncode, done.stderr
 
 
@@ -135,11 +121,9 @@ def _logged(folders: list[Path], key: str) -> list[str]:
     found = []
     for folder in folders:
         (path,) = folder.glob("*.wandb")
-        for record in WANDB_FILES["records"](path):
+        for record in WANDB_RUNS["records"](path):
             found += [
-                item.value_json
-                for item in record.history.item
-                if WANDB_FILES["key_of"](item) == key
+                item.value_json for item in record.history.item if WANDB_RUNS["key_of"](item) == key
             ]
     return found
 

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import os
 import runpy
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import clframe
 from clframe.loggers import wandb as wandb_logger
 from clframe.testing import toy_stream
 
-WANDB_FILES = runpy.run_path(str(Path(__file__).parents[1] / "wandb_files.py"))
+WANDB_RUNS = runpy.run_path(str(Path(__file__).parents[1] / "wandb_runs.py"))
 CODE = """
 import clframe
 from clframe.testing import toy_stream
@@ -23,27 +21,16 @@ clframe.fit(toy_stream(), max_epochs=2, logger="wandb", run_dir="run", progress=
 
 
 def run_offline(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    home = folder / "home"
-    home.mkdir(exist_ok=True)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
-    environment |= {"HOME": str(home), "OMP_NUM_THREADS": "1", **variables}
-    return subprocess.run(
-        [sys.executable, "-c", CODE],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=folder,
-        timeout=300,
-        stdin=subprocess.DEVNULL,
-    )
+    done: subprocess.CompletedProcess[str] = WANDB_RUNS["run"](CODE, folder, **variables)
+    return done
 
 
 def history(folder: Path) -> dict[str, Any]:
     """What an offline run holds: its config and all values of each logged key."""
-    key_of = WANDB_FILES["key_of"]
+    key_of = WANDB_RUNS["key_of"]
     (path,) = (folder / "run").rglob("*.wandb")
     found: dict[str, Any] = {"config": {}, "history": {}}
-    for record in WANDB_FILES["records"](path):
+    for record in WANDB_RUNS["records"](path):
         for item in record.history.item:
             found["history"].setdefault(key_of(item), []).append(item.value_json)
         for item in [*record.run.config.update, *record.config.update]:

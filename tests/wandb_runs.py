@@ -1,11 +1,31 @@
-"""What is in the files of an offline W&B run; loaded by tests with runpy."""
+"""Runs that log to W&B, and what is in the files of an offline one; loaded with runpy."""
 
 from __future__ import annotations
 
+import os
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+
+def run(code: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run code in the folder, with a home that knows no W&B account."""
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
+    environment |= {"HOME": str(home), "OMP_NUM_THREADS": "1", **variables}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 def records(path: Path) -> Iterator[Any]:
