@@ -32,7 +32,7 @@ class ContinualWorld(Plugin):
         "Wołczyk et al., Continual World: A Robotic Benchmark For Continual Reinforcement "
         "Learning, 2021"
     )
-    together = True
+    supports_batched_seeds = True
 
     def __init__(self, reference: list[str] | tuple[str, ...] = ()) -> None:
         self.reference = list(reference)

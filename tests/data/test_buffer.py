@@ -15,11 +15,11 @@ from clframe.data.buffer import (
     add_herded,
     class_of,
     count_classes,
-    herding_order,
     lowest_of_groups,
     make_buffer,
 )
 from clframe.data.dataset import MapData, TensorData, keep_inputs
+from clframe.data.herding import herding_order
 from clframe.errors import DataError, PluginError, SettingError
 from clframe.testing import toy_run, toy_stream
 

@@ -139,7 +139,7 @@ def test_what_cannot_be_batched_is_run_by_itself(capsys: pytest.CaptureFixture[s
 class Fails(Plugin):
     """Fails in one seed."""
 
-    together = True
+    supports_batched_seeds = True
 
     @hookimpl
     def before_experience(self, learner: Learner) -> None:

@@ -27,7 +27,7 @@ class Logging(Plugin):
         loggers: Lightning loggers.
     """
 
-    together = True
+    supports_batched_seeds = True
 
     def __init__(self, loggers: Sequence[Any]) -> None:
         self.loggers = list(loggers)

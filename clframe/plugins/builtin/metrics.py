@@ -29,7 +29,7 @@ class Metrics(Plugin):
         families: Functions of the result, by family name.
     """
 
-    together = True
+    supports_batched_seeds = True
 
     def __init__(self, families: Mapping[str, MetricFunction]) -> None:
         self.families = dict(families)

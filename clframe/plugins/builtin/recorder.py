@@ -26,7 +26,7 @@ class Recorder(Plugin):
         path: The file.
     """
 
-    together = True
+    supports_batched_seeds = True
 
     def __init__(self, path: str) -> None:
         self.file = GrowingFile(Path(path))

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clframe.config.compose import compose, experiments
 
-FOLDER = Path(__file__).parents[3] / "benchmarks"
-
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import the benchmark as running it would: with its folder on the path."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    for name in ("grid", "tabletop"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    return importlib.import_module("tabletop")
+def bench(load_benchmark: Any) -> Any:
+    return load_benchmark("tabletop")
 
 
 def results(values: list[list[float | None]], curves: dict[str, Any], nbt: float) -> dict[str, Any]:
