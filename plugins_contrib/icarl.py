@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe import Plugin, PluginError, SettingError, hookimpl
-from clframe.data.buffer import Buffer, make_buffer, remember
-from clframe.data.herding import features_of
+from clframe.core.memory import features_of, make_buffer, remember
+from clframe.data.buffer import Buffer
 from clframe.utils.settings import check_at_least
 
 if TYPE_CHECKING:

@@ -176,7 +176,7 @@ def test_contributed_plugins_use_only_the_public_interface() -> None:
     public = {
         "clframe",
         "clframe.data.buffer",
-        "clframe.data.herding",
+        "clframe.core.memory",
         "clframe.utils.settings",
         "clframe.testing",
         "clframe.core.losses",

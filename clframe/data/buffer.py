@@ -12,7 +12,7 @@ score; of each group the samples of lowest score are kept, and the groups share 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -26,15 +26,17 @@ from clframe.data.dataset import (
     keep_inputs,
     map_inputs,
 )
-from clframe.data.herding import features_of, herd
-from clframe.errors import DataError, PluginError, SettingError
+from clframe.errors import DataError, PluginError
 from clframe.utils.settings import at_least
 
-if TYPE_CHECKING:
-    from clframe.core.learner import Learner
-    from clframe.core.stream import Stream
-
 Policy = Literal["reservoir", "class_balanced", "ring", "herding"]
+
+
+class Recaller(Protocol):
+    """A learner, as far as a buffer needs it: what it draws with and what it learns."""
+
+    generator: torch.Generator
+    stream: Any
 
 
 class Buffer:
@@ -217,7 +219,7 @@ class Buffer:
 
     def batch(
         self,
-        learner: Learner,
+        learner: Recaller,
         positions: Tensor,
         weight: float = 1.0,
         loss: BatchLoss | None = None,
@@ -229,12 +231,12 @@ class Buffer:
         return Batch(x, self.columns["labels"][positions], task, weight, loss)
 
     def sample(
-        self, learner: Learner, n: int, weight: float = 1.0, loss: BatchLoss | None = None
+        self, learner: Recaller, n: int, weight: float = 1.0, loss: BatchLoss | None = None
     ) -> Batch:
         """A batch of n random samples."""
         return self.batch(learner, self.draw(n, learner.generator), weight, loss)
 
-    def data(self, learner: Learner) -> TensorData:
+    def data(self, learner: Recaller) -> TensorData:
         """All samples as training data; the inputs are shared, not copied."""
         return TensorData(
             map_inputs(lambda t: t[: self._count], self.inputs),
@@ -243,7 +245,7 @@ class Buffer:
             transform=self.transform(learner),
         )
 
-    def transform(self, learner: Learner) -> Transform:
+    def transform(self, learner: Recaller) -> Transform:
         """How stored inputs become what the model takes."""
         if self._transform is None:
             self._transform = learner.stream.experiences[0].data.transform
@@ -294,59 +296,6 @@ def lowest_of_groups(
     if per_group is not None:
         order, rank = order[rank < per_group], rank[rank < per_group]
     return order[rank.argsort(stable=True)[:size]].sort().values
-
-
-def class_of(stream: Stream, labels: Tensor, tasks: Tensor) -> Tensor:
-    """The class of each sample, as a group of a buffer.
-
-    In the class-incremental scenario a class is an output unit; in the others it is an output
-    unit of a task, so that "100 per class" of ten digits is 1,000 samples however the digits are
-    labelled. Labels that are not classes (actions) make each task one group.
-    """
-    if labels.ndim > 1 or labels.is_floating_point():
-        return tasks
-    return labels if stream.scenario == "class" else tasks * stream.n_outputs + labels
-
-
-def count_classes(stream: Stream) -> int:
-    """How many groups :func:`class_of` can give on this stream."""
-    if stream.scenario == "class":
-        return stream.n_outputs
-    return sum(max(len(task.outputs), 1) for task in stream.tasks)
-
-
-def add_herded(buffer: Buffer, learner: Learner, data: Data) -> None:
-    """Take in the samples of each class that herding by the learner's features chooses."""
-    groups = class_of(learner.stream, data.labels, data.tasks)
-    present = groups.unique()
-    known = (
-        torch.cat([buffer.column("groups").to(groups.device), present]) if len(buffer) else present
-    )
-    share = buffer.per_group or -(-buffer.size // len(known.unique()))
-    chosen, places = herd(features_of(learner, data), groups, share)
-    buffer.add(data.subset(chosen), learner.generator, groups[chosen], places)
-
-
-def make_buffer(stream: Stream, size: int, per_class: int | None, policy: Policy) -> Buffer:
-    """A buffer for the classes of a stream: ``size`` in all, or ``per_class`` of each class."""
-    if policy not in ("reservoir", "class_balanced", "ring", "herding"):
-        raise SettingError(
-            f"policy must be reservoir, class_balanced, ring or herding, got {policy!r}"
-        )
-    if per_class is None:
-        return Buffer(size, policy)
-    return Buffer(per_class * count_classes(stream), policy, per_group=per_class)
-
-
-def remember(buffer: Buffer, learner: Learner, data: Data) -> None:
-    """Take in an experience's data by the buffer's policy, with classes as groups."""
-    if buffer.policy == "herding":
-        add_herded(buffer, learner, data)
-    elif buffer.policy == "reservoir" and buffer.per_group is None:
-        buffer.add(data, learner.generator)
-    else:
-        groups = class_of(learner.stream, data.labels, data.tasks)
-        buffer.add(data, learner.generator, groups)
 
 
 def _first(x: Any) -> Tensor:

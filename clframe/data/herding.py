@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 from torch.nn import functional
-
-from clframe.errors import PluginError
-
-if TYPE_CHECKING:
-    from clframe.core.learner import Learner
-    from clframe.data.dataset import Data
 
 
 def herding_order(features: Tensor, n: int, mean: Tensor | None = None) -> Tensor:
@@ -38,26 +30,6 @@ def herding_order(features: Tensor, n: int, mean: Tensor | None = None) -> Tenso
         to_chosen += features @ features[best]
         squares[best] = torch.inf
     return chosen
-
-
-@torch.no_grad()
-def features_of(learner: Learner, data: Data) -> Tensor:
-    """The inputs of the model's head for all samples, scaled to length 1, in evaluation mode."""
-    was_training = learner.training
-    learner.eval()
-    found = []
-    size = learner.engine.settings.eval_batch_size
-    with learner.engine.autocast():
-        for batch in data.to(learner.engine.device).batches(torch.arange(len(data)), size):
-            features = learner.run_model(batch.x, batch.task)[1]
-            if features is None:
-                raise PluginError(
-                    "herding and nearest-mean classification need a model that has `features` and "
-                    "`head`, so that its features can be told from its outputs"
-                )
-            found.append(functional.normalize(features.flatten(1).float(), dim=1))
-    learner.train(was_training)
-    return torch.cat(found)
 
 
 def herd(features: Tensor, groups: Tensor, share: int) -> tuple[Tensor, Tensor]:

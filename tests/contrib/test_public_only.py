@@ -15,7 +15,7 @@ from clframe.testing import interrupted_run, toy_run, toy_stream
 FILES = sorted(Path(clframe_contrib.__file__).parent.glob("*.py"))
 PUBLIC_MODULES = {
     "clframe.data.buffer",
-    "clframe.data.herding",
+    "clframe.core.memory",
     "clframe.utils.settings",
     "clframe.testing",
 }
