@@ -19,8 +19,9 @@ from typing import Any
 
 import torch
 
-from clframe.checkpoint import checkpointer as keeper
-from clframe.checkpoint.checkpointer import Keeper, Stopped
+from clframe.checkpoint import checkpointer
+from clframe.checkpoint.checkpointer import Checkpointer, Stopped
+from clframe.core.state import LoopProgress
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import TensorData, keep_inputs
 from clframe.run import run
@@ -45,22 +46,22 @@ def make_stream() -> Stream:
 def measure(hidden: list[int], seconds: float) -> dict[str, Any]:
     """Train for so many seconds and count what saving took."""
     spent: list[float] = []
-    write, step = Keeper._write, Keeper.step
+    write, step = Checkpointer._write, Checkpointer.after_step
     deadline = time.monotonic() + seconds
 
-    def timed(self: Keeper, *given: Any) -> int:
+    def timed(self: Checkpointer, *given: Any) -> int:
         started = time.perf_counter()
         number = write(self, *given)
         spent.append(time.perf_counter() - started)
         return number
 
-    def until(self: Keeper, place: keeper.Place) -> None:
+    def until(self: Checkpointer, progress: LoopProgress) -> None:
         if time.monotonic() > deadline:
-            self.stop = "time"
-        step(self, place)
+            self.stop.signal = "time"
+        step(self, progress)
 
-    Keeper._write, Keeper.step = timed, until  # type: ignore[method-assign]
-    keeper.notice = lambda sentence: None  # type: ignore[assignment]
+    Checkpointer._write, Checkpointer.after_step = timed, until  # type: ignore[method-assign]
+    checkpointer.notice = lambda sentence: None  # type: ignore[assignment]
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as place:
         prepared = prepare(
             make_stream(),
@@ -77,7 +78,7 @@ def measure(hidden: list[int], seconds: float) -> dict[str, Any]:
         assert prepared.folder is not None
         size = max(p.stat().st_size for p in prepared.folder.path.rglob("*.pt"))
         weights = sum(p.numel() * p.element_size() for p in prepared.learner.model.parameters())
-    Keeper._write, Keeper.step = write, step  # type: ignore[method-assign]
+    Checkpointer._write, Checkpointer.after_step = write, step  # type: ignore[method-assign]
     return {
         "parameters": weights // 4,
         "seconds": total,

@@ -28,8 +28,8 @@ import clframe
 from clframe.core import hooks
 from clframe.core.learner import Learner
 from clframe.core.stream import Task
-from clframe.run import run, set_up
-from clframe.testing import prepare
+from clframe.run import set_up
+from clframe.testing import prepare, run_built
 
 METHODS: dict[str, tuple[Any, str]] = {
     "naive": ("naive", "domain"),
@@ -108,7 +108,7 @@ def share(tasks: int, every: int) -> float:
     """Evaluation's share of a naive run's seconds."""
     stream = clframe.stream("permuted_mnist", n_experiences=tasks)
     trainer = {"max_epochs": 1, "batch_size": 128, "evaluate_every": every}
-    timing = run(*prepare(stream, "naive", "mlp", trainer=trainer)).timing
+    timing = run_built(prepare(stream, "naive", "mlp", trainer=trainer)).timing
     spent: float = timing["eval_seconds"]
     return spent / (spent + float(timing["train_seconds"]))
 

@@ -31,7 +31,7 @@ from typing import Any
 import hydra  # noqa: F401
 
 import clframe.config.compose  # noqa: F401
-from clframe.checkpoint import store as checkpoint
+from clframe.checkpoint import store
 from clframe.cli.main import main as clframe_main
 from clframe.core import hooks
 from clframe.core.registry import discover
@@ -79,8 +79,8 @@ def prepare_to_die(kind: str, number: int) -> None:
         return left[0] == 0
 
     if kind == "writing":
-        write = checkpoint._Summed.write
-        begin = checkpoint.Checkpoints.write
+        write = store._Summed.write
+        begin = store.CheckpointStore.write
         dying = [False]
 
         def part(self: Any, content: Any) -> int:
@@ -94,17 +94,17 @@ def prepare_to_die(kind: str, number: int) -> None:
             dying[0] = now()
             return begin(self, *given, **named)
 
-        checkpoint._Summed.write = part  # type: ignore[method-assign]
-        checkpoint.Checkpoints.write = whole  # type: ignore[method-assign]
+        store._Summed.write = part  # type: ignore[method-assign]
+        store.CheckpointStore.write = whole  # type: ignore[method-assign]
     elif kind == "noted":
-        note = checkpoint.write_json
+        note = store.write_json
 
         def then_die(path: Path, content: Any) -> None:
             note(path, content)
             if now():
                 die()
 
-        checkpoint.write_json = then_die  # type: ignore[assignment]
+        store.write_json = then_die  # type: ignore[assignment]
     elif kind == "evaluation":
         evaluate = hooks.evaluate_task
 

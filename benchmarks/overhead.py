@@ -11,6 +11,7 @@ medians over repeats of each case's time over the plain loop's in the same repea
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 import tempfile
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe.core.stream import Experience, Stream, Task
@@ -44,7 +46,31 @@ def make_stream(features: int, outputs: int, samples: int, images: bool) -> Stre
     return Stream("random", "domain", [experience], [task], (features,), outputs)
 
 
-def plain_loop(stream: Stream, hidden: list[int], batch: int, epochs: int) -> Callable[[], float]:
+Parts = tuple[nn.Module, torch.optim.Optimizer, Callable[[Tensor], None]]
+"""The model and optimizer to train with, and what runs a loss's backward pass."""
+
+
+def plain(model: nn.Module) -> Parts:
+    """PyTorch and nothing else."""
+    return model, torch.optim.Adam(model.parameters(), lr=1e-3), Tensor.backward
+
+
+def fabric(model: nn.Module) -> Parts:
+    """Fabric's wrappers, as its documentation shows them."""
+    from lightning.fabric import Fabric
+
+    one = Fabric(accelerator="cpu", devices=1)
+    wrapped, optimizer = one.setup(model, torch.optim.Adam(model.parameters(), lr=1e-3))
+    return wrapped, optimizer, one.backward
+
+
+def hand_written(
+    prepare: Callable[[nn.Module], Parts],
+    stream: Stream,
+    hidden: list[int],
+    batch: int,
+    epochs: int,
+) -> Callable[[], float]:
     """A hand-written loop that gathers and scales the same batches."""
     data = stream.experiences[0].data
     x, y = data.gather(torch.arange(len(data))), data.labels
@@ -52,8 +78,7 @@ def plain_loop(stream: Stream, hidden: list[int], batch: int, epochs: int) -> Ca
 
     def run() -> float:
         torch.manual_seed(0)
-        model = mlp(stream.input_shape, stream.n_outputs, hidden)
-        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+        model, optimizer, backward = prepare(mlp(stream.input_shape, stream.n_outputs, hidden))
         started = time.process_time()
         for epoch in range(epochs):
             for chosen in epoch_order(len(y), 0, 0, epoch).split(batch):
@@ -61,34 +86,7 @@ def plain_loop(stream: Stream, hidden: list[int], batch: int, epochs: int) -> Ca
                 if images:
                     inputs = inputs.float() / 255.0
                 optimizer.zero_grad()
-                functional.cross_entropy(model(inputs), y[chosen]).backward()
-                optimizer.step()
-        return time.process_time() - started
-
-    return run
-
-
-def fabric_loop(stream: Stream, hidden: list[int], batch: int, epochs: int) -> Callable[[], float]:
-    """The same loop with Fabric's wrappers, as its documentation shows it."""
-    from lightning.fabric import Fabric
-
-    data = stream.experiences[0].data
-    x, y = data.gather(torch.arange(len(data))), data.labels
-    images = x.dtype == torch.uint8
-
-    def run() -> float:
-        torch.manual_seed(0)
-        fabric = Fabric(accelerator="cpu", devices=1)
-        bare = mlp(stream.input_shape, stream.n_outputs, hidden)
-        model, optimizer = fabric.setup(bare, torch.optim.Adam(bare.parameters(), lr=1e-3))
-        started = time.process_time()
-        for epoch in range(epochs):
-            for chosen in epoch_order(len(y), 0, 0, epoch).split(batch):
-                inputs = x[chosen]
-                if images:
-                    inputs = inputs.float() / 255.0
-                optimizer.zero_grad()
-                fabric.backward(functional.cross_entropy(model(inputs), y[chosen]))
+                backward(functional.cross_entropy(model(inputs), y[chosen]))
                 optimizer.step()
         return time.process_time() - started
 
@@ -109,17 +107,23 @@ def clframe_loop(stream: Stream, hidden: list[int], batch: int, epochs: int) -> 
                 trainer={"max_epochs": epochs, "batch_size": batch, "accelerator": "cpu"},
             )
             learner = prepared.learner
-            set_up(learner, stream, prepared.folder)
-            experience = stream.experiences[0]
-            learner.begin(experience)
-            started = time.process_time()
-            train(learner, experience, experience.data, learner.engine.settings.budget)
-            return time.process_time() - started
+            assert prepared.folder is not None
+            with prepared.folder.entered():
+                set_up(learner, stream, prepared.folder)
+                experience = stream.experiences[0]
+                learner.begin(experience)
+                started = time.process_time()
+                train(learner, experience, experience.data, learner.engine.settings.budget)
+                return time.process_time() - started
 
     return run
 
 
-CASES = {"plain": plain_loop, "fabric": fabric_loop, "clframe": clframe_loop}
+CASES = {
+    "plain": functools.partial(hand_written, plain),
+    "fabric": functools.partial(hand_written, fabric),
+    "clframe": clframe_loop,
+}
 SIZES = {
     "784-400-400-10, batch 128": (784, [400, 400], 128, 12800, True),
     "8-8-8-10, batch 2": (8, [8, 8], 2, 2000, False),

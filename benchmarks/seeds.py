@@ -18,9 +18,10 @@ from typing import Any
 
 import torch
 
-from clframe.run import run
-from clframe.sweep.seed_group import run_together
-from clframe.testing import prepare
+from clframe.build import build
+from clframe.config.run_config import RunConfig
+from clframe.sweep.seed_group import SeedGroup
+from clframe.testing import run_built
 
 SIZES: dict[str, tuple[list[int], int]] = {"small": ([16, 16], 8), "medium": ([100, 100], 128)}
 STRATEGIES: dict[str, Any] = {
@@ -34,32 +35,38 @@ STRATEGIES: dict[str, Any] = {
 def cases(strategy: Any, hidden: list[int], batch: int, seeds: int) -> dict[str, Callable[[], Any]]:
     """The three ways; each gives what it takes to start."""
 
-    def prepared(count: int) -> list[Any]:
+    def configs(count: int) -> list[RunConfig]:
         return [
-            prepare(
+            RunConfig(
                 {"name": "split_mnist", "n_experiences": 5},
                 strategy,
                 {"name": "mlp", "hidden": hidden},
                 seed=seed,
+                logger=None,
+                run_dir=False,
+                progress=False,
                 trainer={"max_steps": 200, "batch_size": batch, "accelerator": "cpu"},
             )
             for seed in range(count)
         ]
 
-    def seconds(learn: Callable[[list[Any]], Any], count: int) -> float:
-        runs = prepared(count)
+    def in_a_row(count: int) -> float:
+        runs = [build(config) for config in configs(count)]
         started = time.process_time()
-        learn(runs)
+        for one in runs:
+            run_built(one)
         return time.process_time() - started
 
-    def in_a_row(runs: list[Any]) -> None:
-        for one in runs:
-            run(*one)
+    def batched(count: int) -> float:
+        group = SeedGroup(configs(count))
+        started = time.process_time()
+        group.run()
+        return time.process_time() - started
 
     return {
-        "one": lambda: seconds(in_a_row, 1),
-        "in a row": lambda: seconds(in_a_row, seeds),
-        "batched": lambda: seconds(run_together, seeds),
+        "one": lambda: in_a_row(1),
+        "in a row": lambda: in_a_row(seeds),
+        "batched": lambda: batched(seeds),
     }
 
 

@@ -81,6 +81,11 @@ def prepare(*positional: Any, **values: Any) -> Built:
     return build(RunConfig.of(*positional, **{**quiet, **values}))
 
 
+def run_built(built: Built) -> Result:
+    """Run what :func:`prepare` has made."""
+    return run(built.learner, built.stream, built.strategy, built.folder)
+
+
 def prepare_toy(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Built:
     """A small learner with these plugins, ready to run on the stream."""
     return prepare(

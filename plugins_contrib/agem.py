@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from clframe import Plugin, hookimpl
-from clframe.data.buffer import Buffer, make_buffer, remember
-from clframe.utils.settings import at_least
+from clframe.core.memory import make_buffer, remember
+from clframe.data.buffer import Buffer
+from clframe.utils.settings import check_at_least
 
 from ._gradients import gradients, learned_now
 
@@ -35,12 +36,10 @@ class AGEM(Plugin):
     def __init__(
         self, per_class: int | None = 25, size: int = 250, sample_size: int | None = 256
     ) -> None:
-        at_least(per_class, 1, "agem: per_class")
-        at_least(size, 1, "agem: size")
-        at_least(sample_size, 1, "agem: sample_size")
         self.per_class = per_class
         self.size = size
         self.sample_size = sample_size
+        check_at_least(self, self.name, per_class=1, size=1, sample_size=1)
         self.buffer: Buffer
 
     @hookimpl

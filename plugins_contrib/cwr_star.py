@@ -27,7 +27,7 @@ class CWRStar(Plugin):
     treated as the weights are, with a mean of its own.
     """
 
-    classes = True
+    requires_class_labels = True
     name = "cwr_star"
     paper = "Lomonaco et al., Rehearsal-Free Continual Learning over Small Non-I.I.D. Batches, 2020"
     scenarios = ("class", "domain")

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from clframe import Plugin, PluginError, hookimpl
 from clframe.data.buffer import Buffer
-from clframe.utils.settings import at_least
+from clframe.utils.settings import at_least, check_at_least
 
 from ._recall import outputs_of, recall
 
@@ -41,12 +41,10 @@ class DER(Plugin):
     state = ("buffer",)
 
     def __init__(self, size: int = 500, alpha: float = 0.5, batch_size: int | None = None) -> None:
-        at_least(size, 1, f"{self.name}: size")
-        at_least(alpha, 0, f"{self.name}: alpha")
-        at_least(batch_size, 1, f"{self.name}: batch_size")
         self.size = size
         self.alpha = alpha
         self.batch_size = batch_size
+        check_at_least(self, self.name, size=1, alpha=0, batch_size=1)
         self.buffer: Buffer
         self._part: Batch | None = None
         self._positions: Tensor
@@ -90,7 +88,7 @@ class DER(Plugin):
 
 
 def all_logits(learner: Learner, step: Step, part: int) -> Tensor:
-    """The logits of a part of the step as the model made them, no output shut."""
+    """The logits of a part of the step as the model made them, no output masked."""
     logits: Tensor = learner.model.head(step.features[part])  # type: ignore[operator]
     return logits.float()
 
@@ -118,7 +116,7 @@ class DERpp(DER):
         batch_size: int | None = None,
     ) -> None:
         super().__init__(size, alpha, batch_size)
-        at_least(beta, 0, "derpp: beta")
+        at_least(beta, 0, "derpp.beta")
         self.beta = beta
         self._labelled: Batch | None = None
 

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from clframe import Plugin, hookimpl
 from clframe.data.buffer import Buffer
-from clframe.utils.settings import at_least
+from clframe.utils.settings import check_at_least
 
 from ._recall import outputs_of, recall
 
@@ -30,7 +30,7 @@ class ERACE(Plugin):
         batch_size: Samples replayed per step; None for as many as the current batch has.
     """
 
-    classes = True
+    requires_class_labels = True
     name = "er_ace"
     paper = "Caccia et al., New Insights on Reducing Abrupt Representation Change, 2022"
     scenarios = ("class", "task")
@@ -38,10 +38,9 @@ class ERACE(Plugin):
     state = ("buffer",)
 
     def __init__(self, size: int = 1000, batch_size: int | None = None) -> None:
-        at_least(size, 1, "er_ace: size")
-        at_least(batch_size, 1, "er_ace: batch_size")
         self.size = size
         self.batch_size = batch_size
+        check_at_least(self, self.name, size=1, batch_size=1)
         self.buffer: Buffer
         self._part: Batch | None = None
 
@@ -78,5 +77,5 @@ def loss_among_present(outputs: Tensor, batch: Batch) -> Tensor:
     """Cross-entropy over the classes that occur in the batch."""
     absent = torch.ones(outputs.shape[1], dtype=torch.bool, device=outputs.device)
     absent = absent.scatter(0, batch.y, False)
-    shut = torch.finfo(outputs.dtype).min
-    return functional.cross_entropy(outputs.masked_fill(absent, shut), batch.y)
+    lowest = torch.finfo(outputs.dtype).min
+    return functional.cross_entropy(outputs.masked_fill(absent, lowest), batch.y)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from clframe import Budget, Plugin, hookimpl
-from clframe.data.buffer import Buffer, make_buffer, remember
-from clframe.utils.settings import at_least
+from clframe.core.memory import make_buffer, remember
+from clframe.data.buffer import Buffer
+from clframe.utils.settings import check_at_least
 
 if TYPE_CHECKING:
     from clframe import Experience, Learner, Stream
@@ -46,14 +47,11 @@ class GDumb(Plugin):
         batch_size: int = 16,
         min_lr: float = 0.01,
     ) -> None:
-        at_least(size, 1, "gdumb: size")
-        at_least(epochs, 1, "gdumb: epochs")
-        at_least(batch_size, 1, "gdumb: batch_size")
-        at_least(min_lr, 0, "gdumb: min_lr")
         self.size = size
         self.epochs = epochs
         self.batch_size = batch_size
         self.min_lr = min_lr
+        check_at_least(self, self.name, size=1, epochs=1, batch_size=1, min_lr=0)
         self.buffer: Buffer
         self.first_weights: dict[str, Tensor] = {}
         self._highest: list[float] | None = None

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clframe import Plugin, hookimpl
 from clframe.data.buffer import Buffer
-from clframe.utils.settings import at_least
+from clframe.utils.settings import check_at_least
 
 from ._gradients import gradients, learned_now
 
@@ -43,12 +43,10 @@ class GEM(Plugin):
     state = ("buffer",)
 
     def __init__(self, per_task: int = 256, margin: float = 0.5, eps: float = 1e-3) -> None:
-        at_least(per_task, 1, "gem: per_task")
-        at_least(margin, 0, "gem: margin")
-        at_least(eps, 0, "gem: eps")
         self.per_task = per_task
         self.margin = margin
         self.eps = eps
+        check_at_least(self, self.name, per_task=1, margin=0, eps=0)
         self.buffer: Buffer
         self._tasks: list[Tensor] = []
 

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe import Plugin, PluginError, SettingError, hookimpl
-from clframe.data.buffer import Buffer, features_of, make_buffer, remember
-from clframe.utils.settings import at_least
+from clframe.core.memory import features_of, make_buffer, remember
+from clframe.data.buffer import Buffer
+from clframe.utils.settings import check_at_least
 
 if TYPE_CHECKING:
     from clframe import Batch, Data, Experience, Learner, Stream, Task
@@ -34,7 +35,7 @@ class ICaRL(Plugin):
             has 1; van de Ven et al., 2022, use 2).
     """
 
-    classes = True
+    requires_class_labels = True
     name = "icarl"
     paper = "Rebuffi et al., iCaRL: Incremental Classifier and Representation Learning, 2017"
     scenarios = ("class", "task")
@@ -44,13 +45,12 @@ class ICaRL(Plugin):
     def __init__(
         self, size: int = 2000, per_class: int | None = None, temperature: float = 1.0
     ) -> None:
-        at_least(size, 1, "icarl: size")
-        at_least(per_class, 1, "icarl: per_class")
         if not temperature > 0:
-            raise SettingError(f"icarl: temperature must be above 0, got {temperature!r}")
+            raise SettingError(f"icarl.temperature must be above 0, got {temperature!r}")
         self.size = size
         self.per_class = per_class
         self.temperature = temperature
+        check_at_least(self, self.name, size=1, per_class=1)
         self.buffer: Buffer
         # Made anew before each experience, so not part of the state.
         self._teacher: nn.Module | None = None
@@ -101,9 +101,9 @@ class ICaRL(Plugin):
             with torch.no_grad():
                 former = self._teacher(batch.x).div(self.temperature).sigmoid().to(outputs.dtype)
             targets = torch.where(self._old, former, targets)
-        # A shut output has the lowest number there is; with target 0 its loss is exactly 0.
-        shut = outputs.detach() <= torch.finfo(outputs.dtype).min
-        targets = targets.masked_fill(shut, 0.0)
+        # A masked output has the lowest number there is; with target 0 its loss is exactly 0.
+        masked = outputs.detach() <= torch.finfo(outputs.dtype).min
+        targets = targets.masked_fill(masked, 0.0)
         each = functional.binary_cross_entropy_with_logits(outputs, targets, reduction="none")
         return each.sum(1).mean()
 

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import importlib
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
 @pytest.fixture(autouse=True)
@@ -24,3 +30,12 @@ def _accelerators() -> list[object]:
 def accelerator(request: pytest.FixtureRequest) -> str:
     """Every kind of device that is present."""
     return str(request.param)
+
+
+@pytest.fixture
+def load_benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Import a benchmark as running it would: anew, with its folder on the path."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    for path in BENCHMARKS.glob("*.py"):
+        monkeypatch.delitem(sys.modules, path.stem, raising=False)
+    return importlib.import_module

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,21 +13,10 @@ import pytest
 
 from clframe.metrics import openloris as metrics_of
 
-FOLDER = Path(__file__).parent.parent / "benchmarks"
-
 
 @pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import a benchmark as running it would: with its folder on the path."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    for name in ("evaluation", "grid", "openloris", "three_scenarios"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    return importlib.import_module
-
-
-@pytest.fixture
-def bench(load: Any) -> ModuleType:
-    module: ModuleType = load("openloris")
+def bench(load_benchmark: Any) -> ModuleType:
+    module: ModuleType = load_benchmark("openloris")
     return module
 
 
@@ -126,8 +113,10 @@ def test_the_spider_chart_has_the_four_metrics_as_fractions(bench: ModuleType) -
     assert all(0 < value < 1 for values in panel.values() for value in values.values())
 
 
-def test_known_seeds_are_not_run_again_and_stay_in_the_table(load: Any, tmp_path: Path) -> None:
-    grid = load("grid")
+def test_known_seeds_are_not_run_again_and_stay_in_the_table(
+    load_benchmark: Any, tmp_path: Path
+) -> None:
+    grid = load_benchmark("grid")
     known = {"naive_pixel": {"0": 1.0}}
     folder = tmp_path / "naive_pixel" / "s1"
     folder.mkdir(parents=True)
@@ -139,22 +128,22 @@ def test_known_seeds_are_not_run_again_and_stay_in_the_table(load: Any, tmp_path
 
 
 def test_a_run_that_fails_is_reported_with_its_last_line(
-    load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    load_benchmark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grid = load("grid")
+    grid = load_benchmark("grid")
     said = subprocess.CompletedProcess([], 2, "", "first\nclframe: unknown stream 'x'\n")
     monkeypatch.setattr(grid.subprocess, "run", lambda *_, **__: said)
     outcome = grid.run_cell("naive_pixel", ["experiment=openloris/naive"], 0, tmp_path, [])
     assert outcome == "FAILED (2): clframe: unknown stream 'x'"
 
 
-def test_final_accuracy_is_the_mean_of_the_last_row(load: Any) -> None:
-    module = load("three_scenarios")
+def test_final_accuracy_is_the_mean_of_the_last_row(load_benchmark: Any) -> None:
+    module = load_benchmark("three_scenarios")
     assert module.final_accuracy({"matrix": {"values": [[0.1, 0.2], [0.5, 0.7]]}}) == 60.0
 
 
-def test_evaluation_is_measured_in_both_ways_and_told_as_a_table(load: Any) -> None:
-    module = load("evaluation")
+def test_evaluation_is_measured_in_both_ways_and_told_as_a_table(load_benchmark: Any) -> None:
+    module = load_benchmark("evaluation")
     learner = module.learner_of("packnet", 2)
     row = {"method": "packnet", "tasks": 2, "images": 20, **module.rows(learner, 20, 2)}
     assert 0 < row["spread"][0] <= row["faster"] <= row["spread"][1]

@@ -62,3 +62,16 @@ def test_the_makefile_has_the_two_commands() -> None:
     for target in ("demo", "test"):
         assert re.search(rf"^{target}:", text, re.M)
         assert f"make {target}" in readme
+
+
+def test_the_architecture_page_describes_what_is_there() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    answers = re.findall(r"^\| .+\? \| `(.+?)` \| (\S+) \|$", page, re.M)
+    assert len(answers) >= 40
+    for word, path in answers:
+        assert word in (ROOT / path).read_text(), f"'{word}' is not in {path}"
+    glossary = page.partition("## Words")[2].partition("## ")[0]
+    assert len(re.findall(r"^\| ", glossary, re.M)) <= 25 + 2  # and its heading
+    tree = page.partition("## The tree")[2].partition("## ")[0]
+    for folder in (path.name for path in (ROOT / "clframe").iterdir() if path.is_dir()):
+        assert f"{folder}/" in tree or folder == "__pycache__", f"{folder}/ is not in the tree"

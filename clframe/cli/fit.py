@@ -8,9 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from clframe.cli.show import headline
 from clframe.distributed import launch
 from clframe.errors import SettingError
-from clframe.utils.console import coloured, headline, hide_library_warnings, matrix_table, say
+from clframe.utils.console import coloured, hide_library_warnings, matrix_table, say
 
 
 def main(words: Sequence[str]) -> int:

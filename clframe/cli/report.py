@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from clframe.core.results_file import run_folder
 from clframe.errors import ClframeError, SettingError
 from clframe.report.compare import compare
 from clframe.report.files import write_atomically
 from clframe.report.html import report_html
-from clframe.report.runs import RESULTS, Run, find_runs, read_run
 from clframe.report.sweeps import failures, told_apart
 from clframe.report.tables import FORMATS, as_text
+from clframe.runs.reader import Run, find_runs, read_run
 
 REPORT = "report.html"
 
@@ -84,8 +85,7 @@ def _report(argv: Sequence[str]) -> None:
         _write_report(arguments.runs, arguments.out)
         return
     for path in dict.fromkeys(arguments.runs):
-        folder = path.parent if path.name == RESULTS and path.is_file() else path
-        _write_report([path], folder / REPORT)
+        _write_report([path], run_folder(path) / REPORT)
 
 
 def _write_report(paths: Sequence[Path], out: Path) -> None:
@@ -106,7 +106,7 @@ def _read(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     failed = failures(paths)
     for sentence in failed:
         sys.stderr.write(f"clframe: {sentence}\n")
-    return [read_run(folder) for folder in found.folders], notes + failed
+    return [read_run(folder) for folder in found.finished], notes + failed
 
 
 def _compare(argv: Sequence[str]) -> None:

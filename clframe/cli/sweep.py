@@ -12,9 +12,9 @@ from clframe.core.registry import GIVEN, GIVEN_UNLESS_SET
 from clframe.errors import ClframeError
 from clframe.report.compare import compare
 from clframe.report.names import HEADLINES, format_value
-from clframe.report.runs import Run, read_run
 from clframe.report.sweeps import swept_settings
 from clframe.report.tables import as_text
+from clframe.runs.reader import Run, read_run
 from clframe.sweep.expand import (
     Plan,
     default_folder,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from clframe.core.plugin import Plugins
 from clframe.core.step import Term
-from clframe.data.dataset import Batch, Data, join
+from clframe.data.dataset import Batch, Data
+from clframe.data.joined import join
 from clframe.errors import PluginError
 
 if TYPE_CHECKING:

@@ -13,6 +13,9 @@ import numpy.typing as npt
 BEFORE = "before"
 """Name of the row of the untrained model."""
 
+Cells = Sequence[Sequence[float | None]]
+"""Values by row and column; None where nothing was measured."""
+
 
 class AccuracyMatrix:
     """One row per learned experience (and one before), one column per task.
@@ -51,23 +54,33 @@ class AccuracyMatrix:
             return row
         return np.full(len(self.columns), np.nan)
 
+    @property
+    def cells(self) -> list[list[float | None]]:
+        """All rows as plain numbers, with "before" first; None where nothing was measured."""
+        return [[None if np.isnan(v) else v for v in row] for row in self._values]
+
     def to_json(self) -> dict[str, Any]:
         """The form of results.json: unknown cells are null."""
-        values = [[None if np.isnan(v) else v for v in row] for row in self._values]
         return {
             "rows": list(self.rows),
             "columns": list(self.columns),
-            "values": values,
+            "values": self.cells,
             "measure": self.measure,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AccuracyMatrix:
-        """Read the form of results.json."""
+        """Read the form of results.json.
+
+        >>> AccuracyMatrix.from_json({"rows": ["a"], "columns": ["x"], "values": [[None]]}).cells
+        [[None]]
+        """
         matrix = cls(data["columns"], data.get("measure", "accuracy"))
         for name, values in zip(data["rows"], data["values"], strict=True):
-            known = zip(data["columns"], values, strict=True)
-            matrix.add_row(name, {k: v for k, v in known if v is not None})
+            # By position: a foreign file may name two columns alike.
+            pairs = zip(matrix.columns, values, strict=True)
+            matrix.rows.append(name)
+            matrix._values.append([np.nan if value is None else float(value) for _, value in pairs])
         return matrix
 
     def to_csv(self) -> str:
@@ -78,3 +91,8 @@ class AccuracyMatrix:
         for name, row in zip(self.rows, self._values, strict=True):
             writer.writerow([name, *("" if np.isnan(v) else repr(v) for v in row)])
         return text.getvalue()
+
+
+def names_differ(matrices: Sequence[AccuracyMatrix]) -> bool:
+    """Whether the matrices cannot be laid over each other: other rows, columns or measure."""
+    return len({(tuple(m.rows), tuple(m.columns), m.measure) for m in matrices}) > 1

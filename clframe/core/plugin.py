@@ -38,18 +38,22 @@ class Plugin:
     """Where the method comes from: authors, title, year."""
     scenarios: ClassVar[Sequence[str]] = SCENARIOS
     """The scenarios the method can work in."""
-    classes: ClassVar[bool] = False
+    requires_class_labels: ClassVar[bool] = False
     """Whether the method needs labels that are classes, so that it cannot learn actions."""
     needs: ClassVar[Sequence[str]] = ()
     """Names of plugins that must be there too."""
     conflicts: ClassVar[Sequence[str]] = ()
     """Names of plugins this one cannot be combined with."""
-    ranks: ClassVar[bool] = True
+    supports_distributed: ClassVar[bool] = True
     """Whether the plugin can work where several processes learn one run (clframe/distributed)."""
-    together: ClassVar[bool] = False
+    supports_batched_seeds: ClassVar[bool] = False
     """Whether several seeds with this plugin can be trained as one model: it draws random numbers
     from ``learner.generator`` only, trains nothing beside the model, evaluates and learns as core
-    does, and acts within a step through its hooks. See clframe/seeds."""
+    does, and acts within a step through its hooks (clframe/training/batched)."""
+    gates_by_task: ClassVar[bool] = False
+    """Whether the model's units are gated by task, so that one pass cannot serve several tasks."""
+    freezes_features: ClassVar[bool] = False
+    """Whether the model's features stay as they are once the first experiences are learned."""
     state: ClassVar[Sequence[str]] = ()
     """Names of attributes that make up the plugin's state (tensors, modules, optimisers, plain
     values and lists, dicts of those): all that changes from step to step, from epoch to epoch or
@@ -170,7 +174,7 @@ def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
         for other in plugin.needs:
             if other not in names:
                 raise PluginError(f"plugin '{plugin.name}' needs plugin '{other}': add it")
-        if plugin.classes and stream.learner is not None:
+        if plugin.requires_class_labels and stream.learner is not None:
             raise PluginError(
                 f"plugin '{plugin.name}' needs labels that are classes, but stream '{stream.name}' "
                 f"is learned by {stream.learner.__name__}: choose another strategy"

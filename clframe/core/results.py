@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from clframe.core.matrix import AccuracyMatrix
+from clframe.core.results_file import SCHEMA, ResultsFile, leaves, number, run_folder
 from clframe.utils.version import __version__
 
-SCHEMA = 1
 _PACKAGES = ("torch", "torchvision", "lightning", "pluggy", "hydra-core", "mujoco", "numpy", "timm")
 
 
@@ -29,12 +29,14 @@ class Result:
         seed: Of the run.
         matrix: One row per experience and one before, one column per task.
         source: Which data was used.
-        task_of_row: For each learned row, the columns of the tasks it taught.
+        task_of_row: For each learned row, the columns of the tasks it taught; empty in a result
+            that was loaded, since results.json does not hold it.
         curves: Per experience and task, the values measured during training.
         metrics: By family.
         timing: Seconds, speed and memory.
         environment: Versions, device, revision.
         pretrain: The run that the model's weights come from, if any.
+        metric_facts: Direction and formula, by full name, of metrics that clframe does not bring.
         run_dir: Where the files are; None if none were written.
     """
 
@@ -50,7 +52,58 @@ class Result:
     timing: dict[str, float] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     pretrain: dict[str, Any] | None = None
+    metric_facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     run_dir: Path | None = None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Result:
+        """The result of a finished run.
+
+        Args:
+            path: The run folder, or the results.json in it.
+
+        Raises:
+            RunFolderError: results.json is missing, is not JSON, has another schema or lacks a
+                field; the sentence names the file and the field.
+        """
+        folder = run_folder(Path(path).expanduser())
+        return cls.from_file(ResultsFile(folder), folder)
+
+    @classmethod
+    def from_file(cls, file: ResultsFile, folder: Path) -> Result:
+        """The result that a results.json holds, for those who need more of the file."""
+        source, pretrain = file.root.get("source"), file.root.get("pretrain")
+        return cls(
+            stream=file.text("stream"),
+            strategy=file.text("strategy"),
+            scenario=file.text("scenario"),
+            seed=file.integer("seed"),
+            matrix=AccuracyMatrix.from_json(file.matrix()),
+            source=source if isinstance(source, str) else "",
+            curves=file.curves(),
+            metrics=file.metrics(),
+            timing=file.timing(),
+            environment=file.mapping("environment", required=False),
+            pretrain=pretrain if isinstance(pretrain, dict) else None,
+            metric_facts=file.metric_facts(),
+            run_dir=folder,
+        )
+
+    def scalars(self) -> dict[str, float | None]:
+        """Every metric that is one number, by its full name such as ``gem.bwt``.
+
+        None where it is not defined. Words (settings, profiles) are left out.
+        """
+        found = leaves(without_nan(self.metrics))
+        return {k: number(v) for k, v in found if v is None or number(v) is not None}
+
+    def lists(self) -> dict[str, list[float | None]]:
+        """Every metric that is a list of numbers, such as ``libero.fwt_k``."""
+        return {
+            name: [number(value) for value in values]
+            for name, values in leaves(without_nan(self.metrics))
+            if isinstance(values, list) and all(v is None or number(v) is not None for v in values)
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The content of results.json; what is unknown is null."""
@@ -63,8 +116,9 @@ class Result:
             "source": self.source,
             **({} if self.pretrain is None else {"pretrain": self.pretrain}),
             "matrix": self.matrix.to_json(),
-            "curves": self.curves,
+            "curves": without_nan(self.curves),
             "metrics": without_nan(self.metrics),
+            **({"metric_facts": self.metric_facts} if self.metric_facts else {}),
             "timing": without_nan(self.timing),
             "environment": self.environment,
         }

@@ -49,9 +49,9 @@ class Trace:
 
     def __init__(self, manager: pluggy.PluginManager, every_step: bool = False) -> None:
         self.every_step = every_step
-        self._answers: list[str] = []
         self._printed: set[str] = set()
-        self._started: list[float] = []
+        # Of the calls that are under way, since a hook may call others: start and answers.
+        self._calls: list[tuple[float, list[str]]] = []
         for caller in vars(manager.hook).values():
             if isinstance(caller, pluggy.HookCaller):
                 for implementation in caller.get_hookimpls():
@@ -69,7 +69,7 @@ class Trace:
             answer = function(*arguments)
             took = (time.perf_counter() - started) * 1000
             name = getattr(implementation.plugin, "name", "?")
-            self._answers.append(f"{name} {took:.2f} ms {describe(answer)}")
+            self._calls[-1][1].append(f"{name} {took:.2f} ms {describe(answer)}")
             return answer
 
         implementation.function = timed
@@ -77,15 +77,16 @@ class Trace:
     def _before(self, hook: str, implementations: Any, arguments: Any) -> None:
         if hook == "before_experience":
             self._printed.clear()
-        self._answers = []
-        self._started.append(time.perf_counter())
+        self._calls.append((time.perf_counter(), []))
 
     def _after(self, outcome: Any, hook: str, implementations: Any, arguments: Any) -> None:
-        took = (time.perf_counter() - self._started.pop()) * 1000
+        started, answers = self._calls.pop()
+        took = (time.perf_counter() - started) * 1000
         if not implementations or (
             hook in PER_STEP and hook in self._printed and not self.every_step
         ):
             return
         self._printed.add(hook)
-        answers = "; ".join(self._answers) or "nobody answered"
-        sys.stderr.write(f"trace {hook:<18} {took:8.2f} ms  {answers}\n")
+        name = "  " * len(self._calls) + hook
+        line = "; ".join(answers) or "nobody answered"
+        sys.stderr.write(f"trace {name:<20} {took:8.2f} ms  {line}\n")

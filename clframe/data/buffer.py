@@ -12,11 +12,10 @@ score; of each group the samples of lowest score are kept, and the groups share 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from clframe.data.dataset import (
     Batch,
@@ -27,14 +26,17 @@ from clframe.data.dataset import (
     keep_inputs,
     map_inputs,
 )
-from clframe.errors import DataError, PluginError, SettingError
+from clframe.errors import DataError, PluginError
 from clframe.utils.settings import at_least
 
-if TYPE_CHECKING:
-    from clframe.core.learner import Learner
-    from clframe.core.stream import Stream
-
 Policy = Literal["reservoir", "class_balanced", "ring", "herding"]
+
+
+class Recaller(Protocol):
+    """A learner, as far as a buffer needs it: what it draws with and what it learns."""
+
+    generator: torch.Generator
+    stream: Any
 
 
 class Buffer:
@@ -217,7 +219,7 @@ class Buffer:
 
     def batch(
         self,
-        learner: Learner,
+        learner: Recaller,
         positions: Tensor,
         weight: float = 1.0,
         loss: BatchLoss | None = None,
@@ -229,12 +231,12 @@ class Buffer:
         return Batch(x, self.columns["labels"][positions], task, weight, loss)
 
     def sample(
-        self, learner: Learner, n: int, weight: float = 1.0, loss: BatchLoss | None = None
+        self, learner: Recaller, n: int, weight: float = 1.0, loss: BatchLoss | None = None
     ) -> Batch:
         """A batch of n random samples."""
         return self.batch(learner, self.draw(n, learner.generator), weight, loss)
 
-    def data(self, learner: Learner) -> TensorData:
+    def data(self, learner: Recaller) -> TensorData:
         """All samples as training data; the inputs are shared, not copied."""
         return TensorData(
             map_inputs(lambda t: t[: self._count], self.inputs),
@@ -243,7 +245,7 @@ class Buffer:
             transform=self.transform(learner),
         )
 
-    def transform(self, learner: Learner) -> Transform:
+    def transform(self, learner: Recaller) -> Transform:
         """How stored inputs become what the model takes."""
         if self._transform is None:
             self._transform = learner.stream.experiences[0].data.transform
@@ -265,7 +267,7 @@ class Buffer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up a saved state."""
+        """Restore what :meth:`state_dict` gave."""
         self.seen, self._count = state["seen"], 0
         self.inputs, self.columns = None, {}
         if state["inputs"] is not None:
@@ -294,112 +296,6 @@ def lowest_of_groups(
     if per_group is not None:
         order, rank = order[rank < per_group], rank[rank < per_group]
     return order[rank.argsort(stable=True)[:size]].sort().values
-
-
-def class_of(stream: Stream, labels: Tensor, tasks: Tensor) -> Tensor:
-    """The class of each sample, as a group of a buffer.
-
-    In the class-incremental scenario a class is an output unit; in the others it is an output
-    unit of a task, so that "100 a class" of ten digits is 1,000 samples however the digits are
-    labelled. Labels that are not classes (actions) make each task one group.
-    """
-    if labels.ndim > 1 or labels.is_floating_point():
-        return tasks
-    return labels if stream.scenario == "class" else tasks * stream.n_outputs + labels
-
-
-def count_classes(stream: Stream) -> int:
-    """How many groups :func:`class_of` can give on this stream."""
-    if stream.scenario == "class":
-        return stream.n_outputs
-    return sum(max(len(task.outputs), 1) for task in stream.tasks)
-
-
-def herding_order(features: Tensor, n: int, mean: Tensor | None = None) -> Tensor:
-    """Positions of n samples whose mean, after each choice, is nearest to the mean of all.
-
-    Algorithm 4 of Rebuffi et al., "iCaRL: Incremental Classifier and Representation Learning"
-    (2017): the k-th choice is argmin over x of ||mu - (phi(x) + sum of the chosen) / k||. The
-    paper scales means, as all features, to length 1; such a mu can be given as ``mean``.
-
-    >>> herding_order(torch.tensor([[0.0], [1.0], [5.0]]), 2).tolist()
-    [1, 2]
-    """
-    n = min(n, len(features))
-    chosen = torch.empty(n, dtype=torch.long, device=features.device)
-    # ||k mu - s - phi||^2 without what is the same for all: ||phi||^2 - 2 phi.(k mu - s).
-    to_mean = features @ (features.mean(0) if mean is None else mean)
-    squares = features.square().sum(1)
-    to_chosen = torch.zeros_like(squares)
-    for k in range(n):
-        distance = squares - 2 * ((k + 1) * to_mean - to_chosen)
-        best = distance.argmin()
-        chosen[k] = best
-        to_chosen += features @ features[best]
-        squares[best] = torch.inf
-    return chosen
-
-
-@torch.no_grad()
-def features_of(learner: Learner, data: Data) -> Tensor:
-    """The inputs of the model's head for all samples, scaled to length 1, in evaluation mode."""
-    was_training = learner.training
-    learner.eval()
-    found = []
-    size = learner.engine.settings.eval_batch_size
-    with learner.engine.autocast():
-        for batch in data.to(learner.engine.device).batches(torch.arange(len(data)), size):
-            features = learner.run_model(batch.x, batch.task)[1]
-            if features is None:
-                raise PluginError(
-                    "herding and nearest-mean classification need a model that has `features` and "
-                    "`head`, so that its features can be told from its outputs"
-                )
-            found.append(functional.normalize(features.flatten(1).float(), dim=1))
-    learner.train(was_training)
-    return torch.cat(found)
-
-
-def add_herded(buffer: Buffer, learner: Learner, data: Data) -> None:
-    """Take in the samples of each class that herding by the learner's features chooses."""
-    groups = class_of(learner.stream, data.labels, data.tasks)
-    present = groups.unique()
-    known = (
-        torch.cat([buffer.column("groups").to(groups.device), present]) if len(buffer) else present
-    )
-    share = buffer.per_group or -(-buffer.size // len(known.unique()))
-    features = features_of(learner, data)
-    positions, places = [], []
-    for group in present:
-        members = (groups == group).nonzero().squeeze(1)
-        own = features[members.to(features.device)]
-        order = herding_order(own, share, functional.normalize(own.mean(0), dim=0))
-        positions.append(members[order.to(members.device)])
-        places.append(torch.arange(len(order), device=members.device))
-    chosen = torch.cat(positions)
-    buffer.add(data.subset(chosen), learner.generator, groups[chosen], torch.cat(places))
-
-
-def make_buffer(stream: Stream, size: int, per_class: int | None, policy: Policy) -> Buffer:
-    """A buffer for the classes of a stream: ``size`` in all, or ``per_class`` of each class."""
-    if policy not in ("reservoir", "class_balanced", "ring", "herding"):
-        raise SettingError(
-            f"policy must be reservoir, class_balanced, ring or herding, got {policy!r}"
-        )
-    if per_class is None:
-        return Buffer(size, policy)
-    return Buffer(per_class * count_classes(stream), policy, per_group=per_class)
-
-
-def remember(buffer: Buffer, learner: Learner, data: Data) -> None:
-    """Take in an experience's data by the buffer's policy, with classes as groups."""
-    if buffer.policy == "herding":
-        add_herded(buffer, learner, data)
-    elif buffer.policy == "reservoir" and buffer.per_group is None:
-        buffer.add(data, learner.generator)
-    else:
-        groups = class_of(learner.stream, data.labels, data.tasks)
-        buffer.add(data, learner.generator, groups)
 
 
 def _first(x: Any) -> Tensor:

@@ -3,15 +3,17 @@
 ``TensorData`` is the normal case: compact tensors (uint8 images) that live once in memory or in a
 mapped file, shared by all experiences, which are only lists of indices into them (see
 :mod:`clframe.data.storage` for where they lie). ``MapData`` carries any map-style PyTorch data
-set through worker processes. All give the same batches for the same order.
+set through worker processes. All give the same batches for the same order; several of them become
+one in :mod:`clframe.data.joined`.
 """
 
 from __future__ import annotations
 
 import abc
+import copy
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import torch
 from torch import Tensor
@@ -132,7 +134,36 @@ class Data(abc.ABC):
             yield Batch(x, self.labels[positions], task, data=self, positions=positions)
 
 
-class TensorData(Data):
+class IndexedData(Data):
+    """Samples that are told by columns of numbers, over tensors that all subsets share."""
+
+    columns: ClassVar[tuple[str, ...]]
+    """The attributes that have an entry for each sample; the labels are one of them."""
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the transform gives the same inputs each time."""
+        return not getattr(self.transform, "random", False)
+
+    def subset(self, positions: Tensor) -> Self:
+        """The samples at these positions; inputs are shared."""
+        positions = positions.to(self.labels.device)
+        return self._with_columns(lambda column: column[positions])
+
+    def to(self, device: torch.device) -> Self:
+        """The same data with its inputs on that device."""
+        if self.labels.device == device:
+            return self
+        return self._with_columns(lambda column: column.to(device))
+
+    def _with_columns(self, change: Callable[[Tensor], Tensor]) -> Self:
+        other = copy.copy(self)
+        for name in self.columns:
+            setattr(other, name, change(getattr(self, name)))
+        return other
+
+
+class TensorData(IndexedData):
     """Samples of a tensor source.
 
     Args:
@@ -142,6 +173,8 @@ class TensorData(Data):
         indices: Which samples of the source; None for all.
         transform: Applied to each gathered batch.
     """
+
+    columns = ("labels", "tasks", "indices")
 
     def __init__(
         self,
@@ -167,40 +200,12 @@ class TensorData(Data):
                 f"{len(self.labels)} labels, {len(self.tasks)} tasks"
             )
 
-    @property
-    def repeatable(self) -> bool:
-        """Whether the transform gives the same inputs each time."""
-        return not getattr(self.transform, "random", False)
-
     def gather(self, positions: Tensor) -> Any:
         """The stored inputs at these positions."""
         device = self.labels.device
         x = self.source.on(device)
         home = tensors_of(x)[0].device
         return fetch(x, self.indices[positions].to(home), device)
-
-    def subset(self, positions: Tensor) -> TensorData:
-        """The samples at these positions; inputs are shared."""
-        positions = positions.to(self.labels.device)
-        return TensorData(
-            self.source,
-            self.labels[positions],
-            self.tasks[positions],
-            self.indices[positions],
-            self.transform,
-        )
-
-    def to(self, device: torch.device) -> TensorData:
-        """The same data with its source on that device."""
-        if self.labels.device == device:
-            return self
-        return TensorData(
-            self.source,
-            self.labels.to(device),
-            self.tasks.to(device),
-            self.indices.to(device),
-            self.transform,
-        )
 
     def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
         """Batches in this order; labels and tasks are laid out once, inputs batch by batch."""
@@ -317,92 +322,3 @@ def _readable(items: Iterable[Any]) -> Iterator[Any]:
                 f"data cannot be read: {line}; is a file missing, damaged or cut off?"
             ) from error
         yield item
-
-
-class JoinedData(Data):
-    """Several data sets in a row; used where their samples cannot be indexed as one source."""
-
-    def __init__(self, parts: Sequence[Data]) -> None:
-        self.parts = list(parts)
-        self.labels = torch.cat([part.labels for part in parts])
-        self.tasks = torch.cat([part.tasks for part in parts])
-        sizes = torch.tensor([len(part) for part in parts], device=self.labels.device)
-        self._ends = sizes.cumsum(0)
-        self._starts = self._ends - sizes
-        self.transform = keep_inputs
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether all parts are."""
-        return all(part.repeatable for part in self.parts)
-
-    def gather(self, positions: Tensor) -> Any:
-        """The inputs at these positions, transformed already, since each part has its own way."""
-        return next(self.inputs([positions]))
-
-    def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
-        """Each part's samples, read ahead where the part can, put in order."""
-        home = self.labels.device
-        owners = [torch.searchsorted(self._ends, chunk.to(home), right=True) for chunk in chunks]
-        # Started when its first sample is due, and nothing is asked of a part without samples.
-        streams: dict[int, Iterator[Any]] = {}
-        for owner in owners:
-            pieces, places = [], []
-            for number in owner.unique().tolist():
-                if number not in streams:
-                    streams[number] = self._part_inputs(number, chunks, owners)
-                pieces.append(next(streams[number]))
-                places.append((owner == number).nonzero().squeeze(1))
-            joined, back = cat_inputs(pieces), torch.cat(places).argsort()
-            yield map_inputs(lambda t, back=back: t[back.to(t.device)], joined)  # type: ignore[misc]
-
-    def _part_inputs(
-        self, number: int, chunks: Sequence[Tensor], owners: Sequence[Tensor]
-    ) -> Iterator[Any]:
-        mine = [
-            chunk.to(owner.device)[owner == number] - self._starts[number]
-            for chunk, owner in zip(chunks, owners, strict=True)
-        ]
-        return self.parts[number].inputs([chunk for chunk in mine if len(chunk)])
-
-    def subset(self, positions: Tensor) -> Data:
-        """The samples at these positions, in this order of parts."""
-        owner = torch.searchsorted(self._ends, positions, right=True)
-        return join(
-            [
-                part.subset(positions[owner == number] - self._starts[number])
-                for number, part in enumerate(self.parts)
-                if bool((owner == number).any())
-            ]
-        )
-
-    def to(self, device: torch.device) -> Data:
-        """The same data on that device."""
-        return JoinedData([part.to(device) for part in self.parts])
-
-
-def join(parts: Sequence[Data]) -> Data:
-    """Put data sets together; samples of one source stay one indexed data set."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    tensors = [part for part in parts if isinstance(part, TensorData)]
-    mapped = [part for part in parts if isinstance(part, MapData)]
-    if all(part.transform == first.transform for part in parts):
-        if len(tensors) == len(parts) and len({id(part.source) for part in tensors}) == 1:
-            return TensorData(tensors[0].source, *_columns(tensors), first.transform)
-        if len(mapped) == len(parts) and len({id(part.dataset) for part in mapped}) == 1:
-            one = mapped[0]
-            joined = MapData(one.dataset, *_columns(mapped), one.transform, one.num_workers)
-            joined.device = one.device
-            return joined
-    return JoinedData(parts)
-
-
-def _columns(parts: Sequence[TensorData | MapData]) -> tuple[Tensor, Tensor, Tensor]:
-    """Labels, tasks and indices of all parts."""
-    return (
-        torch.cat([part.labels for part in parts]),
-        torch.cat([part.tasks for part in parts]),
-        torch.cat([part.indices for part in parts]),
-    )

@@ -12,6 +12,7 @@ import importlib
 from types import ModuleType
 
 from clframe.metrics.continual_world_metrics import continual_world
+from clframe.metrics.info import MetricInfo, metric
 from clframe.metrics.libero_metrics import libero
 from clframe.metrics.matrix import (
     average_over_run,
@@ -25,6 +26,7 @@ from clframe.metrics.matrix import (
 )
 
 __all__ = [
+    "MetricInfo",
     "average_over_run",
     "continual_world",
     "forgetting",
@@ -33,6 +35,7 @@ __all__ = [
     "learning_accuracy",
     "libero",
     "matrix_metrics",
+    "metric",
     "openloris",
     "stability_plasticity",
 ]

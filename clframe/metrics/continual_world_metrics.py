@@ -15,15 +15,18 @@ counted by learning intervals: where one comes back (CW20) it is another ``i``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from clframe.errors import SettingError
-from clframe.metrics.matrix import learned_columns
+from clframe.metrics.info import MetricInfo, metric
+from clframe.metrics.learned import learned_columns
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from clframe.core.results import Result
+
 Curves = Sequence[Sequence[float] | None]
 
 
@@ -52,6 +55,43 @@ def forward_transfer(area: float, reference: float) -> float | None:
     return None if reference >= 1 else (area - reference) / (1 - reference)
 
 
+def of_run(result: Result) -> dict[str, Any] | None:
+    """The arguments for a run of success rates that learned one task after the other."""
+    single = all(len(columns) == 1 for columns in result.task_of_row)
+    if result.matrix.measure != "success" or not single or not len(result.matrix.learned):
+        return None
+    names = tasks_of(result)
+    rows = result.matrix.rows[-len(names) :]
+    return {
+        "matrix": result.matrix.learned,
+        "task_of_row": result.task_of_row,
+        "curves": [result.curves.get(r, {}).get(n) for r, n in zip(rows, names, strict=True)],
+    }
+
+
+def tasks_of(result: Result) -> list[str]:
+    """The task of each learned row."""
+    return [result.matrix.columns[columns[0]] for columns in result.task_of_row]
+
+
+@metric(
+    MetricInfo(
+        "performance", "mean over tasks of p_i(T)", "mean success at the end", low=0, high=1
+    ),
+    MetricInfo(
+        "forgetting", "mean over intervals of p_i at the end of its own minus p_i(T)",
+        "success when learned minus final", higher_is_better=False, low=-1, high=1,
+    ),
+    MetricInfo(
+        "forward_transfer", "mean of (AUC_i - AUC_i^b) / (1 - AUC_i^b)",
+        "area gained on single-task runs", high=1,
+    ),
+    paper="Wołczyk et al., NeurIPS 2021",
+    summary=(
+        "Average performance, forgetting, forward transfer (Wołczyk et al., 2021) of success rates."
+    ),
+    arguments=of_run,
+)  # fmt: skip
 def continual_world(
     matrix: ArrayLike,
     task_of_row: Sequence[Sequence[int]] | None = None,

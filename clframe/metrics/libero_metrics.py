@@ -13,19 +13,57 @@ EARLIEST one that reaches the maximum (footnote 5), so its curve is held there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from clframe.errors import SettingError
-from clframe.metrics.matrix import learned_columns
+from clframe.metrics.info import MetricInfo, metric
+from clframe.metrics.learned import Floats, learned_columns
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from clframe.core.results import Result
 
 VARIANTS = ("paper", "notebook")
 
 
+def _of_run(result: Result) -> dict[str, Any] | None:
+    """The arguments for a run that was evaluated while it learned one task after the other."""
+    points = {len(values) for tasks in result.curves.values() for values in tasks.values()}
+    learned = result.matrix.learned
+    single = all(len(columns) == 1 for columns in result.task_of_row)
+    if len(points) != 1 or len(result.curves) != len(learned) or not single:
+        return None
+    c = np.repeat(learned[:, :, None], points.pop(), axis=2)
+    for row, tasks in enumerate(result.curves.values()):
+        for task, values in tasks.items():
+            c[row, result.matrix.columns.index(task)] = values
+    return {"c": c, "task_of_row": [columns[0] for columns in result.task_of_row]}
+
+
+@metric(
+    MetricInfo(
+        "fwt", "mean over tasks of the mean success while learning the task",
+        "area under the held learning curve", low=0, high=1, headline=True,
+        words="mean success while a task is learned, held at its best",
+    ),
+    MetricInfo(
+        "nbt", "mean loss of success on a task while later ones are learned",
+        "success lost while learning later tasks", higher_is_better=False, low=-1, high=1,
+        headline=True, words="best success on a task minus that after later ones (forgetting)",
+    ),
+    MetricInfo(
+        "auc", "mean area under the success curve, from learning a task to the end",
+        "success over learning and all later tasks", low=0, high=1, headline=True,
+        words="mean success on a task, from its learning to the end",
+    ),
+    paper="Liu et al., NeurIPS 2023, Eq. 3",
+    summary=(
+        "FWT, NBT and AUC of LIBERO (Liu et al., 2023), where training was evaluated on the way."
+    ),
+    arguments=_of_run,
+)  # fmt: skip
 def libero(
     c: ArrayLike,
     variant: str = "paper",

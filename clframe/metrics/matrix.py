@@ -17,41 +17,58 @@ count as tasks of the future.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+import inspect
+import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from clframe.errors import SettingError
+from clframe.metrics.info import MetricInfo, families_in, metric
+from clframe.metrics.learned import (
+    Table,
+    TaskOfRow,
+    Vector,
+    learned_matrix,
+    mean,
+    mean_of_known,
+    plain,
+    vector_of,
+)
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-TaskOfRow = Sequence[int | Iterable[int]]
-# None stands for "not measured", as in results.json.
-Table = ArrayLike | Sequence[Sequence[float | None]]
-Vector = ArrayLike | Sequence[float | None]
-
-
-@dataclass(frozen=True)
-class _Learned:
-    """A checked matrix and when each of its tasks is learned."""
-
-    values: Floats
-    now: Bools  # now[i, j]: row i learns column j
-    seen: Bools  # seen[i, j]: row i or an earlier one learned column j
-    first: NDArray[np.intp]  # first row that learns the column; only valid where `ever`
-    last: NDArray[np.intp]  # last row that learns the column; only valid where `ever`
-    ever: Bools
-
-    @property
-    def old(self) -> Bools:
-        """Columns learned at some row, but not at the final one: only these can be forgotten."""
-        old: Bools = self.ever & ~self.now[-1]
-        return old
+if TYPE_CHECKING:
+    from clframe.core.results import Result
 
 
+def _of_run(result: Result) -> dict[str, Any]:
+    """What most families are called with for a run."""
+    return {"R": result.matrix.learned, "task_of_row": result.task_of_row}
+
+
+def _with_before(result: Result) -> dict[str, Any]:
+    return {**_of_run(result), "b": result.matrix.before}
+
+
+@metric(
+    MetricInfo(
+        "accuracy", "mean of R[i, j] over i ≥ j", "mean over tasks learned so far, after every row",
+        low=0, high=1, headline=True, words="mean over tasks seen so far, all rows",
+    ),
+    MetricInfo(
+        "bwt", "mean of R[i, j] over i > j (a level, not a difference)",
+        "mean over tasks learned earlier, a plain average", low=0, high=1, headline=True,
+    ),
+    MetricInfo(
+        "fwt", "mean of R[i, j] over i < j (a level, not a difference)",
+        "mean over tasks still to come, a plain average", low=0, high=1, headline=True,
+        words="mean over tasks not seen yet, all rows",
+    ),
+    MetricInfo(
+        "overall", "mean of all R[i, j]", "mean of the whole matrix", low=0, high=1, headline=True
+    ),
+    paper="She et al., ICRA 2020, Section III",
+    summary="Accuracy, BWT, FWT and Over-all of OpenLORIS-Object (She et al., 2020).",
+    arguments=_of_run,
+)  # fmt: skip
 def openloris(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, float | None]:
     """Accuracy, BWT, FWT and Over-all of OpenLORIS-Object (She et al., ICRA 2020, Section III).
 
@@ -64,15 +81,33 @@ def openloris(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, float
         R: Matrix of performances, rows in order of learning.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
     """
-    m = _learned(R, task_of_row)
+    m = learned_matrix(R, task_of_row)
     return {
-        "accuracy": _mean(m.values[m.seen]),
-        "bwt": _mean(m.values[m.seen & ~m.now]),
-        "fwt": _mean(m.values[~m.seen]),
-        "overall": _mean(m.values.ravel()),
+        "accuracy": mean(m.values[m.seen]),
+        "bwt": mean(m.values[m.seen & ~m.now]),
+        "fwt": mean(m.values[~m.seen]),
+        "overall": mean(m.values.ravel()),
     }
 
 
+@metric(
+    MetricInfo(
+        "acc", "mean over j of R[T, j]", "mean over tasks after the last row",
+        low=0, high=1, headline=True, words="mean accuracy over all tasks at the end",
+    ),
+    MetricInfo(
+        "bwt", "mean over j < T of R[T, j] - R[j, j]", "final value minus value when learned",
+        low=-1, high=1, headline=True,
+        words="change on earlier tasks since they were learned (below 0: forgetting)",
+    ),
+    MetricInfo(
+        "fwt", "mean over j > 1 of R[j - 1, j] - b[j]",
+        "value just before learning minus untrained value", low=-1, high=1, headline=True,
+    ),
+    paper="Lopez-Paz and Ranzato, NeurIPS 2017, Eq. 2-4",
+    summary="ACC, BWT and FWT of GEM (Lopez-Paz & Ranzato, 2017).",
+    arguments=_with_before,
+)  # fmt: skip
 def gem(
     R: Table, b: Vector | None = None, task_of_row: TaskOfRow | None = None
 ) -> dict[str, float | None]:
@@ -90,17 +125,30 @@ def gem(
         b: Performance of the untrained model on each task; without it fwt is None.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
     """
-    m = _learned(R, task_of_row)
+    m = learned_matrix(R, task_of_row)
     columns = np.arange(m.values.shape[1])
     bwt = m.values[-1] - m.values[m.last, columns]
     fwt = None
     if b is not None:
         later = m.ever & (m.first > 0)
-        untrained = _vector(b, m.values.shape[1], "b (the performance of the untrained model)")
-        fwt = _mean((m.values[m.first - 1, columns] - untrained)[later])
-    return {"acc": _mean(m.values[-1][m.ever]), "bwt": _mean(bwt[m.old]), "fwt": fwt}
+        untrained = vector_of(b, m.values.shape[1], "b (the performance of the untrained model)")
+        fwt = mean((m.values[m.first - 1, columns] - untrained)[later])
+    return {"acc": mean(m.values[-1][m.ever]), "bwt": mean(bwt[m.old]), "fwt": fwt}
 
 
+@metric(
+    MetricInfo(
+        "best_minus_last", "mean over j < T of max over i < T of R[i, j], minus R[T, j]",
+        "best earlier value minus final", higher_is_better=False, low=-1, high=1,
+    ),
+    MetricInfo(
+        "first_minus_last", "mean over j < T of R[j, j] - R[T, j]",
+        "value when learned minus final", higher_is_better=False, low=-1, high=1,
+    ),
+    paper="Chaudhry et al., ECCV 2018, Eq. 3",
+    summary="Best minus last (Chaudhry et al., 2018) and first minus last, named apart.",
+    arguments=_of_run,
+)  # fmt: skip
 def forgetting(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, Any]:
     """Forgetting under its two meanings, each named for what it subtracts.
 
@@ -114,7 +162,7 @@ def forgetting(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, Any]
         R: Matrix of performances, rows in order of learning.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
     """
-    m = _learned(R, task_of_row)
+    m = learned_matrix(R, task_of_row)
     columns = np.arange(m.values.shape[1])
     # Rows before a task is learned say nothing about what was known and may be unmeasured.
     after = np.where(m.seen, m.values, -np.inf)[:-1]
@@ -123,13 +171,20 @@ def forgetting(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, Any]
     best_k = np.where(unused, np.nan, np.where(unused, 0.0, best) - m.values[-1])
     first_k = np.where(unused, np.nan, m.values[m.first, columns] - m.values[-1])
     return {
-        "best_minus_last": _mean(best_k[m.old]),
-        "first_minus_last": _mean(first_k[m.old]),
-        "best_minus_last_k": _plain(best_k),
-        "first_minus_last_k": _plain(first_k),
+        "best_minus_last": mean(best_k[m.old]),
+        "first_minus_last": mean(first_k[m.old]),
+        "best_minus_last_k": plain(best_k),
+        "first_minus_last_k": plain(first_k),
     }
 
 
+@metric(
+    MetricInfo("learning_accuracy", "mean of R[j, j]", "value when just learned", low=0, high=1),
+    paper="Riemer et al., ICLR 2019",
+    summary="Accuracy on each task right after learning it (Riemer et al., 2019).",
+    per="experience",
+    arguments=_of_run,
+)
 def learning_accuracy(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, Any]:
     """Learning accuracy (Riemer et al., ICLR 2019): mean performance on what was just learned.
 
@@ -140,13 +195,21 @@ def learning_accuracy(R: Table, task_of_row: TaskOfRow | None = None) -> dict[st
         R: Matrix of performances, rows in order of learning.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
     """
-    m = _learned(R, task_of_row)
+    m = learned_matrix(R, task_of_row)
     return {
-        "learning_accuracy": _mean(m.values[m.now]),
-        "learning_accuracy_k": [_mean(v[now]) for v, now in zip(m.values, m.now, strict=True)],
+        "learning_accuracy": mean(m.values[m.now]),
+        "learning_accuracy_k": [mean(v[now]) for v, now in zip(m.values, m.now, strict=True)],
     }
 
 
+@metric(
+    MetricInfo(
+        "intransigence", "mean of joint reference - R[j, j]", "joint reference minus value learned",
+        higher_is_better=False, low=-1, high=1,
+    ),
+    paper="Chaudhry et al., ECCV 2018, Eq. 5",
+    per="experience",
+)  # fmt: skip
 def intransigence(
     R: Table, joint: Vector | None = None, task_of_row: TaskOfRow | None = None
 ) -> dict[str, Any]:
@@ -161,19 +224,29 @@ def intransigence(
         joint: Performance of the joint reference, one value per row; without it the result is None.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
     """
-    m = _learned(R, task_of_row)
+    m = learned_matrix(R, task_of_row)
     rows = len(m.values)
     if joint is None:
         return {"intransigence": None, "intransigence_k": [None] * rows}
-    reference = _vector(joint, rows, "joint (the performance of the joint reference)", of="row")
+    reference = vector_of(joint, rows, "joint (the performance of the joint reference)", of="row")
     own = learning_accuracy(R, task_of_row)["learning_accuracy_k"]
     gaps = [
         None if value is None or np.isnan(best) else float(best - value)
         for best, value in zip(reference, own, strict=True)
     ]
-    return {"intransigence": _mean_of_known(gaps), "intransigence_k": gaps}
+    return {"intransigence": mean_of_known(gaps), "intransigence_k": gaps}
 
 
+@metric(
+    MetricInfo(
+        "stability", "S: mean of R[T, j] over j < T", "final value of earlier tasks", low=0, high=1
+    ),
+    MetricInfo("plasticity", "P: mean of R[j, j]", "value when just learned", low=0, high=1),
+    MetricInfo("tradeoff", "2SP / (S + P)", "harmonic mean of the two", low=0, high=1),
+    paper="Sarfraz et al., CoLLAs 2022",
+    summary="What is kept of earlier tasks and what is gained of new ones.",
+    arguments=_of_run,
+)
 def stability_plasticity(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, float | None]:
     """Stability, plasticity and their trade-off (as in Sarfraz et al., CoLLAs 2022).
 
@@ -185,9 +258,9 @@ def stability_plasticity(R: Table, task_of_row: TaskOfRow | None = None) -> dict
         R: Matrix of performances, rows in order of learning.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
     """
-    m = _learned(R, task_of_row)
-    stability = _mean(m.values[-1][m.old])
-    plasticity = _mean(m.values[m.now])
+    m = learned_matrix(R, task_of_row)
+    stability = mean(m.values[-1][m.old])
+    plasticity = mean(m.values[m.now])
     tradeoff = None
     if stability is not None and plasticity is not None:
         total = stability + plasticity
@@ -195,6 +268,16 @@ def stability_plasticity(R: Table, task_of_row: TaskOfRow | None = None) -> dict
     return {"stability": stability, "plasticity": plasticity, "tradeoff": tradeoff}
 
 
+@metric(
+    MetricInfo(
+        "average_over_run", "mean over i of the mean of R[i, j] over j ≤ i",
+        "mean over rows of tasks so far", low=0, high=1,
+    ),
+    paper="Rebuffi et al., iCaRL, CVPR 2017, Section 4.1",
+    summary="Mean over rows of the mean accuracy on the tasks seen so far.",
+    per="experience",
+    arguments=_of_run,
+)  # fmt: skip
 def average_over_run(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, Any]:
     """Average incremental accuracy (Rebuffi et al., iCaRL, CVPR 2017, Section 4.1).
 
@@ -206,9 +289,9 @@ def average_over_run(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str
         R: Matrix of performances, rows in order of learning.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
     """
-    m = _learned(R, task_of_row)
-    per_row = [_mean(v[seen]) for v, seen in zip(m.values, m.seen, strict=True) if seen.any()]
-    return {"average_over_run": _mean_of_known(per_row), "average_over_run_k": per_row}
+    m = learned_matrix(R, task_of_row)
+    per_row = [mean(v[seen]) for v, seen in zip(m.values, m.seen, strict=True) if seen.any()]
+    return {"average_over_run": mean_of_known(per_row), "average_over_run_k": per_row}
 
 
 def matrix_metrics(
@@ -225,108 +308,9 @@ def matrix_metrics(
         joint: Performance of a joint reference at each row, for ``intransigence``.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
     """
-    return {
-        "openloris": dict(openloris(R, task_of_row)),
-        "gem": dict(gem(R, b, task_of_row)),
-        "forgetting": forgetting(R, task_of_row),
-        "learning_accuracy": learning_accuracy(R, task_of_row),
-        "intransigence": intransigence(R, joint, task_of_row),
-        "stability_plasticity": dict(stability_plasticity(R, task_of_row)),
-        "average_over_run": average_over_run(R, task_of_row),
-    }
-
-
-def _learned(R: Table, task_of_row: TaskOfRow | None) -> _Learned:
-    values = _matrix(R)
-    now = learned_columns(values.shape, task_of_row)
-    rows = len(now)
-    return _Learned(
-        values=values,
-        now=now,
-        seen=np.logical_or.accumulate(now, axis=0),
-        first=now.argmax(axis=0),
-        last=rows - 1 - now[::-1].argmax(axis=0),
-        ever=np.logical_or.reduce(now, axis=0),
-    )
-
-
-def _matrix(R: Table) -> Floats:
-    try:
-        values = np.asarray(R, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise SettingError(
-            "R must be a rectangular table of numbers (NaN or None where not measured), "
-            "one row per experience and one column per task."
-        ) from None
-    if values.ndim != 2 or 0 in values.shape:
-        raise SettingError(
-            "R must have two dimensions, one row per experience and one column per task, "
-            f"but its shape is {values.shape}."
-        )
-    _refuse_infinite(values, "R")
-    return values
-
-
-def learned_columns(shape: tuple[int, ...], task_of_row: TaskOfRow | None) -> Bools:
-    """Return which row learns which column, or refuse `task_of_row` with a sentence."""
-    rows, columns = shape[:2]
-    if task_of_row is None:
-        if rows > columns:
-            raise SettingError(
-                f"There are {rows} rows but only {columns} columns, so tasks recur: pass "
-                "task_of_row, the column learned at each row."
-            )
-        return np.eye(rows, columns, dtype=bool)
-    if len(task_of_row) != rows:
-        raise SettingError(
-            f"task_of_row has {len(task_of_row)} entries but there are {rows} rows: "
-            "it must name the column learned at each row."
-        )
-    now = np.zeros((rows, columns), dtype=bool)
-    for row, entry in enumerate(task_of_row):
-        for column in entry if isinstance(entry, Iterable) else (entry,):
-            if not isinstance(column, int | np.integer) or not 0 <= column < columns:
-                raise SettingError(
-                    f"task_of_row[{row}] is {column!r}, but it must be a column from 0 to "
-                    f"{columns - 1}."
-                )
-            now[row, column] = True
-    return now
-
-
-def _vector(values: Vector, length: int, name: str, of: str = "column") -> Floats:
-    try:
-        vector = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise SettingError(f"{name} must be a list of numbers, one per {of} of R.") from None
-    if vector.shape != (length,):
-        raise SettingError(
-            f"{name} must have {length} values, one per {of} of R, but its shape is {vector.shape}."
-        )
-    _refuse_infinite(vector, name)
-    return vector
-
-
-def _refuse_infinite(values: Floats, name: str) -> None:
-    if np.isinf(values).any():
-        place = ", ".join(str(index[0]) for index in np.nonzero(np.isinf(values)))
-        raise SettingError(
-            f"{name} is infinite at index [{place}]; values must be finite, "
-            "or NaN where not measured."
-        )
-
-
-def _mean(values: Floats) -> float | None:
-    """Mean, or None if there is nothing to average or one of the values was not measured."""
-    if values.size == 0 or np.isnan(values).any():
-        return None
-    return float(values.mean())
-
-
-def _mean_of_known(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known and len(known) == len(values) else None
-
-
-def _plain(values: Floats) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
+    given = {"R": R, "b": b, "joint": joint, "task_of_row": task_of_row}
+    families: dict[str, dict[str, Any]] = {}
+    for family in families_in(sys.modules[__name__]):
+        wanted = inspect.signature(family.function).parameters
+        families[family.name] = dict(family.function(**{name: given[name] for name in wanted}))
+    return families

@@ -21,6 +21,7 @@ from clframe.errors import PluginError
 from clframe.plugins._per_sample import (
     NotPlainError,
     Variant,
+    choose_samples,
     empty_sums,
     evaluation_mode,
     linear_layers,
@@ -65,10 +66,7 @@ def fisher(
         batch_size: Of a mini-batch for ``batch``; for the others it changes only the speed.
         memory: Megabytes that gradients of single samples may take at a time (more is not faster).
     """
-    order = torch.arange(len(data))
-    if estimate == "batch" or (samples is not None and samples < len(data)):
-        device = learner.generator.device
-        order = torch.randperm(len(data), generator=learner.generator, device=device)[:samples]
+    order = choose_samples(learner, data, samples, shuffle=estimate == "batch")
     with evaluation_mode(learner):
         if estimate == "batch":
             return _of_batches(learner, data, order, batch_size)

@@ -55,10 +55,10 @@ class PastTargets:
         self.temperature = temperature
         # Where units are gated by task one pass cannot serve all tasks: each sample then gets one
         # past task by lot, whose loss is the mean over past tasks in expectation.
-        self.by_lot = any(plugin.name == "xdg" for plugin in learner.plugins.ordered)
+        self.by_lot = any(plugin.gates_by_task for plugin in learner.plugins.ordered)
         self.past = torch.empty(0)
         self.blocks = torch.empty(0)
-        self.shut = torch.empty(0)
+        self.masked = torch.empty(0)
 
     def begin(self) -> None:
         """Look up what was learned before the experience that begins."""
@@ -66,11 +66,11 @@ class PastTargets:
         tasks = {task.index: task for done in learner.seen for task in done.tasks}
         self.past = torch.tensor(sorted(tasks), device=device)
         n_outputs = learner.stream.n_outputs
-        self.shut = torch.ones(n_outputs, dtype=torch.bool, device=device)
+        self.masked = torch.ones(n_outputs, dtype=torch.bool, device=device)
         for task in tasks.values():
-            self.shut[list(task.outputs)] = False
+            self.masked[list(task.outputs)] = False
         # Row k: the outputs of the k-th past task, filled up with the number of an extra column
-        # that is always shut. So cost follows the outputs, not tasks times outputs.
+        # that is always masked. So cost follows the outputs, not tasks times outputs.
         width = max(len(task.outputs) for task in tasks.values())
         rows = [
             [*tasks[index].outputs, *[n_outputs] * (width - len(tasks[index].outputs))]
@@ -98,7 +98,7 @@ class PastTargets:
         if self.learner.stream.scenario == "task" and self.by_lot:
             known = self.learner.mask_outputs(logits, task)
         else:
-            known = logits.masked_fill(self.shut, torch.finfo(logits.dtype).min)
+            known = logits.masked_fill(self.masked, torch.finfo(logits.dtype).min)
         labels = known.argmax(1)
         loss: BatchLoss | None = None
         if self.every_task:

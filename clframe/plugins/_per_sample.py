@@ -56,6 +56,23 @@ def evaluation_mode(learner: Learner) -> Iterator[None]:
         learner.current_task = None
 
 
+def choose_samples(
+    learner: Learner, data: Data, samples: int | None, shuffle: bool = False
+) -> Tensor:
+    """Positions in the data: all of them, or a number drawn at random if there are more.
+
+    Args:
+        learner: Whose generator draws.
+        data: To choose from.
+        samples: How many; None for all.
+        shuffle: In random order even if all are taken.
+    """
+    if not shuffle and (samples is None or samples >= len(data)):
+        return torch.arange(len(data))
+    device = learner.generator.device
+    return torch.randperm(len(data), generator=learner.generator, device=device)[:samples]
+
+
 def mean_over_samples(
     learner: Learner,
     data: Data,

@@ -6,12 +6,44 @@ terms is again one such term, so neither memory nor time per step grows with wha
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+from clframe.core.plugin import Plugin
+from clframe.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+
+
+class _QuadraticPenalty(Plugin, abc.ABC):
+    """Adds ``factor`` times a quadratic form to the loss, which ``after_experience`` updates."""
+
+    supports_batched_seeds = True
+    state: ClassVar[tuple[str, ...]] = ("quadratic",)
+
+    def __init__(self) -> None:
+        self.quadratic = Quadratic()
+
+    @property
+    @abc.abstractmethod
+    def factor(self) -> float:
+        """What the quadratic form is multiplied by in the loss."""
+
+    @hookimpl
+    def configure(self) -> None:
+        """Start with no anchor."""
+        self.quadratic = Quadratic()
+
+    @hookimpl
+    def penalty(self, learner: Learner) -> Tensor | None:
+        """The quadratic penalty; none before something has been learned."""
+        return self.quadratic.value(learner.model, self.factor) if self.quadratic else None
 
 
 class Quadratic:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe import metrics as formulas
 from clframe.core.plugin import Plugin
-from clframe.errors import PluginError
+from clframe.core.results import Result
+from clframe.errors import PluginError, RunFolderError
 from clframe.hookspecs import hookimpl
+from clframe.metrics.continual_world_metrics import of_run, tasks_of
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
-    from clframe.core.registry import Registry
-    from clframe.core.results import Result
     from clframe.core.stream import Stream
 
 
@@ -33,7 +32,7 @@ class ContinualWorld(Plugin):
         "Wołczyk et al., Continual World: A Robotic Benchmark For Continual Reinforcement "
         "Learning, 2021"
     )
-    together = True
+    supports_batched_seeds = True
 
     def __init__(self, reference: list[str] | tuple[str, ...] = ()) -> None:
         self.reference = list(reference)
@@ -49,7 +48,7 @@ class ContinualWorld(Plugin):
             )
         self.curves = {}
         for folder in self.reference:
-            self.curves |= single_task_curves(Path(folder).expanduser() / "results.json")
+            self.curves |= single_task_curves(Path(folder))
         taught = [task.name for experience in stream for task in experience.tasks]
         missing = [name for name in dict.fromkeys(taught) if name not in self.curves]
         if missing:
@@ -61,41 +60,20 @@ class ContinualWorld(Plugin):
     @hookimpl(trylast=True)
     def metrics(self, result: Result) -> dict[str, dict[str, Any]] | None:
         """The family with forward transfer, in the place of the one without."""
-        found = continual_world(result, self.curves)
-        return None if found is None else {"continual_world": found}
+        arguments = of_run(result)
+        if arguments is None:
+            return None
+        reference = [self.curves.get(task) for task in tasks_of(result)]
+        return {"continual_world": formulas.continual_world(**arguments, reference=reference)}
 
 
-def single_task_curves(path: Path) -> dict[str, list[float]]:
+def single_task_curves(folder: Path) -> dict[str, list[float]]:
     """The success of a single-task run while it learned, by task."""
+    sentence = f"'{folder}' is not a run of one task that was measured while it learned"
     try:
-        content = json.loads(path.read_text())
-        (curves,) = content["curves"].values()
-        return {str(task): [float(v) for v in values] for task, values in curves.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PluginError(
-            f"'{path}' is not the result of a run of one task that was measured while it learned: "
-            f"{error}"
-        ) from error
-
-
-def continual_world(
-    result: Result, reference: dict[str, list[float]] | None = None
-) -> dict[str, Any] | None:
-    """Average performance, forgetting, forward transfer (Wołczyk et al., 2021) of success rates."""
-    single = all(len(columns) == 1 for columns in result.task_of_row)
-    if result.matrix.measure != "success" or not single or not len(result.matrix.learned):
-        return None
-    names = [result.matrix.columns[columns[0]] for columns in result.task_of_row]
-    rows = result.matrix.rows[-len(names) :]
-    return formulas.continual_world(
-        result.matrix.learned,
-        result.task_of_row,
-        [result.curves.get(row, {}).get(name) for row, name in zip(rows, names, strict=True)],
-        [(reference or {}).get(name) for name in names],
-    )
-
-
-@hookimpl
-def register(registry: Registry) -> None:
-    """Add the family."""
-    registry.add("metric", "continual_world", continual_world)
+        curves = list(Result.load(folder).curves.values())
+    except RunFolderError as error:
+        raise PluginError(f"{sentence}: {error}") from error
+    if len(curves) != 1:
+        raise PluginError(f"{sentence}: it has curves of {len(curves)} experiences")
+    return curves[0]

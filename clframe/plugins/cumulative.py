@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clframe.core.plugin import Plugin
-from clframe.data.dataset import Data, join
+from clframe.data.dataset import Data
+from clframe.data.joined import join
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 class Cumulative(Plugin):
     """Learns all data so far at every experience."""
 
-    together = True
+    supports_batched_seeds = True
     conflicts = ("multitask",)
 
     @hookimpl

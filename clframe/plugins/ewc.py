@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
-from torch import Tensor
 
-from clframe.core.plugin import Plugin
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.plugins._fisher import Estimate, fisher
-from clframe.plugins._quadratic import Quadratic
-from clframe.utils.settings import at_least
+from clframe.plugins._quadratic import _QuadraticPenalty
+from clframe.utils.settings import check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from clframe.data.dataset import Data
 
 
-class EWC(Plugin):
+class EWC(_QuadraticPenalty):
     """Holds parameters near their old values, each as firmly as old data depends on it.
 
     Kirkpatrick et al., eq. 3, with a term for each experience ``k`` learned so far::
@@ -54,13 +52,11 @@ class EWC(Plugin):
         form: Online: which of the three formulas.
     """
 
-    together = True
     name = "ewc"
     paper = (
         "Kirkpatrick et al., Overcoming catastrophic forgetting in neural networks, 2017; online: "
         "Schwarz et al., Progress & Compress, 2018"
     )
-    state: ClassVar[tuple[str, ...]] = ("quadratic",)
 
     def __init__(
         self,
@@ -73,10 +69,16 @@ class EWC(Plugin):
         gamma: float = 1.0,
         form: Literal["van_de_ven", "libero_paper", "libero_code"] = "van_de_ven",
     ) -> None:
-        at_least(weight, 0, "ewc.weight")
-        at_least(samples, 1, "ewc.samples")
-        at_least(batch_size, 1, "ewc.batch_size")
-        at_least(memory, 1, "ewc.memory")
+        super().__init__()
+        self.weight = weight
+        self.fisher: Estimate = fisher
+        self.samples = samples
+        self.batch_size = batch_size
+        self.memory = memory
+        self.online = online
+        self.gamma = gamma
+        self.form = form
+        check_at_least(self, self.name, weight=0, samples=1, batch_size=1, memory=1)
         if not 0 <= gamma <= 1:
             raise SettingError(f"ewc.gamma must be between 0 and 1, got {gamma!r}")
         if not online and (gamma != 1.0 or form != "van_de_ven"):
@@ -86,33 +88,14 @@ class EWC(Plugin):
                 "ewc.gamma must be below 1 with ewc.form=libero_paper, which gives new data a "
                 "share of 1 - gamma"
             )
-        self.weight = weight
-        self.fisher: Estimate = fisher
-        self.samples = samples
-        self.batch_size = batch_size
-        self.memory = memory
-        self.online = online
-        self.gamma = gamma
-        self.form = form
-        self.quadratic = Quadratic()
 
     @property
     def factor(self) -> float:
-        """What the quadratic form is multiplied by in the loss."""
+        """What the quadratic form is multiplied by: the weight, as the form in use scales it."""
         if not self.online:
             return self.weight / 2
         factors = {"van_de_ven": self.gamma / 2, "libero_paper": 1 / 2, "libero_code": 1.0}
         return self.weight * factors[self.form]
-
-    @hookimpl
-    def configure(self) -> None:
-        """Start with no anchor."""
-        self.quadratic = Quadratic()
-
-    @hookimpl
-    def penalty(self, learner: Learner) -> Tensor | None:
-        """The quadratic penalty; none before something has been learned."""
-        return self.quadratic.value(learner.model, self.factor) if self.quadratic else None
 
     @hookimpl
     def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
-from clframe.core.plugin import Plugin
-from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
 from clframe.models import vae
+from clframe.plugins._generated import _GeneratedReplay, linear_head
 from clframe.plugins._past_targets import PastTargets, copy_values, frozen_copy
-from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -40,7 +38,7 @@ class _Feedback(nn.Module):
         self.decoder = vae.decoder(kind, size, shape, hidden)
 
 
-class FeedbackReplay(Plugin):
+class FeedbackReplay(_GeneratedReplay):
     """Replays inputs that the classifier's own feedback connections generate (RtF).
 
     One network is classifier and variational autoencoder: the model's features are the encoder, and
@@ -64,7 +62,6 @@ class FeedbackReplay(Plugin):
             error); ``auto`` looks at the first batch.
     """
 
-    classes = True
     name = "feedback_replay"
     paper = (
         "van de Ven & Tolias, Generative replay with feedback connections as a general strategy "
@@ -83,30 +80,15 @@ class FeedbackReplay(Plugin):
         latent: int = 100,
         likelihood: Literal["auto", "bernoulli", "gaussian"] = "auto",
     ) -> None:
-        at_least(temperature, 1e-6, "feedback_replay.temperature")
-        at_least(replay_size, 1, "feedback_replay.replay_size")
-        at_least(latent, 1, "feedback_replay.latent")
-        self.distill = distill
-        self.temperature = temperature
-        self.replay_size = replay_size
+        super().__init__(distill, temperature, replay_size, hidden, latent, likelihood)
         self.decoder = decoder
-        self.hidden = tuple(hidden)
-        self.latent = latent
-        self.likelihood = likelihood
-        self.chosen = "" if likelihood == "auto" else likelihood
-        self.past_experiences = 0
         self._part: Batch | None = None
-        self._looked = False
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
         """Attach the feedback connections, so that the learner's optimiser trains them."""
-        head = getattr(learner.model, "head", None)
-        if not isinstance(head, nn.Linear) or not hasattr(learner.model, "features"):
-            raise PluginError(
-                "plugin 'feedback_replay' needs a model with 'features' and a linear 'head', which "
-                f"{type(learner.model).__name__} lacks: use plugin 'generative_replay'"
-            )
+        advice = "use plugin 'generative_replay'"
+        head = linear_head(learner.model, "plugin 'feedback_replay'", advice)
         shape = stream.input_shape
         self.feedback = _Feedback(head.in_features, shape, self.decoder, self.hidden, self.latent)
         learner.add_module("feedback", self.feedback)
@@ -116,23 +98,10 @@ class FeedbackReplay(Plugin):
         self.targets = PastTargets(learner, self.distill, self.temperature)
 
     @hookimpl
-    def before_experience(self, learner: Learner) -> None:
-        """Note how much is past."""
-        self.past_experiences = len(learner.seen)
-        self._looked = False
-        if learner.seen:
-            self.targets.begin()
-
-    def _look_at(self, x: Any) -> None:
-        """Choose the likelihood by the first batch; refuse inputs that cannot be generated."""
-        self._looked = True
-        self.chosen = vae.choose_likelihood(self.chosen, x, f"plugin '{self.name}'")
-
-    @hookimpl
     def extra_batches(self, learner: Learner, batch: Batch) -> Batch | None:
         """Inputs drawn from the previous copy, with its targets and weight t - 1."""
-        if not self._looked:
-            self._look_at(batch.x)
+        if not self._inputs_checked:
+            self._check_inputs(batch.x)
         self._part = None
         if not self.past_experiences:
             return None

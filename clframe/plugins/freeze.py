@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Freeze(Plugin):
-    """Stops learning the model's features after the first experiences; the head goes on.
+    """Stops learning the model's features after the first experiences; the head continues.
 
     Frozen features are in evaluation mode (dropout off, running statistics fixed) and cost no
     backward pass.
@@ -27,6 +27,7 @@ class Freeze(Plugin):
     """
 
     name = "freeze"
+    freezes_features = True
 
     def __init__(self, after: int = 1) -> None:
         at_least(after, 0, "freeze.after")

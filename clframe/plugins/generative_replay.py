@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from clframe.core.plugin import Plugin
 from clframe.core.step import Term
 from clframe.data.dataset import Batch
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
-from clframe.models.vae import VAE, choose_likelihood
+from clframe.models.vae import VAE, Likelihood
+from clframe.plugins._generated import _GeneratedReplay, linear_head
 from clframe.plugins._past_targets import PastTargets, copy_values, frozen_copy
 from clframe.utils.settings import at_least
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clframe.core.stream import Stream
 
 
-class GenerativeReplay(Plugin):
+class GenerativeReplay(_GeneratedReplay):
     """Replays inputs of a variational autoencoder with the previous model's labels (DGR).
 
     At experience t the loss is ``1/t L_current + (1 - 1/t) L_replay``. Replayed inputs are drawn
@@ -46,7 +46,6 @@ class GenerativeReplay(Plugin):
             replay), which needs features that do not change.
     """
 
-    classes = True
     name = "generative_replay"
     paper = "Shin et al., Continual Learning with Deep Generative Replay, 2017"
     conflicts = ("feedback_replay",)
@@ -71,24 +70,13 @@ class GenerativeReplay(Plugin):
         likelihood: Literal["auto", "bernoulli", "gaussian"] = "auto",
         replay: Literal["inputs", "features"] = "inputs",
     ) -> None:
-        at_least(temperature, 1e-6, "generative_replay.temperature")
-        at_least(replay_size, 1, "generative_replay.replay_size")
-        at_least(latent, 1, "generative_replay.latent")
+        super().__init__(distill, temperature, replay_size, hidden, latent, likelihood)
         at_least(lr, 0, "generative_replay.lr")
-        self.distill = distill
-        self.temperature = temperature
-        self.replay_size = replay_size
         self.generator = generator
-        self.hidden = tuple(hidden)
-        self.latent = latent
         self.lr = lr
-        self.likelihood = likelihood
         self.replay = replay
-        self.chosen = "" if likelihood == "auto" else likelihood
-        self.past_experiences = 0
         self._replayed: Tensor | None = None
         self.loss_of_epoch: Tensor | None = None
-        self._looked = False
 
     # ------------------------------------------------------------ set-up
 
@@ -97,35 +85,28 @@ class GenerativeReplay(Plugin):
         """Make the generator, its optimiser, and the copies that remember."""
         device = learner.engine.device
         shape = stream.input_shape
-        whole: nn.Module = learner.model
+        labeler: nn.Module = learner.model
         if self.replay == "features":
-            whole = self._head(learner)
-            shape = (whole.in_features,)
+            labeler = self._head(learner)
+            shape = (labeler.in_features,)
         kind = "mlp" if self.replay == "features" else self.generator
         self.generator_model = VAE(shape, kind, self.hidden, self.latent).to(device)
         self.optimizer = torch.optim.Adam(self.generator_model.parameters(), lr=self.lr, fused=True)
         self.previous_generator = frozen_copy(self.generator_model, device)
-        self.previous_model = frozen_copy(whole, device)
+        self.previous_model = frozen_copy(labeler, device)
         self.targets = PastTargets(learner, self.distill, self.temperature)
 
     def _head(self, learner: Learner) -> nn.Linear:
         """The head whose inputs are generated; refuses a model without one."""
-        head = getattr(learner.model, "head", None)
-        if not isinstance(head, nn.Linear) or not hasattr(learner.model, "features"):
-            raise PluginError(
-                "plugin 'generative_replay' with replay=features needs a model with 'features' and "
-                f"a linear 'head', which {type(learner.model).__name__} lacks: set replay=inputs"
-            )
-        return head
+        who = "plugin 'generative_replay' with replay=features"
+        return linear_head(learner.model, who, "set replay=inputs")
 
     @hookimpl
     def before_experience(self, learner: Learner) -> None:
         """Note how much is past; renew the generator's optimiser where the learner's is."""
-        self.past_experiences = len(learner.seen)
-        self._looked = False
+        super().before_experience(learner)
         if not learner.seen:
             return
-        self.targets.begin()
         if learner.engine.settings.reset_optimizer:
             self.optimizer.state.clear()
         if self.replay == "features" and not _features_are_fixed(learner):
@@ -134,12 +115,11 @@ class GenerativeReplay(Plugin):
                 "change: add plugin 'freeze', or set replay=inputs"
             )
 
-    def _look_at(self, x: Any) -> None:
-        """Choose the likelihood by the first batch; refuse inputs that cannot be generated."""
-        self._looked = True
-        self.chosen = choose_likelihood(self.chosen, x, f"plugin '{self.name}'")
+    def _check_inputs(self, x: Any) -> None:
+        """Tell the generators the likelihood as well."""
+        super()._check_inputs(x)
         for model in (self.generator_model, self.previous_generator):
-            cast(VAE, model).likelihood = self.chosen
+            cast(VAE, model).likelihood = cast(Likelihood, self.chosen)
 
     # ------------------------------------------------------------ every step
 
@@ -156,8 +136,8 @@ class GenerativeReplay(Plugin):
         """Replayed inputs with weight t - 1."""
         if self.replay == "features":
             return None
-        if not self._looked:
-            self._look_at(batch.x)
+        if not self._inputs_checked:
+            self._check_inputs(batch.x)
         return self.recall(learner, batch) if self.past_experiences else None
 
     @hookimpl
@@ -165,8 +145,8 @@ class GenerativeReplay(Plugin):
         """Internal replay: the loss of the head on replayed features, with weight t - 1."""
         if self.replay == "inputs":
             return None
-        if not self._looked:
-            self._look_at(step.features[0])
+        if not self._inputs_checked:
+            self._check_inputs(step.features[0])
         if not self.past_experiences:
             return None
         part = self.recall(learner, step.batch)
@@ -211,7 +191,7 @@ class GenerativeReplay(Plugin):
 
 def _features_are_fixed(learner: Learner) -> bool:
     """Whether the model's features no longer change."""
-    if any(plugin.name == "freeze" for plugin in learner.plugins.ordered):
+    if any(plugin.freezes_features for plugin in learner.plugins.ordered):
         return True
     features = cast(nn.Module, learner.model.features)
     return not any(parameter.requires_grad for parameter in features.parameters())

@@ -13,7 +13,7 @@ from clframe.core.plugin import Plugin
 from clframe.core.step import Term
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
-from clframe.utils.settings import at_least
+from clframe.utils.settings import check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -48,8 +48,8 @@ class LwF(Plugin):
         memory: Megabytes that kept answers may take; with more they are computed at each step.
     """
 
-    together = True
-    classes = True
+    supports_batched_seeds = True
+    requires_class_labels = True
     name = "lwf"
     paper = "Li & Hoiem, Learning without forgetting, 2016"
 
@@ -63,13 +63,12 @@ class LwF(Plugin):
     ) -> None:
         if not temperature > 0:
             raise SettingError(f"lwf.temperature must be above 0, got {temperature!r}")
-        at_least(weight, 0, "lwf.weight")
-        at_least(memory, 0, "lwf.memory")
         self.temperature = temperature
         self.weighting = weighting
         self.weight = weight
         self.cache = cache
         self.memory = memory
+        check_at_least(self, self.name, weight=0, memory=0)
         # Everything below is made anew from the model when an experience begins.
         self.teacher: nn.Module | None = None
         self.units = torch.empty(0, 0, dtype=torch.long)
@@ -92,7 +91,7 @@ class LwF(Plugin):
 
     @hookimpl
     def after_experience(self) -> None:
-        """Let go of the teacher and its answers."""
+        """Free the teacher and its answers."""
         self.teacher = self.kept = None
 
     @hookimpl
@@ -104,7 +103,7 @@ class LwF(Plugin):
         if learner.stream.scenario != "task":
             logits = step.outputs[0]
         elif step.features[0] is not None:
-            # The outputs of other tasks were shut in the step's own outputs.
+            # The outputs of other tasks were masked in the step's own outputs.
             logits = learner.model.head(step.features[0])  # type: ignore[operator]
         else:
             logits = learner.model(batch.x)

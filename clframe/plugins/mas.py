@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
-from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
-from clframe.plugins._per_sample import Variant, evaluation_mode, mean_over_samples
-from clframe.plugins._quadratic import Quadratic
-from clframe.utils.settings import at_least
+from clframe.plugins._per_sample import (
+    Variant,
+    choose_samples,
+    evaluation_mode,
+    mean_over_samples,
+)
+from clframe.plugins._quadratic import _QuadraticPenalty
+from clframe.utils.settings import check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
     from clframe.data.dataset import Batch, Data
 
 
-class MAS(Plugin):
+class MAS(_QuadraticPenalty):
     """Holds parameters near their old values, each as firmly as the outputs depend on it.
 
     Aljundi et al., eqs. 3 to 5: the importance is the mean over samples of
@@ -36,10 +40,8 @@ class MAS(Plugin):
         memory: Megabytes that gradients of single samples may take at a time.
     """
 
-    together = True
     name = "mas"
     paper = "Aljundi et al., Memory aware synapses: learning what (not) to forget, 2018"
-    state: ClassVar[tuple[str, ...]] = ("quadratic",)
 
     def __init__(
         self,
@@ -49,26 +51,18 @@ class MAS(Plugin):
         batch_size: int | None = None,
         memory: int = 128,
     ) -> None:
-        at_least(weight, 0, "mas.weight")
-        at_least(samples, 1, "mas.samples")
-        at_least(batch_size, 1, "mas.batch_size")
-        at_least(memory, 1, "mas.memory")
+        super().__init__()
         self.weight = weight
         self.accumulate = accumulate
         self.samples = samples
         self.batch_size = batch_size
         self.memory = memory
-        self.quadratic = Quadratic()
+        check_at_least(self, self.name, weight=0, samples=1, batch_size=1, memory=1)
 
-    @hookimpl
-    def configure(self) -> None:
-        """Start with no anchor."""
-        self.quadratic = Quadratic()
-
-    @hookimpl
-    def penalty(self, learner: Learner) -> Tensor | None:
-        """The quadratic penalty; none before something has been learned."""
-        return self.quadratic.value(learner.model, self.weight) if self.quadratic else None
+    @property
+    def factor(self) -> float:
+        """The weight itself, as in the paper: there is no 1/2."""
+        return self.weight
 
     @hookimpl
     def after_experience(self, learner: Learner, data: Data) -> None:
@@ -91,11 +85,7 @@ class MAS(Plugin):
 
     def importance(self, learner: Learner, data: Data) -> dict[str, Tensor]:
         """The mean over samples of the absolute gradient of the squared output norm."""
-        order = torch.arange(len(data))
-        if self.samples is not None and self.samples < len(data):
-            device = learner.generator.device
-            order = torch.randperm(len(data), generator=learner.generator, device=device)
-            order = order[: self.samples]
+        order = choose_samples(learner, data, self.samples)
         size = self.batch_size or learner.engine.settings.batch_size
         with evaluation_mode(learner):
             return mean_over_samples(
@@ -104,9 +94,9 @@ class MAS(Plugin):
 
 
 def _squared_norm(outputs: Tensor, batch: Batch) -> Tensor:
-    """The squared length of the active outputs; shut ones hold the least number there is."""
-    shut = outputs == torch.finfo(outputs.dtype).min
-    return outputs.masked_fill(shut, 0.0).square().sum()
+    """The squared length of the active outputs; masked ones hold the least number there is."""
+    masked = outputs == torch.finfo(outputs.dtype).min
+    return outputs.masked_fill(masked, 0.0).square().sum()
 
 
 def _as_they_are(outputs: Any, batch: Batch) -> Iterator[Variant]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clframe.core.plugin import Plugin
-from clframe.data.dataset import join
+from clframe.data.joined import join
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:

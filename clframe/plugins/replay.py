@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from clframe.core.memory import make_buffer, remember
 from clframe.core.plugin import Plugin
-from clframe.data.buffer import Buffer, make_buffer, remember
+from clframe.data.buffer import Buffer
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
-from clframe.utils.settings import at_least
+from clframe.utils.settings import check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -34,7 +35,7 @@ class Replay(Plugin):
         weighting: ``samples`` or ``tasks``, as above.
     """
 
-    together = True
+    supports_batched_seeds = True
     paper = "Chaudhry et al., On Tiny Episodic Memories in Continual Learning, 2019"
     state = ("buffer",)
 
@@ -46,16 +47,14 @@ class Replay(Plugin):
         batch_size: int | None = None,
         weighting: Literal["samples", "tasks"] = "samples",
     ) -> None:
-        at_least(size, 1, "replay: size")
-        at_least(per_class, 1, "replay: per_class")
-        at_least(batch_size, 1, "replay: batch_size")
         if weighting not in ("samples", "tasks"):
-            raise SettingError(f"replay: weighting must be samples or tasks, got {weighting!r}")
+            raise SettingError(f"replay.weighting must be samples or tasks, got {weighting!r}")
         self.size = size
         self.per_class = per_class
         self.policy = policy
         self.batch_size = batch_size
         self.weighting = weighting
+        check_at_least(self, self.name, size=1, per_class=1, batch_size=1)
         self.buffer: Buffer
 
     @hookimpl

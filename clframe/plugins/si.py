@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor, nn
 
-from clframe.core.plugin import Plugin
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
-from clframe.plugins._quadratic import Quadratic
+from clframe.plugins._quadratic import _QuadraticPenalty
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
 
 
-class SI(Plugin):
+class SI(_QuadraticPenalty):
     """Holds parameters near their old values, each by how much its motion lowered the loss.
 
     Zenke et al., eqs. 4 and 5. While an experience is learned, every step adds to the path
@@ -37,28 +36,27 @@ class SI(Plugin):
         damping: Keeps the importance of parameters that hardly moved finite (xi, epsilon).
     """
 
-    together = True
     name = "si"
     paper = "Zenke, Poole & Ganguli, Continual learning through synaptic intelligence, 2017"
     state: ClassVar[tuple[str, ...]] = ("quadratic", "before", "path")
 
     def __init__(self, c: float = 0.1, damping: float = 0.1) -> None:
+        super().__init__()
         at_least(c, 0, "si.c")
         if not damping > 0:
             raise SettingError(f"si.damping must be above 0, got {damping!r}")
         self.c = c
         self.damping = damping
-        self.quadratic = Quadratic()
         # Of the current experience only; where it started is found again when it is begun again.
         self.parameters: dict[str, nn.Parameter] = {}
         self.start: list[Tensor] = []
         self.before: list[Tensor] = []
         self.path: list[Tensor] = []
 
-    @hookimpl
-    def configure(self) -> None:
-        """Start with no anchor."""
-        self.quadratic = Quadratic()
+    @property
+    def factor(self) -> float:
+        """The strength itself, as in the paper: there is no 1/2."""
+        return self.c
 
     @hookimpl
     def before_experience(self, learner: Learner) -> None:
@@ -67,11 +65,6 @@ class SI(Plugin):
         self.start = [p.detach().clone() for p in self.parameters.values()]
         self.before = [p.clone() for p in self.start]
         self.path = [torch.zeros_like(p) for p in self.start]
-
-    @hookimpl
-    def penalty(self, learner: Learner) -> Tensor | None:
-        """The quadratic penalty; none before something has been learned."""
-        return self.quadratic.value(learner.model, self.c) if self.quadratic else None
 
     @hookimpl
     @torch.no_grad()

@@ -31,15 +31,15 @@ ACTIVATIONS = (
 
 
 class XdG(Plugin):
-    """Shuts off a random, fixed part of the hidden units for each task (XdG).
+    """Masks a random, fixed part of the hidden units for each task (XdG).
 
     In every hidden layer the outputs ``h`` of the activation become ``h * g_k`` with a gate ``g_k``
     of zeros and ones drawn once for each task k. Needs the task when predicting. Of convolutions
     whole channels are gated.
 
     Args:
-        gating: Share of the units of each layer that is shut (van de Ven & Tolias 2019 use 0.95 on
-            split MNIST).
+        gating: Share of the units of each layer that is masked (van de Ven & Tolias 2019 use 0.95
+            on split MNIST).
         gate_seed: Of the gates, together with the run's seed.
     """
 
@@ -49,6 +49,7 @@ class XdG(Plugin):
         "gating and synaptic stabilization, 2018"
     )
     scenarios = ("task",)
+    gates_by_task = True
 
     def __init__(self, gating: float = 0.95, gate_seed: int = 0) -> None:
         if not 0 <= gating < 1:
@@ -74,10 +75,10 @@ class XdG(Plugin):
             )
         generator = torch.Generator().manual_seed(learner.seed * 1_000_003 + self.gate_seed)
         for layer, width in widths:
-            shut = round(self.gating * width)
+            masked = round(self.gating * width)
             gates = torch.ones(len(stream.tasks) + 1, width)
             for task in stream.tasks:
-                gates[task.index, torch.randperm(width, generator=generator)[:shut]] = 0.0
+                gates[task.index, torch.randperm(width, generator=generator)[:masked]] = 0.0
             self.gates[layer, width] = gates.to(learner.engine.device)
         for name, module in layers.items():
             module.register_forward_hook(_gate(self.gates, name, learner))

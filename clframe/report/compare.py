@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from clframe.core.matrix import names_differ
 from clframe.errors import SettingError, nearest
 from clframe.report.names import HEADLINES, higher_is_better, sort_metrics
-from clframe.report.runs import Run, names_differ
-from clframe.report.settings import differing, flatten, read_settings, setting
+from clframe.report.settings import differing, flatten, setting
+from clframe.runs.reader import Run
 from clframe.utils.statistics import Summary, WelchTest, summarize, welch
 
 ALPHA = 0.05
@@ -53,6 +54,8 @@ class Table:
     groups: tuple[Group, ...]
     metrics: tuple[str, ...]
     cells: dict[str, tuple[Cell, ...]]
+    lower: frozenset[str] = frozenset()
+    """The metrics that are better when they are lower."""
     notes: tuple[str, ...] = field(default=())
 
 
@@ -74,7 +77,7 @@ def compare(
     _check_settings(runs, by)
     tables: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
-        tables.setdefault((run.stream, run.scenario), []).append(run)
+        tables.setdefault((run.result.stream, run.result.scenario), []).append(run)
     return [_table(members, metrics, by) for members in tables.values()]
 
 
@@ -104,25 +107,28 @@ def _table(runs: Sequence[Run], metrics: Sequence[str], by: Sequence[str]) -> Ta
     groups = tuple(
         Group(label, _once(label, members, notes)) for label, members in labelled.items()
     )
-    if names_differ([run.matrix for group in groups for run in group.runs]):
+    if names_differ([run.result.matrix for group in groups for run in group.runs]):
         notes.append("The runs do not all have the same experiences, tasks and measure.")
     shown = _metrics_of([run for group in groups for run in group.runs], metrics)
-    cells = {metric: _cells(groups, metric) for metric in shown}
-    return Table(runs[0].stream, runs[0].scenario, groups, tuple(shown), cells, tuple(notes))
+    facts = {name: info for run in runs for name, info in run.result.metric_facts.items()}
+    lower = frozenset(metric for metric in shown if not higher_is_better(metric, facts))
+    cells = {metric: _cells(groups, metric, metric in lower) for metric in shown}
+    first = runs[0].result
+    return Table(first.stream, first.scenario, groups, tuple(shown), cells, lower, tuple(notes))
 
 
 def _label(run: Run, by: Sequence[str]) -> str:
     extra = ", ".join(f"{name}={setting(run, name)}" for name in by)
-    return f"{run.strategy} [{extra}]" if extra else run.strategy
+    return f"{run.result.strategy} [{extra}]" if extra else run.result.strategy
 
 
 def _once(label: str, runs: Sequence[Run], notes: list[str]) -> tuple[Run, ...]:
     """Drop repeats of a run, which are no independent samples, and note mixed settings."""
     kept: dict[object, Run] = {}
-    for run in sorted(runs, key=lambda run: (run.seed, str(run.folder))):
-        settings = read_settings(run)
-        identity = None if settings is None else repr(sorted(flatten(settings)))
-        kept[run.seed, identity, run.matrix.columns] = run  # the folder made last wins
+    for run in sorted(runs, key=lambda run: (run.result.seed, str(run.folder))):
+        identity = None if run.settings is None else repr(sorted(flatten(run.settings)))
+        columns = tuple(run.result.matrix.columns)
+        kept[run.result.seed, identity, columns] = run  # the folder made last wins
     if len(kept) < len(runs):
         notes.append(
             f"{label}: {len(runs) - len(kept)} repeat(s) of the same seed and settings left out."
@@ -149,7 +155,7 @@ def _metrics_of(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
     return [name for name in HEADLINES if name in known] or known
 
 
-def _cells(groups: Sequence[Group], metric: str) -> tuple[Cell, ...]:
+def _cells(groups: Sequence[Group], metric: str, lower: bool) -> tuple[Cell, ...]:
     samples: list[list[float]] = []
     for group in groups:
         values = (values_of(run).get(metric) for run in group.runs)
@@ -158,7 +164,7 @@ def _cells(groups: Sequence[Group], metric: str) -> tuple[Cell, ...]:
     means = [summary.mean for summary in summaries if summary is not None]
     if len(means) < 2:  # nothing to be better than
         return tuple(Cell(summary) for summary in summaries)
-    top = max(means) if higher_is_better(metric) else min(means)
+    top = min(means) if lower else max(means)
     first = next(i for i, s in enumerate(summaries) if s is not None and s.mean == top)
     cells = []
     for sample, summary in zip(samples, summaries, strict=True):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from clframe.core.matrix import BEFORE, AccuracyMatrix, Cells, names_differ
 from clframe.errors import SettingError
 from clframe.report.canvas import (
     GRID,
@@ -21,8 +22,8 @@ from clframe.report.canvas import (
     to_svg,
 )
 from clframe.report.charts import metric_bars
-from clframe.report.runs import BEFORE, Cells, Epoch, Matrix, names_differ
 from clframe.report.spider import spider, spiders
+from clframe.runs.reader import Epoch
 from clframe.utils.statistics import Summary, summarize
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ _MOST_NUMBERED = 24  # columns or rows beyond which numbers in the cells are too
 _MOST_NAMED = 12  # lines beyond which a legend is longer than the figure is high
 
 
-def matrix_heatmap(matrix: Matrix | Mapping[str, Any], errors: Cells | None = None) -> Figure:
+def matrix_heatmap(
+    matrix: AccuracyMatrix | Mapping[str, Any], errors: Cells | None = None
+) -> Figure:
     """The train-test matrix in percent: a row per experience, a column per task.
 
     The row "before" is set apart by a line; cells that were not measured are hatched.
@@ -56,7 +59,7 @@ def matrix_heatmap(matrix: Matrix | Mapping[str, Any], errors: Cells | None = No
         matrix: One run's matrix, the object `matrix` of a `results.json`, or a `mean_matrix`.
         errors: Standard errors of the same shape, written below the numbers.
     """
-    matrix = Matrix.of(matrix)
+    matrix = _matrix(matrix)
     rows, columns = len(matrix.rows), len(matrix.columns)
     numbered = max(rows, columns) <= _MOST_NUMBERED
     wide = 0.78 if columns <= 10 else 0.5 if numbered else 0.22
@@ -67,7 +70,7 @@ def matrix_heatmap(matrix: Matrix | Mapping[str, Any], errors: Cells | None = No
     )
     axes = figure.add_subplot()
     tops = _row_tops(matrix.rows)
-    for i, row in enumerate(matrix.values):
+    for i, row in enumerate(matrix.cells):
         mesh = axes.pcolormesh(
             range(columns + 1),
             [tops[i], tops[i] + 1],
@@ -103,6 +106,11 @@ def matrix_heatmap(matrix: Matrix | Mapping[str, Any], errors: Cells | None = No
     bar.set_ticks([0, 0.25, 0.5, 0.75, 1], labels=["0", "25", "50", "75", "100"])
     bar.set_label(f"{label(matrix.measure)} (%)", color=INK, fontsize=9)
     return figure
+
+
+def _matrix(matrix: AccuracyMatrix | Mapping[str, Any]) -> AccuracyMatrix:
+    """A matrix as it is, or made from the object `matrix` of a `results.json`."""
+    return matrix if isinstance(matrix, AccuracyMatrix) else AccuracyMatrix.from_json(matrix)
 
 
 def _row_tops(rows: Sequence[str]) -> list[float]:
@@ -153,7 +161,7 @@ def _name_ticks(
             text.set_rotation_mode("anchor")
 
 
-def mean_matrix(matrices: Sequence[Matrix]) -> tuple[Matrix, Cells]:
+def mean_matrix(matrices: Sequence[AccuracyMatrix]) -> tuple[AccuracyMatrix, Cells]:
     """Mean over seeds of each cell, and the standard error of that mean.
 
     A cell is unknown where any of the matrices lacks it: a mean over fewer seeds than its
@@ -165,21 +173,22 @@ def mean_matrix(matrices: Sequence[Matrix]) -> tuple[Matrix, Cells]:
     if not matrices or names_differ(matrices):
         raise SettingError("a mean matrix needs runs with the same experiences, tasks and measure.")
     first = matrices[0]
-    means: list[tuple[float | None, ...]] = []
-    errors: list[tuple[float | None, ...]] = []
+    samples = [matrix.cells for matrix in matrices]
+    means: list[list[float | None]] = []
+    errors: list[list[float | None]] = []
     for i in range(len(first.rows)):
         row: list[Summary | None] = []
         for j in range(len(first.columns)):
-            sample = [matrix.values[i][j] for matrix in matrices]
+            sample = [cells[i][j] for cells in samples]
             known = [value for value in sample if value is not None]
             row.append(summarize(known) if len(known) == len(sample) else None)
-        means.append(tuple(None if cell is None else cell.mean for cell in row))
-        errors.append(tuple(None if cell is None else cell.standard_error for cell in row))
-    return Matrix(first.rows, first.columns, tuple(means), first.measure), tuple(errors)
+        means.append([None if cell is None else cell.mean for cell in row])
+        errors.append([None if cell is None else cell.standard_error for cell in row])
+    return AccuracyMatrix.from_json({**first.to_json(), "values": means}), errors
 
 
 def accuracy_curves(
-    matrix: Matrix | Mapping[str, Any], errors: Cells | None = None, width: float = 7.6
+    matrix: AccuracyMatrix | Mapping[str, Any], errors: Cells | None = None, width: float = 7.6
 ) -> Figure:
     """How each task fares while the others are learned, with the mean over all tasks.
 
@@ -188,14 +197,15 @@ def accuracy_curves(
         errors: Standard errors of the same shape, drawn as bands.
         width: Inches of the figure.
     """
-    matrix = Matrix.of(matrix)
+    matrix = _matrix(matrix)
+    cells = matrix.cells
     figure = new_figure(width, width / 2)
     axes = figure.add_subplot()
     places = range(len(matrix.rows))
     shades = colours(len(matrix.columns))
     few = len(matrix.columns) <= _MOST_NAMED
     for j, (name, colour) in enumerate(zip(matrix.columns, shades, strict=True)):
-        line = _column(matrix.values, j)
+        line = _column(cells, j)
         axes.plot(
             places,
             line,
@@ -210,7 +220,7 @@ def accuracy_curves(
             low = [y - e for y, e in zip(line, spread, strict=True)]
             high = [y + e for y, e in zip(line, spread, strict=True)]
             axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
-    mean = [_mean_of_row(row) for row in matrix.values]
+    mean = [_mean_of_row(row) for row in cells]
     axes.plot(places, mean, color=INK, linewidth=2.2, linestyle=(0, (4, 2)), label="mean")
     if matrix.rows[0] == BEFORE and len(matrix.rows) > 1:
         axes.axvline(0.5, color=MUTED, linewidth=0.8, linestyle=":")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
+from clframe.core.matrix import BEFORE, AccuracyMatrix, names_differ
+from clframe.core.results_file import leaves
 from clframe.report import elements as el
 from clframe.report.compare import Group, Table, compare
 from clframe.report.figures import (
@@ -16,16 +19,16 @@ from clframe.report.figures import (
     spider,
 )
 from clframe.report.names import (
-    FORMULAS,
     PER_EXPERIENCE,
     format_timing,
     format_value,
+    formula,
     higher_is_better,
     sort_metrics,
 )
-from clframe.report.runs import BEFORE, Epoch, Matrix, Run, names_differ
 from clframe.report.settings import fit_command
 from clframe.report.tables import cell_text, heading, legend, metric_heading
+from clframe.runs.reader import Epoch, Run
 from clframe.utils.statistics import Summary
 
 _CARDS = ("openloris.accuracy", "openloris.overall", "gem.acc", "gem.bwt", "libero.auc")
@@ -47,57 +50,66 @@ def report_html(runs: Sequence[Run], notes: Sequence[str] = (), by: Sequence[str
     """
     if len(runs) == 1:
         run = runs[0]
-        return el.page(f"{run.strategy} on {run.stream}", _run_page(run, notes))
+        return el.page(f"{run.result.strategy} on {run.result.stream}", _run_page(run, notes))
     return el.page(f"clframe: {len(runs)} runs", _sweep_page(runs, notes, by))
 
 
 def _run_page(run: Run, notes: Sequence[str]) -> Iterator[str]:
-    yield f"<h1>{el.text(run.strategy)} on {el.text(run.stream)}</h1>"
+    result = run.result
+    yield f"<h1>{el.text(result.strategy)} on {el.text(result.stream)}</h1>"
     yield el.facts(
-        {"scenario": run.scenario, "seed": str(run.seed), **run.other, "run": run.folder.name}
+        {
+            "scenario": result.scenario,
+            "seed": str(result.seed),
+            **run.further,
+            "run": run.folder.name,
+        }
     )
     yield el.notes([*notes, *run.notes])
     headline = {name: run.metrics[name] for name in _CARDS if name in run.metrics}
     yield el.cards({name: format_value(value) for name, value in headline.items()})
     yield "<h2>Matrix</h2>"
-    yield el.figure(matrix_heatmap(run.matrix), f"{run.matrix.measure} matrix", _MATRIX_CAPTION)
-    yield el.details("The matrix as a table", _matrix_table(run.matrix))
+    yield el.figure(
+        matrix_heatmap(result.matrix), f"{result.matrix.measure} matrix", _MATRIX_CAPTION
+    )
+    yield el.details("The matrix as a table", _matrix_table(result.matrix))
     yield "<h2>Each task over the run</h2>"
     yield el.figure(
-        accuracy_curves(run.matrix),
-        f"{run.matrix.measure} of each task after each experience",
+        accuracy_curves(result.matrix),
+        f"{result.matrix.measure} of each task after each experience",
         "A line per task; a line that falls after its task was learned shows forgetting.",
     )
-    if run.curves:
-        shown = dict(list(run.curves.items())[:_MOST_PANELS])
-        rest = len(run.curves) - len(shown)
+    if result.curves:
+        shown = dict(list(result.curves.items())[:_MOST_PANELS])
+        rest = len(result.curves) - len(shown)
         yield "<h2>While learning</h2>"
         yield el.figure(
-            learning_curves(shown, run.matrix.columns, run.matrix.measure),
-            f"{run.matrix.measure} while learning each experience",
+            learning_curves(shown, result.matrix.columns, result.matrix.measure),
+            f"{result.matrix.measure} while learning each experience",
             "A panel per experience, a line per task in the colours of the figure above."
             + (f" {rest} later experiences are not shown." if rest else ""),
         )
     if run.epochs:
         yield "<h2>Training loss</h2>"
-        yield el.figure(loss_curves({run.strategy: run.epochs}), "training loss per epoch")
+        yield el.figure(loss_curves({result.strategy: run.epochs}), "training loss per epoch")
     yield "<h2>Metrics</h2>"
     yield _metric_table(run)
     yield from _list_tables(run)
     yield "<h2>Time and environment</h2>"
     timing = {name: format_timing(name, value) for name, value in run.timing.items()}
     yield f'<div class="pair">{el.pairs("Time", timing)}'
-    yield f"{el.pairs('Environment', run.environment)}</div>"
+    yield f"{el.pairs('Environment', _environment(run))}</div>"
     yield "<h2>Reproduce</h2>"
     yield _reproduce(run)
 
 
 def _metric_table(run: Run) -> str:
     rows = []
+    facts = run.result.metric_facts
     for name in sort_metrics(run.metrics):
-        direction = "higher" if higher_is_better(name) else "lower"
-        formula = f'<span class="muted">{el.text(FORMULAS.get(name, ""))}</span>'
-        rows.append([el.code(name), format_value(run.metrics[name]), direction, formula])
+        direction = "higher" if higher_is_better(name, facts) else "lower"
+        definition = f'<span class="muted">{el.text(formula(name, facts))}</span>'
+        rows.append([el.code(name), format_value(run.metrics[name]), direction, definition])
     if not rows:
         return '<p class="muted">The run has no metrics.</p>'
     caption = (
@@ -111,24 +123,24 @@ def _metric_table(run: Run) -> str:
 
 def _list_tables(run: Run) -> Iterator[str]:
     """Metrics that have a value per task, and those that have one per learned experience."""
-    experiences = [row for row in run.matrix.rows if row != BEFORE]
+    experiences = [row for row in run.result.matrix.rows if row != BEFORE]
     for title, names, per_experience in (
-        ("Per task", run.matrix.columns, False),
+        ("Per task", run.result.matrix.columns, False),
         ("Per experience", experiences, True),
     ):
         rows = [
             [el.code(name), *map(format_value, values)]
-            for name, values in run.lists.items()
+            for name, values in run.result.lists().items()
             if name.startswith(PER_EXPERIENCE) == per_experience and len(values) == len(names)
         ]
         if rows:
             yield f"<h3>{title}</h3>" + el.table(["metric", *map(el.text, names)], rows)
 
 
-def _matrix_table(matrix: Matrix) -> str:
+def _matrix_table(matrix: AccuracyMatrix) -> str:
     rows = [
         [el.text(name), *map(format_value, values)]
-        for name, values in zip(matrix.rows, matrix.values, strict=True)
+        for name, values in zip(matrix.rows, matrix.cells, strict=True)
     ]
     return el.table(["after learning", *map(el.text, matrix.columns)], rows)
 
@@ -148,13 +160,13 @@ def _reproduce(run: Run) -> str:
 
 def _sweep_page(runs: Sequence[Run], notes: Sequence[str], by: Sequence[str]) -> Iterator[str]:
     tables = compare(runs, by=by)
-    strategies = list(dict.fromkeys(run.strategy for run in runs))
+    strategies = list(dict.fromkeys(run.result.strategy for run in runs))
     yield f"<h1>{len(runs)} runs</h1>"
     yield el.facts(
         {
-            "streams": ", ".join(dict.fromkeys(run.stream for run in runs)),
+            "streams": ", ".join(dict.fromkeys(run.result.stream for run in runs)),
             "strategies": ", ".join(strategies),
-            "seeds": str(len({run.seed for run in runs})),
+            "seeds": str(len({run.result.seed for run in runs})),
         }
     )
     yield el.notes(notes)
@@ -190,7 +202,7 @@ def _comparison_part(table: Table, metrics: Sequence[str]) -> str:
             mark = " *" if cell.best else " =" if cell.not_worse else ""
             row.append(f'<span class="good">{shown}{mark}</span>' if mark else shown)
         rows.append(row)
-    heads = ["strategy", "n", *(el.text(metric_heading(metric)) for metric in metrics)]
+    heads = ["strategy", "n", *(el.text(metric_heading(table, metric)) for metric in metrics)]
     return el.table(heads, rows)
 
 
@@ -248,7 +260,7 @@ def _factors(tables: Sequence[Table]) -> Iterator[str]:
 
 def _group(table: Table, group: Group) -> Iterator[str]:
     yield f"<h3>{el.text(group.label)} on {el.text(table.stream)}</h3>"
-    matrices = [run.matrix for run in group.runs]
+    matrices = [run.result.matrix for run in group.runs]
     if names_differ(matrices):
         yield el.notes(["No mean matrix: the runs have different experiences or tasks."])
     else:
@@ -273,10 +285,10 @@ def _group(table: Table, group: Group) -> Iterator[str]:
 def _losses(group: Group) -> dict[str, tuple[Epoch, ...]]:
     """Epochs of each run that has any, named by seed, and by folder where seeds repeat."""
     runs = [run for run in group.runs if run.epochs]
-    seeds = [run.seed for run in runs]
+    seeds = [run.result.seed for run in runs]
     return {
-        f"seed {run.seed}" if seeds.count(run.seed) == 1 else run.folder.name: run.epochs
-        for run in runs
+        f"seed {seed}" if seeds.count(seed) == 1 else run.folder.name: run.epochs
+        for run, seed in zip(runs, seeds, strict=True)
     }
 
 
@@ -286,18 +298,26 @@ def _runs_table(table: Table, group: Group) -> str:
     for run in group.runs:
         values = [format_value(run.metrics.get(name)) for name in shown]
         time = format_timing("train_seconds", run.timing.get("train_seconds"))
-        rows.append([str(run.seed), *values, time, el.text(run.folder)])
+        rows.append([str(run.result.seed), *values, time, el.text(run.folder)])
     content = el.table(["seed", *map(el.text, shown), "training", "folder"], rows)
-    remarks = [f"Seed {run.seed}: {note}" for run in group.runs for note in run.notes]
+    remarks = [f"Seed {run.result.seed}: {note}" for run in group.runs for note in run.notes]
     title = "The run by itself" if len(rows) == 1 else f"Each of the {len(rows)} runs"
     return el.details(title, content + el.notes(remarks))
+
+
+def _environment(run: Run) -> dict[str, str]:
+    """Versions, device and revision as texts."""
+    return {
+        name: value if isinstance(value, str) else "-" if value is None else json.dumps(value)
+        for name, value in leaves(run.result.environment)
+    }
 
 
 def _environments(runs: Sequence[Run]) -> Iterator[str]:
     """Each different environment once, with the number of runs made in it."""
     counted: dict[tuple[tuple[str, str], ...], int] = {}
     for run in runs:
-        key = tuple(sorted(run.environment.items()))
+        key = tuple(sorted(_environment(run).items()))
         counted[key] = counted.get(key, 0) + 1
     for entries, count in counted.items():
         title = "All runs" if count == len(runs) else f"{count} of {len(runs)} runs"

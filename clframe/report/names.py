@@ -1,60 +1,65 @@
 """What the known metrics mean: formula, direction, and how numbers are written.
 
-`R[i, j]` is the measure on task j after experience i, T the last experience, b the row "before".
-A metric that is not listed here is shown without a formula and taken as better when higher.
+The facts of clframe's own metrics stand beside the functions that compute them; those of others are
+in the results.json of their runs. A metric of which nothing is known is shown without a formula and
+taken as better when higher.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from clframe.metrics.catalog import CATALOG
+from clframe.metrics.catalog import CATALOG, FAMILIES
+from clframe.metrics.info import MetricInfo
 
-FORMULAS = {
-    "openloris.accuracy": "mean of R[i, j] over i ≥ j",
-    "openloris.bwt": "mean of R[i, j] over i > j (a level, not a difference)",
-    "openloris.fwt": "mean of R[i, j] over i < j (a level, not a difference)",
-    "openloris.overall": "mean of all R[i, j]",
-    "gem.acc": "mean over j of R[T, j]",
-    "gem.bwt": "mean over j < T of R[T, j] - R[j, j]",
-    "gem.fwt": "mean over j > 1 of R[j - 1, j] - b[j]",
-    "forgetting.best_minus_last": "mean over j < T of max over i < T of R[i, j], minus R[T, j]",
-    "forgetting.first_minus_last": "mean over j < T of R[j, j] - R[T, j]",
-    "learning_accuracy.learning_accuracy": "mean of R[j, j]",
-    "intransigence.intransigence": "mean of joint reference - R[j, j]",
-    "stability_plasticity.stability": "S: mean of R[T, j] over j < T",
-    "stability_plasticity.plasticity": "P: mean of R[j, j]",
-    "stability_plasticity.tradeoff": "2SP / (S + P)",
-    "average_over_run.average_over_run": "mean over i of the mean of R[i, j] over j ≤ i",
-    "libero.fwt": "mean over tasks of the mean success while learning the task",
-    "libero.nbt": "mean loss of success on a task while later ones are learned",
-    "libero.auc": "mean area under the success curve, from learning a task to the end",
-}
+Facts = Mapping[str, Mapping[str, Any]]
+"""What a results.json says of metrics that clframe does not bring, by full name."""
 
-HEADLINES = (
-    *(f"openloris.{name}" for name in ("accuracy", "bwt", "fwt", "overall")),
-    *(f"gem.{name}" for name in ("acc", "bwt", "fwt")),
-    *(f"libero.{name}" for name in ("fwt", "nbt", "auc")),
-)
+HEADLINES = tuple(name for name, info in CATALOG.items() if info.headline)
 """What a comparison shows unless told otherwise, in this order."""
 
-PER_EXPERIENCE = ("average_over_run.", "learning_accuracy.", "intransigence.")
+PER_EXPERIENCE = tuple(f"{family.name}." for family in FAMILIES if family.per == "experience")
 """Families whose lists hold a value per experience; the lists of others hold one per task."""
 
+# A report explains R[i, j] only; the symbols of these formulas need docs/metrics.md.
+_OTHER_SYMBOLS = ("continual_world.", "l2.")
 _COSTS = ("_seconds", "_bytes", "seconds")
 
 
-def higher_is_better(metric: str) -> bool:
+def info_of(metric: str, facts: Facts | None = None) -> MetricInfo | None:
+    """What is known of a metric.
+
+    Args:
+        metric: Its full name.
+        facts: What the results of its run say.
+    """
+    if metric in CATALOG:
+        return CATALOG[metric]
+    return MetricInfo.from_json(metric, facts[metric]) if facts and metric in facts else None
+
+
+def formula(metric: str, facts: Facts | None = None) -> str:
+    """The formula of a metric; empty if there is none to be read without explanation."""
+    info = info_of(metric, facts)
+    return "" if info is None or metric.startswith(_OTHER_SYMBOLS) else info.formula
+
+
+def higher_is_better(metric: str, facts: Facts | None = None) -> bool:
     """Direction of a metric by its full name.
 
     >>> [higher_is_better(name) for name in ("gem.bwt", "libero.nbt", "timing.train_seconds")]
     [True, False, False]
+
+    Args:
+        metric: Its full name.
+        facts: What the results of its run say of metrics that clframe does not bring.
     """
     if metric.startswith("timing."):
         return "_per_" in metric or not metric.endswith(_COSTS)
     # Lists such as forgetting.best_minus_last_k go the way of what they are the parts of.
-    known = CATALOG.get(metric) or CATALOG.get(metric.removesuffix("_k"))
-    return known is None or known.higher_is_better is not False
+    info = info_of(metric, facts) or info_of(metric.removesuffix("_k"), facts)
+    return info is None or info.higher_is_better is not False
 
 
 def sort_metrics(names: Iterable[str]) -> list[str]:

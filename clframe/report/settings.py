@@ -1,4 +1,4 @@
-"""Read the settings of a run from its `config.yaml`: to repeat it, and to tell runs apart."""
+"""The settings of a run, from its `config.yaml`: to repeat it, and to tell runs apart."""
 
 from __future__ import annotations
 
@@ -6,44 +6,15 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from clframe.errors import RunFolderError
-from clframe.report.runs import Run
+from clframe.runs.reader import Run
 
 # Where a run is stored and continued from says nothing about what it computes.
 _PLACES = ("run_dir", "data_dir", "resume", "hydra", "strategy_name")
 # Groups written as a mapping from chosen names to settings: `logger: {csv: {}}`.
 _BY_KEY = ("strategy", "logger")
 _PLAIN = re.compile(r"[\w./+@%-]+( [\w./+@%-]+)*")
-
-
-def read_settings(run: Run) -> dict[str, Any] | None:
-    """The settings as nested dictionaries, None if the run has no `config.yaml`.
-
-    Raises:
-        RunFolderError: The file is not a YAML mapping.
-    """
-    return None if run.config is None else _parse(run.config, run.folder / "config.yaml")
-
-
-@cache  # a sweep asks for the same few settings again and again
-def _parse(text: str, path: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        settings = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" (line {mark.line + 1})" if mark is not None else ""
-        raise RunFolderError(f"{path} is not valid YAML{place}; remove or repair it.") from error
-    if settings is None:
-        return {}
-    if not isinstance(settings, dict):
-        raise RunFolderError(f"{path} must be a mapping of settings, not a list or a word.")
-    return settings
 
 
 def flatten(settings: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -64,7 +35,7 @@ def flatten(settings: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str
 
 def differing(runs: Sequence[Run]) -> list[str]:
     """Names of the settings other than the seed in which the runs differ."""
-    known = [dict(flatten(s)) for s in map(read_settings, runs) if s is not None]
+    known = [dict(flatten(s)) for s in (run.settings for run in runs) if s is not None]
     names = dict.fromkeys(name for settings in known for name in settings)
     absent = object()
     return [
@@ -76,8 +47,7 @@ def differing(runs: Sequence[Run]) -> list[str]:
 
 def setting(run: Run, name: str) -> str:
     """One setting as text, by its dotted name; "unset" where the run does not have it."""
-    settings = read_settings(run) or {}
-    value = dict(flatten(settings)).get(name)
+    value = dict(flatten(run.settings or {})).get(name)
     return "unset" if value is None else override_value(value)
 
 
@@ -118,12 +88,12 @@ def fit_command(run: Run) -> str:
     A group such as `stream: {name: split_mnist, parts: 5}` is chosen by its name and then set; a
     strategy is chosen by the names in the results, a logger by its own, and then they are set.
     """
-    settings = read_settings(run)
-    names = run.strategy.split("+")
-    strategy = names if len(names) > 1 else run.strategy
+    settings, result = run.settings, run.result
+    names = result.strategy.split("+")
+    strategy = names if len(names) > 1 else result.strategy
     if settings is None:
-        chosen = {"stream": run.stream, "scenario": run.scenario, "strategy": strategy}
-        settings = {"seed": run.seed}
+        chosen = {"stream": result.stream, "scenario": result.scenario, "strategy": strategy}
+        settings = {"seed": result.seed}
     else:
         chosen = {
             str(group): value["name"]

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from clframe.core.results_file import RESULTS
 from clframe.errors import RunFolderError
-from clframe.report.runs import RESULTS, Run
-from clframe.report.settings import flatten, read_settings
+from clframe.report.settings import flatten
+from clframe.runs.reader import Run
 
 SWEEP = "sweep.json"
 # Runs that differ in these are told apart anyway.
@@ -77,7 +78,7 @@ def swept_settings(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
         runs: The runs of the sweep.
         keys: What was swept, as it was written.
     """
-    known = dict.fromkeys(name for run in runs for name, _ in flatten(read_settings(run) or {}))
+    known = dict.fromkeys(name for run in runs for name, _ in flatten(run.settings or {}))
     return [
         name
         for key in keys

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from clframe.report.compare import ALPHA, Cell, Group, Table
-from clframe.report.names import format_value, higher_is_better
+from clframe.report.names import format_value
 
 _ERROR_LEGEND = "± standard error over n seeds."
 _BEST_LEGEND = (
@@ -41,9 +41,9 @@ def _error_text(error: float) -> str:
     return "<0.0001" if 0 < error < 0.5e-4 else format_value(max(error, 0.0001) if error else 0.0)
 
 
-def metric_heading(metric: str) -> str:
+def metric_heading(table: Table, metric: str) -> str:
     """The metric's name, marked where lower is better."""
-    return metric if higher_is_better(metric) else metric + _LOWER
+    return metric + _LOWER if metric in table.lower else metric
 
 
 def legend(tables: Sequence[Table]) -> list[str]:
@@ -51,7 +51,7 @@ def legend(tables: Sequence[Table]) -> list[str]:
     lines = [_ERROR_LEGEND]
     if any(len(table.groups) > 1 for table in tables):
         lines.insert(0, _BEST_LEGEND)
-    if any(not higher_is_better(metric) for table in tables for metric in table.metrics):
+    if any(table.lower for table in tables):
         lines.append(_LOWER_LEGEND)
     if any(len(group.runs) == 1 for table in tables for group in table.groups):
         lines.append(_SINGLE_LEGEND)
@@ -77,7 +77,7 @@ def _text_rows(table: Table, width: int | None) -> list[str]:
         for cell, group in zip(table.cells[metric], table.groups, strict=True):
             mark = "*" if cell.best else "=" if cell.not_worse else " "
             texts.append(f"{cell_text(cell, group)} {mark}")
-        columns.append([metric_heading(metric), *texts])
+        columns.append([metric_heading(table, metric), *texts])
     lines: list[str] = []
     fixed = sum(max(map(len, column)) + 2 for column in first)
     while columns:
@@ -107,7 +107,7 @@ def as_markdown(tables: Sequence[Table]) -> str:
     """Markdown tables; the best and all not significantly worse are bold, as LIBERO prints them."""
     blocks = []
     for table in tables:
-        heads = ["strategy", "n", *map(metric_heading, table.metrics)]
+        heads = ["strategy", "n", *(metric_heading(table, metric) for metric in table.metrics)]
         lines = [f"### {_plain(heading(table))}", ""]
         lines.append("| " + " | ".join(map(_plain, heads)) + " |")
         lines.append("| --- | ---: |" + " --- |" * len(table.metrics))
@@ -148,7 +148,7 @@ def _table_object(table: Table) -> dict[str, Any]:
         {
             "strategy": group.label,
             "n": len(group.runs),
-            "seeds": [run.seed for run in group.runs],
+            "seeds": [run.result.seed for run in group.runs],
             "runs": [str(run.folder) for run in group.runs],
         }
         for group in table.groups
@@ -156,7 +156,7 @@ def _table_object(table: Table) -> dict[str, Any]:
     metrics = [
         {
             "metric": metric,
-            "higher_is_better": higher_is_better(metric),
+            "higher_is_better": metric not in table.lower,
             "values": [
                 _cell_object(group.label, cell)
                 for group, cell in zip(table.groups, table.cells[metric], strict=True)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clframe.data.dataset import Data, Transform
+from clframe.data.dataset import IndexedData, Transform
 from clframe.data.inputs import map_inputs, tensors_of
 from clframe.data.observations import TASK, ObservationLayout
 from clframe.data.storage import TensorSource, fetch
@@ -57,7 +57,7 @@ class SequenceInputs:
         }
 
 
-class SequenceData(Data):
+class SequenceData(IndexedData):
     """Sequences of frames; labels are the actions of all steps.
 
     Args:
@@ -67,6 +67,8 @@ class SequenceData(Data):
         tasks: One task index per sequence.
         transform: Applied to each gathered batch.
     """
+
+    columns = ("labels", "tasks", "rows")
 
     def __init__(
         self,
@@ -79,11 +81,6 @@ class SequenceData(Data):
         self.frames, self.rows, self.labels, self.tasks = frames, rows, labels, tasks
         self.transform = transform
 
-    @property
-    def repeatable(self) -> bool:
-        """Whether the transform gives the same inputs each time; policies change pictures later."""
-        return not getattr(self.transform, "random", False)
-
     def gather(self, positions: Tensor) -> Any:
         """The stored sequences at these positions."""
         device = self.labels.device
@@ -91,29 +88,6 @@ class SequenceData(Data):
         rows = self.rows[positions]
         found = fetch(x, rows.flatten().to(tensors_of(x)[0].device), device)
         return map_inputs(lambda t: t.unflatten(0, tuple(rows.shape)), found)
-
-    def subset(self, positions: Tensor) -> SequenceData:
-        """The sequences at these positions; frames are shared."""
-        positions = positions.to(self.labels.device)
-        return SequenceData(
-            self.frames,
-            self.rows[positions],
-            self.labels[positions],
-            self.tasks[positions],
-            self.transform,
-        )
-
-    def to(self, device: torch.device) -> SequenceData:
-        """The same data with its frames on that device."""
-        if self.labels.device == device:
-            return self
-        return SequenceData(
-            self.frames,
-            self.rows.to(device),
-            self.labels.to(device),
-            self.tasks.to(device),
-            self.transform,
-        )
 
 
 def sequence_rows(lengths: Sequence[int], window: int) -> Tensor:

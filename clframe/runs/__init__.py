@@ -1,1 +1,1 @@
-"""A run on disk: written and read here."""
+"""A run on disk, written and read."""

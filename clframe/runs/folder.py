@@ -14,11 +14,12 @@ import yaml
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.checkpoint.store import CheckpointStore
 from clframe.core.results import Result
+from clframe.core.results_file import RESULTS, read_text
 from clframe.errors import RunFolderError
+from clframe.runs.reader import CONFIG, EVENTS, parse_config
 from clframe.utils.files import write_json, write_text
 from clframe.utils.lock import Lock
 
-EVENTS = "events.jsonl"
 LOG = "log"
 """The folder of the L2 lifetime log."""
 
@@ -36,8 +37,8 @@ class RunFolder:
         self.resumed = resumed
         self.begun = False
         """Whether learning has begun; what fails before that leaves no new folder behind."""
-        self.config = path / "config.yaml"
-        self.results = path / "results.json"
+        self.config = path / CONFIG
+        self.results = path / RESULTS
         self.matrix = path / "matrix.csv"
         self.events = path / EVENTS
         self.log = path / LOG
@@ -144,15 +145,13 @@ class RunFolder:
 
     def read_config(self) -> dict[str, Any]:
         """The config of a run that is already there."""
-        if not self.config.is_file():
-            raise RunFolderError(f"'{self.path}' is not a run folder: it has no config.yaml")
-        try:
-            content = yaml.safe_load(self.config.read_text())
-        except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
-            raise RunFolderError(f"'{self.config}' cannot be read: {error}") from error
-        if not isinstance(content, dict):
-            raise RunFolderError(f"'{self.config}' is not a config: it holds no mapping")
-        return content
+        text = read_text(self.config) if self.config.is_file() else None
+        if text is None:
+            raise RunFolderError(f"'{self.path}' is not a run folder: it has no {CONFIG}")
+        config = parse_config(text, self.config)
+        if not config:
+            raise RunFolderError(f"'{self.config}' is not a config: it holds no settings")
+        return config
 
     def write(self, result: Result) -> None:
         """Write the matrix and the results."""

@@ -34,7 +34,7 @@ def unsupported_reason(runs: Sequence[Built]) -> str | None:
     """Why these runs cannot be trained as one model, or None."""
     first = runs[0].learner
     for plugin in first.plugins.ordered:
-        if not plugin.together:
+        if not plugin.supports_batched_seeds:
             return f"plugin '{plugin.name}' cannot be batched"
     settings = first.engine.settings
     if settings.precision not in ("32-true", "32") or first.engine.world_size > 1:
@@ -121,7 +121,7 @@ class BatchedLoop(Plugin):
     """Learns an experience together with the other seeds; takes the place of ``loop``."""
 
     name = "loop"
-    together = True
+    supports_batched_seeds = True
 
     def __init__(self, group: SeedGroup, index: int) -> None:
         self.group = group
@@ -140,7 +140,7 @@ class BatchedAccuracy(Plugin):
     """Measures accuracy together with the other seeds; takes the place of ``accuracy``."""
 
     name = "accuracy"
-    together = True
+    supports_batched_seeds = True
 
     def __init__(self, group: SeedGroup, index: int) -> None:
         self.group = group

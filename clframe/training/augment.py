@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from clframe.data.augment import Augmented, make_steps
-from clframe.data.dataset import Data, JoinedData, Transform
+from clframe.data.dataset import Data, Transform
 from clframe.data.inputs import tensors_of
+from clframe.data.joined import JoinedData
 from clframe.errors import SettingError
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
 """Optimisers by name, each with PyTorch's own defaults unless said otherwise.
 
 One default differs: ``fused=None`` takes PyTorch's fused step where it has one for the parameters,
-which is two to three times faster on a processor and the same but for rounding.
+which is two to three times faster on a CPU and the same but for rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -28,16 +28,7 @@ def adam(
     fused: bool | None = None,
 ) -> Factory:
     """Adam (Kingma & Ba, 2015)."""
-    _check(lr, weight_decay)
-    pair = (betas[0], betas[1])
-
-    def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        chosen = list(parameters)
-        return torch.optim.Adam(
-            chosen, lr=lr, weight_decay=weight_decay, betas=pair, fused=_fused(fused, chosen)
-        )
-
-    return make
+    return _factory(torch.optim.Adam, lr, weight_decay, fused, betas=(betas[0], betas[1]))
 
 
 def adamw(
@@ -47,16 +38,7 @@ def adamw(
     fused: bool | None = None,
 ) -> Factory:
     """Adam with decoupled weight decay (Loshchilov & Hutter, 2019)."""
-    _check(lr, weight_decay)
-    pair = (betas[0], betas[1])
-
-    def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        chosen = list(parameters)
-        return torch.optim.AdamW(
-            chosen, lr=lr, weight_decay=weight_decay, betas=pair, fused=_fused(fused, chosen)
-        )
-
-    return make
+    return _factory(torch.optim.AdamW, lr, weight_decay, fused, betas=(betas[0], betas[1]))
 
 
 def sgd(
@@ -67,19 +49,24 @@ def sgd(
     fused: bool | None = None,
 ) -> Factory:
     """Stochastic gradient descent, with momentum if wanted."""
-    _check(lr, weight_decay)
     at_least(momentum, 0, "optimizer.momentum")
+    return _factory(torch.optim.SGD, lr, weight_decay, fused, momentum=momentum, nesterov=nesterov)
+
+
+def _factory(
+    kind: Callable[..., torch.optim.Optimizer],
+    lr: float,
+    weight_decay: float,
+    fused: bool | None,
+    **settings: Any,
+) -> Factory:
+    at_least(lr, 0, "optimizer.lr")
+    at_least(weight_decay, 0, "optimizer.weight_decay")
 
     def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         chosen = list(parameters)
-        return torch.optim.SGD(
-            chosen,
-            lr=lr,
-            weight_decay=weight_decay,
-            momentum=momentum,
-            nesterov=nesterov,
-            fused=_fused(fused, chosen),
-        )
+        fuse = _fused(fused, chosen)
+        return kind(chosen, lr=lr, weight_decay=weight_decay, fused=fuse, **settings)
 
     return make
 
@@ -90,11 +77,6 @@ def _fused(wanted: bool | None, parameters: list[nn.Parameter]) -> bool | None:
         return wanted or None
     able = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters)
     return able or None
-
-
-def _check(lr: float, weight_decay: float) -> None:
-    at_least(lr, 0, "optimizer.lr")
-    at_least(weight_decay, 0, "optimizer.weight_decay")
 
 
 @hookimpl

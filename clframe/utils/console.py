@@ -1,4 +1,4 @@
-"""What a person sees in the terminal: notices, the coloured matrix, the headline metrics.
+"""What a person sees in the terminal: notices and the coloured matrix.
 
 Colours only on a terminal and never with ``NO_COLOR``; nothing here touches torch.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 _LONG = 24
 """Names of tasks that are longer are put below the matrix and numbered in it."""
@@ -95,22 +95,3 @@ def _cell(value: float | None, width: int, colour: bool) -> str:
         return text
     shade = _SHADES[min(len(_SHADES) - 1, max(0, int(value * len(_SHADES))))]
     return f"\x1b[38;5;{shade}m{text}\x1b[0m"
-
-
-def headline(metrics: Mapping[str, Mapping[str, Any]]) -> str:
-    """The metrics most people look at first, each under its full name."""
-    wanted = (
-        ("gem", "acc", "mean accuracy over all tasks at the end"),
-        ("gem", "bwt", "change on earlier tasks since they were learned (below 0: forgetting)"),
-        ("openloris", "accuracy", "mean over tasks seen so far, all rows"),
-        ("openloris", "fwt", "mean over tasks not seen yet, all rows"),
-        ("libero", "fwt", "mean success while a task is learned, held at its best"),
-        ("libero", "nbt", "best success on a task minus that after later ones (forgetting)"),
-        ("libero", "auc", "mean success on a task, from its learning to the end"),
-    )
-    lines = []
-    for family, name, words in wanted:
-        value = metrics.get(family, {}).get(name)
-        if isinstance(value, int | float):
-            lines.append(f"{family + '.' + name:<20}{value:>8.3f}  {words}")
-    return "\n".join(lines)

@@ -238,3 +238,20 @@ def at_least(value: float | None, bound: float, what: str) -> None:
     """Refuse a number below a bound (None passes)."""
     if value is not None and not value >= bound:
         raise SettingError(f"{what} must be at least {bound:g}, got {value!r}")
+
+
+def check_at_least(holder: object, where: str, **bounds: float) -> None:
+    """Refuse stored settings that are below their bounds (None passes).
+
+    Args:
+        holder: Has each setting as an attribute of its name.
+        where: How the user calls this group of settings, for the message.
+        **bounds: The least value of each setting.
+
+    >>> check_at_least(types.SimpleNamespace(weight=-1.0, samples=None), "ewc", samples=1, weight=0)
+    Traceback (most recent call last):
+    ...
+    clframe.errors.SettingError: ewc.weight must be at least 0, got -1.0
+    """
+    for name, bound in bounds.items():
+        at_least(getattr(holder, name), bound, f"{where}.{name}")

@@ -3,40 +3,24 @@
 from __future__ import annotations
 
 import copy
+import runpy
+from pathlib import Path
 
 import pytest
 import torch
 
-from clframe.core.plugin import Plugin
-from clframe.core.registry import discover
 from clframe.core.stream import Scenario
 from clframe.run import run
-from clframe.strategies import INFRASTRUCTURE
 from clframe.testing import Kill, killed_run, prepare_toy, toy_stream
 
-REGISTRY = discover()
-# Only measures, and needs the folders of other runs.
-NO_METHODS = (*INFRASTRUCTURE, "continual_world")
-METHODS = [name for name in REGISTRY.names("plugin") if name not in NO_METHODS]
-SMALL = {
-    "replay": {"size": 20},
-    "ewc": {"weight": 10.0},
-    "generative_replay": {"hidden": [8], "latent": 4},
-    "feedback_replay": {"hidden": [8], "latent": 4},
-    "packnet": {"post_epochs": 1},
-    "gdumb": {"size": 20, "epochs": 3},
-}
+SHARED = runpy.run_path(str(Path(__file__).parents[1] / "methods.py"))
+METHODS, make = SHARED["METHODS"], SHARED["make"]
 TOGETHER = [
     (["ewc", "replay"], "class"),
     (["si", "lwf"], "task"),
     (["packnet", "replay", "lwf"], "task"),
     (["generative_replay", "ewc"], "domain"),
 ]
-
-
-def make(name: str) -> Plugin:
-    plugin: Plugin = REGISTRY.build("plugin", name, dict(SMALL.get(name, {})))
-    return plugin
 
 
 def check(names: list[str], scenario: Scenario) -> None:
@@ -57,7 +41,7 @@ def check(names: list[str], scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_goes_on_at_any_step(name: str) -> None:
-    check([name], make(name).scenarios[0])  # type: ignore[arg-type]
+    check([name], make(name).scenarios[0])
 
 
 @pytest.mark.parametrize(("names", "scenario"), TOGETHER)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import os
+import runpy
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+WANDB_RUNS = runpy.run_path(str(Path(__file__).parents[1] / "wandb_runs.py"))
 
 
 def points_of_board(run: str) -> list[tuple[str, int, float]]:
@@ -96,19 +96,7 @@ except KeyboardInterrupt:
 
 
 def run_wandb(folder: Path, **variables: str) -> tuple[int, str]:
-    home = folder / "home"
-    home.mkdir(exist_ok=True)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
-    environment |= {"HOME": str(home), "OMP_NUM_THREADS": "1", **variables}
-    done = subprocess.run(
-        [sys.executable, "-c", CODE],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=folder,
-        timeout=300,
-        stdin=subprocess.DEVNULL,
-    )
+    done = WANDB_RUNS["run"](CODE, folder, **variables)
     return done.returncode, done.stderr
 
 
@@ -130,36 +118,14 @@ def test_wandb_goes_on_as_the_same_run(tmp_path: Path) -> None:
 
 def _logged(folders: list[Path], key: str) -> list[str]:
     """All values of a key in the files of offline runs."""
-    from wandb.proto import wandb_internal_pb2
-
     found = []
     for folder in folders:
         (path,) = folder.glob("*.wandb")
-        for data in _records(path.read_bytes()):
-            record = wandb_internal_pb2.Record()
-            record.ParseFromString(data)
+        for record in WANDB_RUNS["records"](path):
             found += [
-                item.value_json
-                for item in record.history.item
-                if (item.key or "/".join(item.nested_key)) == key
+                item.value_json for item in record.history.item if WANDB_RUNS["key_of"](item) == key
             ]
     return found
-
-
-def _records(content: bytes) -> Iterator[bytes]:
-    """A 7-byte head, then LevelDB's log format in blocks of 32 KiB."""
-    place, parts = 7, b""
-    while place < len(content):
-        left = 32768 - place % 32768
-        if left < 7:
-            place += left
-            continue
-        _, length, kind = struct.unpack("<IHB", content[place : place + 7])
-        parts += content[place + 7 : place + 7 + length]
-        place += 7 + length
-        if kind in (1, 4):
-            yield parts
-            parts = b""
 
 
 @pytest.mark.slow

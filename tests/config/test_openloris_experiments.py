@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clframe.api import make_stream
 from clframe.config.compose import compose, experiments
+from clframe.core.make import make_stream
 from clframe.core.registry import discover
 from clframe.errors import DataError
 from clframe.utils import settings
@@ -30,19 +30,20 @@ def test_every_method_has_every_factor(group: str) -> None:
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("method", METHODS)
 def test_they_compose_into_settings_that_exist(group: str, method: str, tmp_path: Path) -> None:
-    arguments, strategy = compose([f"experiment={group}/{method}_pixel", "seed=4"])
-    assert strategy == method
-    assert arguments["seed"] == 4
-    assert arguments["stream"]["name"] == "openloris_pixel"
+    config = compose([f"experiment={group}/{method}_pixel", "seed=4"])
+    assert config.strategy_name == method
+    assert config.seed == 4
+    assert config.stream["name"] == "openloris_pixel"
     for kind in ("stream", "model", "optimizer"):
-        values = {key: value for key, value in arguments[kind].items() if key != "name"}
+        named = getattr(config, kind)
+        values = {key: value for key, value in named.items() if key != "name"}
         given = ("input_shape", "n_outputs", "data_dir")
-        settings.check(REGISTRY.get(kind, arguments[kind]["name"]).factory, values, kind, given)
+        settings.check(REGISTRY.get(kind, named["name"]).factory, values, kind, given)
     if group == "openloris":
         with pytest.raises(DataError, match="there is no OpenLORIS-Object in"):
-            make_stream(REGISTRY, arguments["stream"], None, 0, tmp_path, False)
+            make_stream(REGISTRY, config.stream, None, 0, tmp_path, False)
     else:
-        stream = make_stream(REGISTRY, arguments["stream"], None, 0, tmp_path, False)
+        stream = make_stream(REGISTRY, config.stream, None, 0, tmp_path, False)
         assert (len(stream), stream.n_outputs) == (9, 121)
 
 
@@ -56,20 +57,20 @@ def test_factors_differ_in_the_stream_alone(group: str) -> None:
 
 
 def test_the_official_ones_have_the_settings_of_the_paper() -> None:
-    found = {m: compose([f"experiment=openloris/{m}_clutter"])[0] for m in METHODS}
-    for method, arguments in found.items():
-        stream, trainer = arguments["stream"], arguments["trainer"]
+    found = {m: compose([f"experiment=openloris/{m}_clutter"]) for m in METHODS}
+    for method, config in found.items():
+        stream, trainer = config.stream, config.trainer
         assert (stream["source"], stream["target"], stream["size"]) == ("official", "instance", 50)
         assert (trainer["max_steps"], trainer["batch_size"]) == (3000, 32)
         assert trainer["max_epochs"] is None
-        assert arguments["optimizer"]["lr"] == 1e-4
-        assert arguments["model"]["name"] == ("mlp" if method == "rtf" else "vgg")
+        assert config.optimizer["lr"] == 1e-4
+        assert config.model["name"] == ("mlp" if method == "rtf" else "vgg")
     for method in ("ewc", "online_ewc"):
-        ewc = found[method]["strategy"]["ewc"]
+        ewc = found[method].strategy["ewc"]
         assert (ewc["weight"], ewc["fisher"]) == (5240, "predicted")
-    assert found["online_ewc"]["strategy"]["ewc"]["gamma"] == 1
-    assert found["si"]["strategy"]["si"] == {"c": 0.3, "damping": 0.2}
-    assert found["lwf"]["strategy"]["lwf"]["temperature"] == 2
-    assert not found["dgr"]["strategy"]["generative_replay"]["distill"]
-    assert found["dgr_distill"]["strategy"]["generative_replay"]["distill"]
-    assert found["rtf"]["strategy"]["feedback_replay"]["hidden"] == [400, 400]
+    assert found["online_ewc"].strategy["ewc"]["gamma"] == 1
+    assert found["si"].strategy["si"] == {"c": 0.3, "damping": 0.2}
+    assert found["lwf"].strategy["lwf"]["temperature"] == 2
+    assert not found["dgr"].strategy["generative_replay"]["distill"]
+    assert found["dgr_distill"].strategy["generative_replay"]["distill"]
+    assert found["rtf"].strategy["feedback_replay"]["hidden"] == [400, 400]

@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from clframe import SettingError, compiling
+from clframe import SettingError
 from clframe.core.learner import Learner
 from clframe.core.trainer import TrainerSettings
 from clframe.models.cnn import cnn
-from clframe.run import run
-from clframe.testing import prepare, toy_stream
+from clframe.testing import prepare, run_built, toy_stream
+from clframe.training import compile as compiling
 from clframe.training.compile import apply_options, parts_called
 
 COMPILER = pytest.mark.skipif(not compiling._has_compiler(), reason="no C++ compiler here")
@@ -39,7 +39,7 @@ def outcome(strategy: Any, model: Any, stream: Any, folder: Any = False, **more:
         trainer={"max_epochs": 2, "batch_size": 16, "accelerator": "cpu", **more},
         **resumed,
     )
-    result = run(*prepared)
+    result = run_built(prepared)
     state = {k: v.detach().clone() for k, v in prepared.learner.state_dict().items()}
     return Outcome(result.matrix.values, state, prepared.learner)
 

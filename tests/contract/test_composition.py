@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import itertools
+import runpy
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,28 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clframe.core.plugin import Plugin, check_composition
-from clframe.core.registry import discover
 from clframe.errors import PluginError
-from clframe.strategies import INFRASTRUCTURE
 from clframe.testing import interrupted_run, toy_run, toy_stream
 
-REGISTRY = discover()
-# Only measures, and needs the folders of other runs.
-NO_METHODS = (*INFRASTRUCTURE, "continual_world")
-METHODS = [name for name in REGISTRY.names("plugin") if name not in NO_METHODS]
-# Small enough for the toy stream; a plugin that is not named here takes its defaults.
-SMALL = {
-    "replay": {"size": 20},
-    "ewc": {"weight": 10.0},
-    "generative_replay": {"hidden": [8], "latent": 4},
-    "feedback_replay": {"hidden": [8], "latent": 4},
-    "packnet": {"post_epochs": 1},
-}
-
-
-def make(name: str) -> Plugin:
-    plugin: Plugin = REGISTRY.build("plugin", name, dict(SMALL.get(name, {})))
-    return plugin
+SHARED = runpy.run_path(str(Path(__file__).parents[1] / "methods.py"))
+REGISTRY, METHODS, make = SHARED["REGISTRY"], SHARED["METHODS"], SHARED["make"]
 
 
 def compatible(names: tuple[str, ...], scenario: str) -> bool:

@@ -21,8 +21,7 @@ from clframe.core.stream import Task
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.plugins.packnet import PackNet
-from clframe.run import run
-from clframe.testing import prepare, toy_stream
+from clframe.testing import prepare, run_built, toy_stream
 
 
 @pytest.mark.parametrize("scenario", ["task", "domain", "class"])
@@ -34,7 +33,7 @@ def test_one_pass_measures_what_single_tasks_measure(scenario: str, eval_batch_s
         {"name": "mlp", "hidden": [16]},
         trainer={"max_epochs": 3, "eval_batch_size": eval_batch_size},
     )
-    run(*prepared)
+    run_built(prepared)
     learner, tasks = prepared.learner, prepared.stream.tasks
     learner.eval()
     together = hooks.evaluate_tasks(learner, tasks)
@@ -54,7 +53,7 @@ class Own(clframe.Plugin):
 def test_a_plugin_with_a_way_of_its_own_is_asked_for_every_task(strategy: Any) -> None:
     stream = toy_stream("task")
     prepared = prepare(stream, strategy, trainer={"max_epochs": 1})
-    run(*prepared)
+    run_built(prepared)
     assert hooks.evaluate_tasks(prepared.learner, stream.tasks) == {}
 
 
@@ -70,7 +69,7 @@ def test_packnet_measures_tasks_of_equal_weights_in_one_pass() -> None:
         {"name": "mlp", "hidden": [16]},
         trainer={"max_epochs": 3},
     )
-    run(*prepared)
+    run_built(prepared)
     learner, tasks = prepared.learner, stream.tasks
     learner.eval()
     weights = [p.detach().clone() for p in learner.parameters()]

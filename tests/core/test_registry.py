@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from clframe.api import make_model, make_stream
+from clframe.build import build_model
 from clframe.config.compose import compose, experiments
+from clframe.config.run_config import RunConfig
+from clframe.core.make import make_stream
 from clframe.core.registry import Registry, discover
 from clframe.core.stream import Experience, Stream, Task
 from clframe.core.trainer import TrainerSettings
 from clframe.errors import DataError, PluginError, SettingError
-from clframe.strategies import INFRASTRUCTURE, known_strategies
+from clframe.strategies import DEFAULT_PLUGINS, known_strategies
 from clframe.strategies import compose as compose_strategy
 from clframe.testing import toy_stream
 from clframe.utils import settings
@@ -27,20 +29,20 @@ NEED_DATA |= {"tabletop_files"}
 
 @pytest.mark.parametrize("name", REGISTRY.names("stream"))
 def test_every_stream_composes_and_is_made_or_says_what_it_needs(name: str) -> None:
-    arguments, _ = compose([f"stream={name}"])
+    config = compose([f"stream={name}"])
     if name in NEED_DATA:
         with pytest.raises(DataError, match="put"):
-            make_stream(REGISTRY, arguments["stream"], None, 0, None, False)
+            make_stream(REGISTRY, config.stream, None, 0, None, False)
     else:
-        assert len(make_stream(REGISTRY, arguments["stream"], None, 0, None, False)) >= 1
+        assert len(make_stream(REGISTRY, config.stream, None, 0, None, False)) >= 1
 
 
 @pytest.mark.parametrize("name", sorted(known_strategies(REGISTRY)))
 def test_every_strategy_composes_and_is_made(name: str) -> None:
-    arguments, chosen = compose([f"strategy={name}"])
-    assert chosen == name
-    _, plugins = compose_strategy(arguments["strategy"], REGISTRY)
-    assert {plugin.name for plugin in plugins} == set(arguments["strategy"])
+    config = compose([f"strategy={name}"])
+    assert config.strategy_name == name
+    _, plugins = compose_strategy(config.strategy, REGISTRY)
+    assert {plugin.name for plugin in plugins} == set(config.strategy)
 
 
 @pytest.mark.parametrize("name", REGISTRY.names("model"))
@@ -48,13 +50,13 @@ def test_every_model_composes_and_is_made_or_says_what_it_needs(name: str) -> No
     # These two take colour pictures of some size; the weights of the one are a package apart.
     others = {"frozen": ["model.pretrained=false"], "vgg": []}
     stream_name = "split_cifar10" if name in others else "split_mnist"
-    arguments, _ = compose([f"model={name}", f"stream={stream_name}", *others.get(name, [])])
+    config = compose([f"model={name}", f"stream={stream_name}", *others.get(name, [])])
     shape = (3, 32, 32) if name in others else (1, 28, 28)
     if name in {"resnet_rnn", "resnet_t", "vit_t"}:
         with pytest.raises(SettingError, match="choose a robot stream"):
-            make_model(REGISTRY, arguments["model"], _shaped(shape))
+            build_model(config, REGISTRY, _shaped(shape))
         return
-    model = make_model(REGISTRY, arguments["model"], _shaped(shape)).eval()
+    model = build_model(config, REGISTRY, _shaped(shape)).eval()
     assert model(torch.zeros(2, *shape)).shape == (2, 10)
 
 
@@ -67,15 +69,15 @@ def _shaped(shape: tuple[int, ...]) -> Stream:
 
 @pytest.mark.parametrize("name", REGISTRY.names("optimizer"))
 def test_every_optimizer_composes_and_is_made(name: str) -> None:
-    arguments, _ = compose([f"optimizer={name}"])
-    factory = REGISTRY.build("optimizer", arguments["optimizer"]["name"], {})
+    config = compose([f"optimizer={name}"])
+    factory = REGISTRY.build("optimizer", config.optimizer["name"], {})
     assert factory([torch.nn.Parameter(torch.zeros(1))]).param_groups
 
 
 @pytest.mark.parametrize("name", [*REGISTRY.names("logger"), "none"])
 def test_every_logger_composes(name: str, tmp_path: Path) -> None:
-    arguments, _ = compose([f"logger={name}"])
-    assert list(arguments["logger"]) == ([] if name == "none" else [name])
+    config = compose([f"logger={name}"])
+    assert list(config.logger) == ([] if name == "none" else [name])
     if name not in ("none", "wandb"):
         assert REGISTRY.build("logger", name, {}, run_dir=tmp_path, run_config={})
 
@@ -86,16 +88,16 @@ OTHERS = [name for name in experiments() if not name.startswith("openloris")]
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_experiment_composes_and_is_made(name: str) -> None:
-    arguments, strategy = compose([f"experiment={name}"])
-    compose_strategy(arguments["strategy"], REGISTRY)
-    check(TrainerSettings, arguments["trainer"], "trainer")
-    make_stream(REGISTRY, arguments["stream"], arguments["scenario"], 0, None, False)
-    assert set(strategy.split("+")) <= set(known_strategies(REGISTRY))
+    config = compose([f"experiment={name}"])
+    compose_strategy(config.strategy, REGISTRY)
+    check(TrainerSettings, config.trainer, "trainer")
+    make_stream(REGISTRY, config.stream, config.scenario, 0, None, False)
+    assert set(str(config.strategy_name).split("+")) <= set(known_strategies(REGISTRY))
 
 
 def test_core_plugins_are_not_offered_as_strategies() -> None:
-    assert set(REGISTRY.names("plugin")) >= INFRASTRUCTURE - {"lifetime_log"}
-    assert not INFRASTRUCTURE & set(known_strategies(REGISTRY))
+    assert set(REGISTRY.names("plugin")) >= set(DEFAULT_PLUGINS) - {"lifetime_log"}
+    assert not set(DEFAULT_PLUGINS) & set(known_strategies(REGISTRY))
 
 
 def test_a_name_cannot_be_registered_twice() -> None:
@@ -121,24 +123,25 @@ def test_bare_settings_that_two_groups_have_must_be_named_in_full(tmp_path: Path
     overrides = [f"plugin_path={file}", "strategy=two"]
     with pytest.raises(SettingError, match=r"model\.dropout or strategy\.two\.dropout"):
         compose([*overrides, "dropout=0.5"])
-    arguments, _ = compose([*overrides, "strategy.two.dropout=0.5"])
-    assert arguments["strategy"]["two"]["dropout"] == 0.5
+    config = compose([*overrides, "strategy.two.dropout=0.5"])
+    assert config.strategy["two"]["dropout"] == 0.5
 
 
 def test_timm_backbones_are_models_by_their_own_name() -> None:
-    arguments, _ = compose(["model=resnet18"])
-    assert arguments["model"] == {"name": "timm", "backbone": "resnet18"}
-    model = make_model(
-        REGISTRY, arguments["model"], make_stream(REGISTRY, "split_mnist", None, 0, None, False)
+    config = compose(["model=resnet18"])
+    assert config.model == {"name": "timm", "backbone": "resnet18"}
+    model = build_model(
+        config, REGISTRY, make_stream(REGISTRY, "split_mnist", None, 0, None, False)
     )
     assert model(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
 
 
 def test_models_say_what_they_cannot_take() -> None:
     with pytest.raises(SettingError, match="takes images"):
-        make_model(REGISTRY, "cnn", toy_stream())
+        build_model(RunConfig(model="cnn"), REGISTRY, toy_stream())
+    backbone = {"name": "timm", "backbone": "resnet19"}
     with pytest.raises(SettingError, match="timm has no model 'resnet19'; did you mean 'resnet1"):
-        make_model(REGISTRY, {"name": "timm", "backbone": "resnet19"}, toy_stream())
+        build_model(RunConfig(model=backbone), REGISTRY, toy_stream())
 
 
 @pytest.mark.parametrize("kind", ["stream", "model", "optimizer"])

@@ -14,13 +14,14 @@ from torchvision.transforms import v2
 import clframe
 from clframe import SettingError, TensorData
 from clframe.core.stream import Experience, Stream, Task
-from clframe.data.augment import Augmented, Crop, Flip, Jitter, Rotate, augmented, make_steps
+from clframe.data.augment import Augmented, Crop, Flip, Jitter, Rotate, make_steps
 from clframe.data.buffer import Buffer
-from clframe.data.dataset import TensorSource, join, keep_inputs, scale_images
+from clframe.data.dataset import TensorSource, keep_inputs, scale_images
+from clframe.data.joined import join
 from clframe.plugins.lwf import LwF
 from clframe.plugins.replay import Replay
-from clframe.run import run
-from clframe.testing import killed_run, prepare, toy_run, toy_stream
+from clframe.testing import killed_run, prepare, run_built, toy_run, toy_stream
+from clframe.training.augment import augmented
 
 
 def pictures(n: int = 64, channels: int = 3, side: int = 8) -> Tensor:
@@ -189,8 +190,8 @@ def test_a_seed_decides_and_evaluation_is_not_changed() -> None:
     assert all(torch.equal(one[key], two[key]) for key in one)
     assert any(not torch.equal(one[key], plain[key]) for key in one)
     prepared = prepare(image_stream(), trainer={"max_steps": 0, "augment": ["flip"]})
-    values = run(*prepared).matrix.values
-    plain_values = run(*prepare(image_stream(), trainer={"max_steps": 0})).matrix.values
+    values = run_built(prepared).matrix.values
+    plain_values = run_built(prepare(image_stream(), trainer={"max_steps": 0})).matrix.values
     assert (values == plain_values).all()
 
 

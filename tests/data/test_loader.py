@@ -15,16 +15,18 @@ import torch
 from torch import Tensor
 
 import clframe
-from clframe import DataError, MapData, workers
+from clframe import DataError, MapData
 from clframe.core.stream import Experience, Stream, Task
-from clframe.data.dataset import Data, JoinedData, TensorData, join, keep_inputs
+from clframe.data import loader
+from clframe.data.dataset import Data, TensorData, keep_inputs
+from clframe.data.joined import JoinedData, join
 from clframe.testing import killed_run, toy_run
 
 
 @pytest.fixture(autouse=True)
 def _end() -> Iterator[None]:
     yield
-    workers.end_all()
+    loader.end_all()
     assert not living()
 
 
@@ -33,7 +35,7 @@ def living() -> list[Any]:
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         found = [child for child in multiprocessing.active_children() if child.is_alive()]
-        if not found or workers._running:
+        if not found or loader._running:
             return found
         time.sleep(0.01)
     return found
@@ -143,7 +145,7 @@ def test_only_the_newest_data_sets_keep_their_workers() -> None:
     several = [data_of() for _ in range(4)]
     for data in several:
         rows(data, torch.arange(12))
-    assert len(workers._running) == 2
+    assert len(loader._running) == 2
     assert rows(several[0], torch.arange(12))[:, 1].tolist() == list(range(12))
 
 

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 import clframe
-from clframe import DataError, MapData, SettingError, TensorData, tiers, workers
+from clframe import DataError, MapData, SettingError, TensorData
 from clframe.core.stream import Experience, Stream, Task
+from clframe.data import loader, storage
 from clframe.data.dataset import Data, scale_images
 from clframe.data.storage import TensorSource, bytes_of, map_files, set_room
-from clframe.run import run
-from clframe.testing import prepare
+from clframe.testing import prepare, run_built
 
 META = torch.device("meta")
 CPU = torch.device("cpu")
@@ -26,7 +26,7 @@ CPU = torch.device("cpu")
 @pytest.fixture(autouse=True)
 def _leave_no_trace() -> Iterator[None]:
     yield
-    workers.end_all()
+    loader.end_all()
     for device in (META, CPU):
         set_room(device, None)
 
@@ -54,10 +54,10 @@ def test_another_budget_lets_go_of_what_was_there() -> None:
 def test_samples_that_stayed_on_the_host_are_brought_over_as_a_batch() -> None:
     x = {"a": torch.arange(10), "b": torch.randn(10, 2)}
     picked = torch.tensor([7, 0, 7])
-    found = tiers.fetch(x, picked, CPU)
+    found = storage.fetch(x, picked, CPU)
     assert torch.equal(found["a"], picked)
     assert torch.equal(found["b"], x["b"][picked])
-    sent = tiers.fetch(x, picked, META)
+    sent = storage.fetch(x, picked, META)
     assert {key: (t.device, t.shape) for key, t in sent.items()} == {
         "a": (META, (3,)),
         "b": (META, (3, 2)),
@@ -157,7 +157,7 @@ def outcome(kind: str, folder: Path, **trainer: Any) -> tuple[np.ndarray, list[T
         optimizer={"name": "adam", "lr": 0.01},
         trainer={"max_epochs": 4, "batch_size": 16, **trainer},
     )
-    result = run(*prepared)
+    result = run_built(prepared)
     return result.matrix.values, [p.detach().clone() for p in prepared.learner.parameters()]
 
 

@@ -117,7 +117,7 @@ def test_an_error_of_one_rank_is_one_sentence(command: Any, tmp_path: Path) -> N
 class Alone(Plugin):
     """Cannot be shared."""
 
-    ranks = False
+    supports_distributed = False
 
 
 def test_a_plugin_can_refuse_ranks() -> None:

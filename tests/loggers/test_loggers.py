@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import os
+import runpy
 import socket
-import struct
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ import clframe
 from clframe.loggers import wandb as wandb_logger
 from clframe.testing import toy_stream
 
+WANDB_RUNS = runpy.run_path(str(Path(__file__).parents[1] / "wandb_runs.py"))
 CODE = """
 import clframe
 from clframe.testing import toy_stream
@@ -23,52 +21,20 @@ clframe.fit(toy_stream(), max_epochs=2, logger="wandb", run_dir="run", progress=
 
 
 def run_offline(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    home = folder / "home"
-    home.mkdir(exist_ok=True)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
-    environment |= {"HOME": str(home), "OMP_NUM_THREADS": "1", **variables}
-    return subprocess.run(
-        [sys.executable, "-c", CODE],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=folder,
-        timeout=300,
-        stdin=subprocess.DEVNULL,
-    )
-
-
-def records(path: Path) -> Iterator[bytes]:
-    """The records of a W&B file: a 7-byte head, then LevelDB's log format in blocks of 32 KiB."""
-    content = path.read_bytes()
-    place, parts = 7, b""
-    while place < len(content):
-        left = 32768 - place % 32768
-        if left < 7:
-            place += left
-            continue
-        _, length, kind = struct.unpack("<IHB", content[place : place + 7])
-        parts += content[place + 7 : place + 7 + length]
-        place += 7 + length
-        if kind in (1, 4):  # whole, or the last piece
-            yield parts
-            parts = b""
+    done: subprocess.CompletedProcess[str] = WANDB_RUNS["run"](CODE, folder, **variables)
+    return done
 
 
 def history(folder: Path) -> dict[str, Any]:
     """What an offline run holds: its config and all values of each logged key."""
-    from wandb.proto import wandb_internal_pb2
-
+    key_of = WANDB_RUNS["key_of"]
     (path,) = (folder / "run").rglob("*.wandb")
     found: dict[str, Any] = {"config": {}, "history": {}}
-    for data in records(path):
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
+    for record in WANDB_RUNS["records"](path):
         for item in record.history.item:
-            key = item.key or "/".join(item.nested_key)
-            found["history"].setdefault(key, []).append(item.value_json)
+            found["history"].setdefault(key_of(item), []).append(item.value_json)
         for item in [*record.run.config.update, *record.config.update]:
-            found["config"][item.key or "/".join(item.nested_key)] = item.value_json
+            found["config"][key_of(item)] = item.value_json
     return found
 
 

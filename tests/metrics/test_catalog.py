@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 import clframe.metrics as metrics
-from clframe.metrics.catalog import CATALOG
+from clframe.core.registry import discover
+from clframe.metrics.catalog import CATALOG, FAMILIES
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,10 +42,28 @@ def test_the_documentation_gives_direction_and_range(name: str) -> None:
     ]
     assert len(rows) == 1
     info = CATALOG[name]
+    assert info.formula
+    assert info.meaning
+    assert info.paper
+    assert rows[0][2].strip() == info.formula
     assert rows[0][3].strip() == info.direction
     low = "" if info.low is None else f"{info.low:g}"
     high = "" if info.high is None else f"{info.high:g}"
     assert rows[0][4].strip() == ("any" if not low and not high else f"{low}..{high}")
+
+
+def test_the_page_is_up_to_date() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "make_metrics_page.py"))
+    text = script["PAGE"].read_text()
+    assert script["page"](text) == text, "run scripts/make_metrics_page.py"
+
+
+def test_every_family_that_a_run_can_have_is_registered() -> None:
+    registry = discover()
+    named = {family.name for family in FAMILIES if family.arguments is not None}
+    origins = {e.name: e.origin for e in registry.entries("metric")}
+    assert {name for name, origin in origins.items() if origin == "clframe"} == named
+    assert named == {name.split(".")[0] for name in CATALOG} - {"l2", "intransigence"}
 
 
 def test_values_stay_in_their_range() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
-from clframe.errors import SettingError
+from clframe.errors import PluginError, SettingError
 from clframe.metrics import continual_world
 from clframe.metrics.continual_world_metrics import area_under, forward_transfer
+from clframe.plugins.continual_world import single_task_curves
 
 
 def test_three_tasks_by_hand() -> None:
@@ -63,3 +65,8 @@ def test_bad_input_is_one_sentence() -> None:
         continual_world([[1.0, 0.0], [1.0, 1.0]], curves=[[0.0, 1.0]])
     with pytest.raises(SettingError, match=r"\[row, task\]"):
         continual_world([1.0])
+
+
+def test_a_reference_that_is_no_run_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(PluginError, match=r"is not a run of one task .*: .* holds no finished run"):
+        single_task_curves(tmp_path / "nowhere")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import clframe.metrics as metrics
 from clframe.errors import SettingError
-from clframe.metrics.matrix import Floats
+from clframe.metrics.learned import Floats
 
 R = [[0.9, 0.5, 0.2], [0.7, 0.8, 0.3], [0.6, 0.7, 1.0]]
 NAN = math.nan

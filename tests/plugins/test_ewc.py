@@ -6,11 +6,61 @@ import pytest
 import torch
 from torch import nn
 
-from clframe import Learner, SettingError
+from clframe import Learner, Plugin, SettingError, hookimpl
+from clframe.core.registry import discover
+from clframe.data.dataset import Data
 from clframe.plugins._fisher import fisher
-from clframe.plugins._quadratic import Quadratic
+from clframe.plugins._quadratic import Quadratic, _QuadraticPenalty
 from clframe.plugins.ewc import EWC
 from clframe.testing import check_plugin, toy_run, toy_stream
+
+
+class OnePage(Plugin):
+    """EWC as its paper has it, with nothing done for speed: one sample, one class at a time.
+
+    What clframe/plugins/ewc.py does over four files must be equal to this.
+    """
+
+    def __init__(self, weight: float) -> None:
+        self.weight = weight
+        self.terms: list[tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]] = []
+
+    @hookimpl
+    def penalty(self, learner: Learner) -> torch.Tensor | None:
+        """Kirkpatrick et al., eq. 3: weight/2 sum_k sum_i F_i^k (theta_i - theta_i^k)^2."""
+        values = [
+            (fisher[name] * (theta - anchor[name]) ** 2).sum()
+            for fisher, anchor in self.terms
+            for name, theta in learner.named_trainable().items()
+        ]
+        return self.weight / 2 * torch.stack(values).sum() if values else None
+
+    @hookimpl
+    def after_experience(self, learner: Learner, data: Data) -> None:
+        """F_i = mean over samples x of sum_y p(y|x) (d log p(y|x) / d theta_i)^2."""
+        theta = learner.named_trainable()
+        parameters = list(theta.values())
+        fisher = {name: torch.zeros_like(p) for name, p in theta.items()}
+        for sample in data.batches(torch.arange(len(data)), batch_size=1):
+            log_p = learner.run_model(sample.x, sample.task)[0].log_softmax(1)[0]
+            for label in log_p.exp().nonzero().flatten():  # classes that compete for the sample
+                gradient = torch.autograd.grad(log_p[label], parameters, retain_graph=True)
+                for name, g in zip(theta, gradient, strict=True):
+                    fisher[name] += log_p[label].exp().detach() * g**2 / len(data)
+        self.terms.append((fisher, {name: p.detach().clone() for name, p in theta.items()}))
+
+
+@pytest.mark.parametrize("scenario", ["task", "domain", "class"])
+def test_training_equals_that_of_ewc_on_one_page(scenario: Any) -> None:
+    stream = toy_stream(scenario, samples=20)
+    _, reference = toy_run([OnePage(weight=100.0)], stream)
+    _, learner = toy_run([EWC(weight=100.0)], stream)
+    _, naive = toy_run([], stream)
+    theirs = reference.named_trainable()
+    for name, p in learner.named_trainable().items():
+        assert torch.allclose(p, theirs[name], atol=1e-5), name
+    # A check that notices: the penalty does change what is learned.
+    assert any((p - theirs[name]).abs().max() > 1e-2 for name, p in naive.named_trainable().items())
 
 
 def five_terms(
@@ -107,6 +157,14 @@ def test_online_forms(
         expected += 10.0 * factor * float((running * (p.detach() - anchor[name]) ** 2).sum())
     value = plugin.quadratic.value(learner.model, plugin.factor)
     assert value.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_base_of_quadratic_penalties_is_no_method() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        _QuadraticPenalty()  # type: ignore[abstract]
+    names = discover().names("plugin")
+    assert not any(name.startswith("_") for name in names)
+    assert {"ewc", "si", "mas"} <= set(names)
 
 
 def test_cost_does_not_grow_with_experiences() -> None:

@@ -203,6 +203,27 @@ def test_internal_replay_needs_fixed_features() -> None:
         toy_run([small(replay="features")], toy_stream("class"))
 
 
+class FrozenElsewhere(Plugin):
+    """Says that features stay, under a name that no other plugin knows."""
+
+    freezes_features = True
+
+
+class GatedElsewhere(Plugin):
+    """Says that units are gated by task, under a name that no other plugin knows."""
+
+    gates_by_task = True
+
+
+def test_what_another_plugin_says_of_itself_counts_not_its_name() -> None:
+    toy_run([FrozenElsewhere(), small(replay="features")], toy_stream("class"))
+    alone, beside = small(), small()
+    toy_run([alone], toy_stream("task"))
+    toy_run([GatedElsewhere(), beside], toy_stream("task"))
+    assert alone.targets.every_task
+    assert not beside.targets.every_task
+
+
 def test_inputs_outside_0_to_1_are_refused_for_bernoulli() -> None:
     with pytest.raises(PluginError, match="set likelihood=gaussian"):
         toy_run([small(likelihood="bernoulli")], toy_stream("class"))

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 import clframe
-from clframe import Learner, Plugin, PluginError, SettingError, hookimpl, hooks
+from clframe import Learner, Plugin, PluginError, SettingError, hookimpl
+from clframe.core import hooks
 from clframe.core.stream import Experience, Stream, Task
 from clframe.plugins.packnet import PackNet
 from clframe.testing import check_plugin, interrupted_run, toy_run, toy_stream

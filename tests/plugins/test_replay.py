@@ -127,7 +127,7 @@ def test_composes_with_another_and_survives_interruption() -> None:
 
 
 def test_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(SettingError, match="replay: size must be at least 1"):
+    with pytest.raises(SettingError, match=r"replay\.size must be at least 1"):
         Replay(size=0)
     with pytest.raises(SettingError, match="weighting must be samples or tasks"):
         Replay(weighting="classes")  # type: ignore[arg-type]

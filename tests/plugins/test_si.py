@@ -8,10 +8,10 @@ import torch
 from torch.nn import functional
 
 from clframe import SettingError
+from clframe.data.order import epoch_order
 from clframe.plugins.si import SI
 from clframe.run import run
 from clframe.testing import check_plugin, prepare_toy, toy_stream
-from clframe.training.loop import epoch_order
 
 
 def test_equals_a_step_by_step_reference() -> None:

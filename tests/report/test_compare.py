@@ -10,8 +10,8 @@ import pytest
 
 from clframe.errors import SettingError
 from clframe.report.compare import Table, compare
-from clframe.report.runs import Run, read_run
 from clframe.report.tables import as_json, as_markdown, as_text
+from clframe.runs.reader import Run, read_run
 from clframe.utils.statistics import welch
 
 MakeRun = Callable[..., Path]

@@ -4,11 +4,13 @@ import io
 import math
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clframe.core.matrix import AccuracyMatrix, Cells
 from clframe.errors import ClframeError, SettingError
 from clframe.report.figures import (
     accuracy_curves,
@@ -22,10 +24,19 @@ from clframe.report.figures import (
     to_png_bytes,
     to_svg,
 )
-from clframe.report.runs import Epoch, Matrix
+from clframe.runs.reader import Epoch
 from clframe.utils.statistics import Summary
 
-MATRIX = Matrix(
+
+def _matrix(
+    rows: Sequence[str], columns: Sequence[str], values: Cells, measure: str = "accuracy"
+) -> AccuracyMatrix:
+    return AccuracyMatrix.from_json(
+        {"rows": rows, "columns": columns, "values": values, "measure": measure}
+    )
+
+
+MATRIX = _matrix(
     ("before", "exp0", "exp1"), ("task0", "task1"), ((0.1, 0.2), (0.975, None), (0.5, 1.0))
 )
 
@@ -64,7 +75,7 @@ def test_heatmap_numbers_can_be_read_on_their_cells() -> None:
         return float(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
 
     for value in (0.0, 0.3, 0.5, 0.59, 0.6, 0.75, 1.0):
-        figure = matrix_heatmap(Matrix(("exp0",), ("task0",), ((value,),)))
+        figure = matrix_heatmap(_matrix(("exp0",), ("task0",), ((value,),)))
         (text,) = figure.axes[0].texts
         pair = sorted([luminance(to_rgb(text.get_color())), luminance(colormaps["viridis"](value))])
         assert (pair[1] + 0.05) / (pair[0] + 0.05) > 3.0, value
@@ -72,26 +83,26 @@ def test_heatmap_numbers_can_be_read_on_their_cells() -> None:
 
 def test_large_matrices_drop_the_numbers() -> None:
     names = tuple(f"t{i}" for i in range(60))
-    figure = matrix_heatmap(Matrix(names, names, tuple((0.5,) * 60 for _ in names)))
+    figure = matrix_heatmap(_matrix(names, names, tuple((0.5,) * 60 for _ in names)))
     assert len(figure.axes[0].texts) == 0
     assert len(figure.axes[0].get_xticks()) <= 40
 
 
 def test_mean_matrix_by_hand() -> None:
-    other = Matrix(
+    other = _matrix(
         MATRIX.rows, MATRIX.columns, ((0.3, 0.2), (0.925, 0.4), (0.5, None)), MATRIX.measure
     )
     mean, errors = mean_matrix([MATRIX, other])
-    assert mean.values[0] == pytest.approx((0.2, 0.2))
+    assert mean.cells[0] == pytest.approx((0.2, 0.2))
     assert errors[0] == pytest.approx((0.1, 0.0))
-    assert mean.values[1][0] == pytest.approx(0.95)
-    assert mean.values[1][1] is None, "a cell that one seed lacks is unknown"
-    assert mean.values[2][1] is None
+    assert mean.cells[1][0] == pytest.approx(0.95)
+    assert mean.cells[1][1] is None, "a cell that one seed lacks is unknown"
+    assert mean.cells[2][1] is None
     assert "±10.0" in _texts(matrix_heatmap(mean, errors))
 
 
 def test_mean_matrix_refuses_other_tasks() -> None:
-    other = Matrix(MATRIX.rows, ("task0", "x"), MATRIX.values)
+    other = _matrix(MATRIX.rows, ("task0", "x"), MATRIX.cells)
     with pytest.raises(SettingError, match="same experiences, tasks and measure"):
         mean_matrix([MATRIX, other])
     with pytest.raises(SettingError):
@@ -193,7 +204,7 @@ def test_svg_follows_the_page_and_is_the_same_twice() -> None:
 def test_any_name_can_be_drawn(name: str) -> None:
     import xml.etree.ElementTree as ET
 
-    matrix = Matrix(("before", name), (name, "b"), ((0.1, 0.2), (0.3, 0.4)), name)
+    matrix = _matrix(("before", name), (name, "b"), ((0.1, 0.2), (0.3, 0.4)), name)
     for figure in (matrix_heatmap(matrix), accuracy_curves(matrix)):
         assert to_png_bytes(figure, dpi=30)
         ET.fromstring(
@@ -212,8 +223,8 @@ def test_importing_the_commands_loads_no_matplotlib() -> None:
 
 def test_pyplot_is_never_touched() -> None:
     code = (
-        "import sys; from clframe.report.figures import *; from clframe.report.runs import Matrix; "
-        "to_png_bytes(matrix_heatmap(Matrix(('a',), ('b',), ((0.5,),)))); "
+        "import sys; from clframe.report.figures import *; "
+        "to_png_bytes(matrix_heatmap({'rows': ['a'], 'columns': ['b'], 'values': [[0.5]]})); "
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     root = Path(__file__).parents[2]

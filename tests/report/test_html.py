@@ -10,7 +10,7 @@ import pytest
 from clframe.cli.report import compare_main, report_main
 from clframe.report.compare import compare
 from clframe.report.html import _factors, report_html
-from clframe.report.runs import read_run
+from clframe.runs.reader import read_run
 
 MakeRun = Callable[..., Path]
 VOID = {"meta", "br", "img", "link"}

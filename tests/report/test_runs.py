@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clframe.errors import ClframeError, RunFolderError
-from clframe.report.runs import find_runs, read_run
+from clframe.runs.reader import find_runs, read_run
 
 MakeRun = Callable[..., Path]
 
@@ -16,18 +16,20 @@ MakeRun = Callable[..., Path]
 def test_reads_what_a_run_writes(make_run: MakeRun) -> None:
     folder = make_run(strategy="ewc", seed=4, edit=lambda c: c.update(source="embedded"))
     run = read_run(folder)
-    assert (run.stream, run.strategy, run.scenario, run.seed) == ("split_mnist", "ewc", "class", 4)
-    assert run.matrix.rows == ("before", "exp0", "exp1", "exp2")
-    assert run.matrix.columns == ("task0", "task1", "task2")
+    result = run.result
+    assert (result.stream, result.strategy) == ("split_mnist", "ewc")
+    assert (result.scenario, result.seed) == ("class", 4)
+    assert result.matrix.rows == ["before", "exp0", "exp1", "exp2"]
+    assert result.matrix.columns == ["task0", "task1", "task2"]
     written = json.loads((folder / "results.json").read_text())
-    assert [list(row) for row in run.matrix.values] == written["matrix"]["values"]
+    assert result.matrix.cells == written["matrix"]["values"]
     assert run.metrics["gem.bwt"] == written["metrics"]["gem"]["bwt"]
-    assert run.lists["forgetting.best_minus_last_k"][-1] is None
+    assert result.lists()["forgetting.best_minus_last_k"][-1] is None
     assert [(e.experience, e.epoch) for e in run.epochs] == [
         (i, e) for i in range(3) for e in range(2)
     ]
     assert run.config is not None
-    assert run.other == {"source": "embedded"}
+    assert run.further == {"source": "embedded"}
     assert run.notes == ()
 
 
@@ -46,11 +48,11 @@ def test_unknown_fields_events_and_null_cells_are_tolerated(make_run: MakeRun) -
         file.write('{"event": "epoch", "experience": 0, "epoch": 1, "loss": 0.125, "new": 1}\n')
         file.write('{"event": "epo')
     run = read_run(folder)
-    assert run.matrix.values[1][2] is None
+    assert run.result.matrix.cells[1][2] is None
     assert run.metrics["l2.tasks.a.pm"] == 1.5
     assert run.metrics["l2.none"] is None
     assert "l2.profile" not in run.metrics
-    assert run.curves == {"exp0": {"task0": (0.1, 0.9)}}
+    assert run.result.curves == {"exp0": {"task0": [0.1, 0.9]}}
     assert run.epochs[1].loss == 0.125, "the last of a repeated epoch counts"
     lines = len((folder / "events.jsonl").read_text().splitlines())
     assert run.notes == (f"events.jsonl: 1 unreadable line(s) left out ({lines}).",)
@@ -139,7 +141,7 @@ def test_finds_runs_below_any_folder_once(sweep: Path) -> None:
     one = sweep / "split_mnist" / "ewc" / "s0"
     (sweep / "link").symlink_to(one)
     found = find_runs([sweep, one, one / "results.json", sweep / "link"])
-    assert len(found.folders) == 9
+    assert len(found.finished) == 9
     assert found.unfinished == ()
 
 
@@ -147,7 +149,7 @@ def test_unfinished_runs_are_told_apart(make_run: MakeRun, tmp_path: Path) -> No
     finished, stopped = make_run(seed=0), make_run(seed=1)
     (stopped / "results.json").unlink()
     found = find_runs([tmp_path])
-    assert found.folders == (finished,)
+    assert found.finished == (finished,)
     assert found.unfinished == (stopped,)
     with pytest.raises(
         ClframeError, match="has not finished; continue it with 'clframe fit resume="

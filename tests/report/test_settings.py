@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from clframe.errors import RunFolderError
-from clframe.report.runs import read_run
-from clframe.report.settings import differing, fit_command, override_value, read_settings, setting
+from clframe.report.settings import differing, fit_command, override_value, setting
+from clframe.runs.reader import read_run
 
 MakeRun = Callable[..., Path]
 
@@ -83,7 +83,7 @@ def test_unreadable_config_is_one_sentence(make_run: MakeRun, config: str, expec
     folder = make_run()
     (folder / "config.yaml").write_text(config)
     with pytest.raises(RunFolderError, match=expected) as caught:
-        read_settings(read_run(folder))
+        _ = read_run(folder).settings
     assert "\n" not in str(caught.value)
     assert str(folder / "config.yaml") in str(caught.value)
 

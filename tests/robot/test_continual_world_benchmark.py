@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.resources
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,10 @@ import pytest
 from clframe.config.compose import compose, experiments
 from clframe.streams.metaworld.stream import CW10
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import the benchmark as running it would: with its folder on the path."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    for name in ("grid", "continual_world"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    return importlib.import_module("continual_world")
+def bench(load_benchmark: Any) -> Any:
+    return load_benchmark("continual_world")
 
 
 def results(values: list[list[float]], curves: dict[str, dict[str, list[float]]]) -> dict[str, Any]:
@@ -103,7 +96,7 @@ def test_every_cell_is_an_experiment(bench: Any) -> None:
         text = (folder / f"{name}.yaml").read_text()
         assert "- /experiment/continual_world/_protocol@_global_\n" in text
         assert ("trainer" in text) == name.endswith("multitask")  # which has no such curves
-    arguments, strategy = compose(["experiment=continual_world/single_push-wall"])
-    assert arguments["stream"] == {"name": "metaworld_cw10", "tasks": ["push-wall"]}
-    assert strategy == "naive"
-    assert arguments["trainer"]["check_val_every_n_epoch"] is not None
+    config = compose(["experiment=continual_world/single_push-wall"])
+    assert config.stream == {"name": "metaworld_cw10", "tasks": ["push-wall"]}
+    assert config.strategy_name == "naive"
+    assert config.trainer["check_val_every_n_epoch"] is not None

@@ -14,12 +14,13 @@ from torch import nn
 
 import clframe
 from clframe import Learner, Plugin, SettingError, hookimpl
+from clframe.build import Built, build
 from clframe.cli.main import main
+from clframe.config.run_config import RunConfig
 from clframe.models.mlp import mlp
-from clframe.run import run
-from clframe.sweep.seed_group import run_together, why_not
+from clframe.sweep.seed_group import SeedGroup, unsupported_reason
 from clframe.sweep.seeds import fit_seeds
-from clframe.testing import prepare, toy_stream
+from clframe.testing import run_built, toy_stream
 from clframe.training.batched.perceptron import batched_pass
 
 SEEDS = (0, 1, 2)
@@ -46,18 +47,25 @@ def arguments(strategy: Any, scenario: str, **others: Any) -> dict[str, Any]:
     }
 
 
-def prepared(seeds: tuple[int, ...] = SEEDS, **given: Any) -> list[Any]:
-    return [prepare(**given, seed=seed) for seed in seeds]
+def configs(seeds: tuple[int, ...] = SEEDS, **given: Any) -> list[RunConfig]:
+    quiet = {"logger": None, "run_dir": False, "progress": False}
+    return [RunConfig(**{**quiet, **given, "seed": seed}) for seed in seeds]
+
+
+def both(**given: Any) -> tuple[list[Built], SeedGroup]:
+    """The runs of every seed by itself, and as a group."""
+    return [build(config) for config in configs(**given)], SeedGroup(configs(**given))
 
 
 @pytest.mark.parametrize("scenario", ["task", "class"])
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_equals_separate_runs(name: str, scenario: str) -> None:
     given = arguments(STRATEGIES[name], scenario)
-    apart, joined = prepared(**given), prepared(**given)
-    assert why_not(joined) is None
-    results = [run(*one) for one in apart]
-    together = run_together(joined)
+    apart, group = both(**given)
+    assert unsupported_reason(group.runs) is None
+    results = [run_built(one) for one in apart]
+    together = group.run()
+    joined = group.runs
     for one, other, a, b in zip(results, together, apart, joined, strict=True):
         np.testing.assert_allclose(one.matrix.values, other.matrix.values, atol=0.05)
         state = b.learner.state_dict()
@@ -73,11 +81,11 @@ def test_equals_separate_runs(name: str, scenario: str) -> None:
 def test_optimiser_state_is_each_seeds_own_again(optimizer: str) -> None:
     settings = {"name": optimizer, "lr": 0.01} | ({"momentum": 0.9} if optimizer == "sgd" else {})
     given = arguments("naive", "domain", optimizer=settings)
-    apart, joined = prepared(**given), prepared(**given)
+    apart, group = both(**given)
     for one in apart:
-        run(*one)
-    run_together(joined)
-    for a, b in zip(apart, joined, strict=True):
+        run_built(one)
+    group.run()
+    for a, b in zip(apart, group.runs, strict=True):
         ours, theirs = a.learner.optimizer.state_dict(), b.learner.optimizer.state_dict()
         for number, state in ours["state"].items():
             for key, value in state.items():
@@ -89,18 +97,18 @@ def test_optimiser_state_is_each_seeds_own_again(optimizer: str) -> None:
 def test_gradient_clipping_is_by_seed() -> None:
     given = arguments("naive", "domain")
     given["trainer"] = {**given["trainer"], "gradient_clip_val": 0.01}
-    apart, joined = prepared(**given), prepared(**given)
+    apart, group = both(**given)
     for one in apart:
-        run(*one)
-    run_together(joined)
-    for a, b in zip(apart, joined, strict=True):
+        run_built(one)
+    group.run()
+    for a, b in zip(apart, group.runs, strict=True):
         for p, q in zip(a.learner.parameters(), b.learner.parameters(), strict=True):
             torch.testing.assert_close(p, q, rtol=1e-3, atol=1e-5)
 
 
 def test_every_seed_has_a_run_folder_of_its_own(tmp_path: Path) -> None:
     given = arguments("naive", "class", run_dir=tmp_path / "runs", progress=False)
-    results = fit_seeds([3, 5], **given)
+    results = fit_seeds(RunConfig(**given), [3, 5])
     assert [result.seed for result in results] == [3, 5]
     for seed, result in zip((3, 5), results, strict=True):
         kept = json.loads((tmp_path / "runs" / f"s{seed}" / "results.json").read_text())
@@ -117,12 +125,13 @@ def test_every_seed_has_a_run_folder_of_its_own(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_batched_says_so(given: dict[str, Any], reason: str) -> None:
-    assert reason in str(why_not(prepared(**{**arguments("naive", "task"), **given})))
+    group = SeedGroup(configs(**{**arguments("naive", "task"), **given}))
+    assert reason in str(unsupported_reason(group.runs))
 
 
 def test_what_cannot_be_batched_is_run_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
     given = arguments({"packnet": {"post_epochs": 1}}, "task", run_dir=False, progress=False)
-    results = fit_seeds([0, 1], **given)
+    results = fit_seeds(RunConfig(**given), [0, 1])
     assert [result.seed for result in results] == [0, 1]
     assert "plugin 'packnet' cannot be batched" in capsys.readouterr().err
 
@@ -130,7 +139,7 @@ def test_what_cannot_be_batched_is_run_by_itself(capsys: pytest.CaptureFixture[s
 class Fails(Plugin):
     """Fails in one seed."""
 
-    together = True
+    supports_batched_seeds = True
 
     @hookimpl
     def before_experience(self, learner: Learner) -> None:
@@ -141,18 +150,18 @@ class Fails(Plugin):
 
 def test_the_failure_of_one_seed_ends_all_with_its_sentence() -> None:
     with pytest.raises(SettingError, match="seed 1 does not want to"):
-        run_together(prepared(**arguments(Fails(), "class")))
+        SeedGroup(configs(**arguments(Fails(), "class"))).run()
 
 
 def test_a_loss_that_is_not_finite_stops_the_seeds() -> None:
     given = arguments("naive", "class", optimizer={"name": "sgd", "lr": 1e30})
     with pytest.raises(clframe.ClframeError, match=r"the loss of seed 0 is not finite"):
-        run_together(prepared(**given))
+        SeedGroup(configs(**given)).run()
 
 
 def test_bad_seeds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SettingError, match="different numbers"):
-        fit_seeds([1, 1])
+        fit_seeds(RunConfig(), [1, 1])
     assert main(["fit", "seeds=[a]"]) == 2
     assert main(["fit", "seeds=[0,1]", "seed=3"]) == 2
     said = capsys.readouterr().err
@@ -212,5 +221,5 @@ def test_a_learner_with_a_loss_of_its_own_is_not_batched() -> None:
             return 0.5 * super().task_loss(outputs, batch)
 
     stream = dataclasses.replace(toy_stream("class"), learner=Halved)
-    prepared = [prepare(stream, "naive", "mlp", seed=seed) for seed in (0, 1)]
-    assert "learner Halved" in (why_not(prepared) or "")
+    group = SeedGroup(configs((0, 1), stream=stream, strategy="naive", model="mlp"))
+    assert "learner Halved" in (unsupported_reason(group.runs) or "")

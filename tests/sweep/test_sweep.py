@@ -17,8 +17,8 @@ import pytest
 from clframe.cli.main import main
 from clframe.cli.sweep import check, make_jobs
 from clframe.errors import ClframeError
-from clframe.report.runs import read_run
 from clframe.report.sweeps import swept_settings
+from clframe.runs.reader import read_run
 from clframe.sweep.expand import Plan, default_folder, expand, run_name
 from clframe.sweep.job import Job, failure
 from clframe.sweep.local import LocalLauncher

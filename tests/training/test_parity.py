@@ -10,10 +10,10 @@ from torch.nn import functional
 
 import clframe
 from clframe.build import seed_everything
+from clframe.data.order import epoch_order
 from clframe.models.mlp import mlp
 from clframe.run import run
 from clframe.testing import prepare
-from clframe.training.loop import epoch_order
 
 
 @pytest.mark.parametrize("scenario", ["domain", "class"])

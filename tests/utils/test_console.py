@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clframe.utils.console import headline, matrix_table
+from clframe.utils.console import matrix_table
 
 
 def test_long_names_are_numbered() -> None:
@@ -23,12 +23,3 @@ def test_a_task_that_comes_back_keeps_its_name_in_its_row() -> None:
     name = "open_the_middle_drawer_of_the_cabinet"
     lines = matrix_table([name, f"{name} (2)"], [name], [[0.0], [1.0]]).splitlines()
     assert lines[2].startswith(f"{name} (2)")
-
-
-def test_liberos_metrics_are_told_where_there_are_some() -> None:
-    assert "libero.nbt" not in headline({"gem": {"acc": 0.5}})
-    text = headline({"libero": {"fwt": 0.7, "nbt": 0.25, "auc": None}})
-    assert [line.split()[:2] for line in text.splitlines()] == [
-        ["libero.fwt", "0.700"],
-        ["libero.nbt", "0.250"],
-    ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from clframe.metrics.info import MetricInfo, metric
 from clframe.metrics.l2.log_checks import Floats, Ints
 from clframe.metrics.l2.regime_metrics import saturation, slope
 from clframe.metrics.l2.regimes import Regime, mean_per_experience
@@ -36,6 +37,14 @@ def averaged(experts: Sequence[Curve]) -> list[Curve]:
     return [Curve(np.arange(shortest), mean)]
 
 
+@metric(
+    MetricInfo(
+        "ste_rel_perf", "sum of the task's first m LX / sum of the expert's first m; 1 = equal",
+        "performance over that of experts, 1 = equal", low=0,
+    ),
+    family="l2",
+    paper="New et al., 2022",
+)  # fmt: skip
 def relative_performance(own: Curve, experts: Sequence[Curve]) -> list[float | None]:
     """RP against each expert: sum of the first m values over the sum of the expert's first m.
 
@@ -50,6 +59,14 @@ def relative_performance(own: Curve, experts: Sequence[Curve]) -> list[float | N
     return ratios
 
 
+@metric(
+    MetricInfo(
+        "sample_efficiency", "(sat / sat_STE) (ets_STE / ets); 1 = equal",
+        "saturation and speed over experts'", low=0,
+    ),
+    family="l2",
+    paper="New et al., 2022",
+)  # fmt: skip
 def sample_efficiency(
     own: Curve, experts: Sequence[Curve], settings: Settings
 ) -> tuple[dict[str, Any], list[str]]:

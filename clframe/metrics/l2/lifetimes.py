@@ -33,7 +33,7 @@ def evaluate_lifetimes(
     confidence: float = 0.95,
     **settings: Any,
 ) -> LifetimesResult:
-    """Evaluate several lifetimes and summarise them.
+    """Evaluate several lifetimes and summarize them.
 
     Args:
         lifetimes: Logs, in any form that `evaluate` takes.

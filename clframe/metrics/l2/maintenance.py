@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clframe.metrics.info import MetricInfo, metric
 from clframe.metrics.l2.regime_metrics import Measured
 
 
+@metric(
+    MetricInfo(
+        "perf_maintenance_mrlep",
+        "each later evaluation minus the first one after the latest learning of the task",
+        "change since the last reference", low=-100, high=100,
+    ),
+    MetricInfo(
+        "perf_maintenance_mrtlp",
+        "the same minus the terminal performance (last 10 %) of that learning",
+        "change since the end of learning", low=-100, high=100,
+    ),
+    family="l2",
+    paper="New et al., 2022",
+)  # fmt: skip
 def maintenance(regimes: Sequence[Measured], kind: str) -> list[list[float]]:
     """Maintenance values of one task (New et al., 2022, Performance Maintenance).
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
+from clframe.metrics.info import MetricInfo, metric
 from clframe.metrics.l2.log_checks import Floats
 from clframe.metrics.l2.preprocess import smooth
 from clframe.metrics.l2.regimes import Regime
@@ -70,6 +71,18 @@ def saturation(curve: Floats, settings: Settings) -> tuple[float, int]:
     return top, int(reached.argmax()) + 1
 
 
+@metric(
+    MetricInfo(
+        "droop", "terminal performance before minus the lowest value before recovery, at least 0",
+        "fall below the earlier level after a change", higher_is_better=False, low=0, high=100,
+    ),
+    MetricInfo(
+        "recovery_rate", "droop / recovery time; 0 if it never recovers",
+        "performance regained per experience", low=0, high=100,
+    ),
+    family="l2",
+    paper="New et al., 2022",
+)  # fmt: skip
 def fill_recovery(learning: Sequence[Measured], settings: Settings) -> list[int]:
     """Compare each learning regime of one task with the one before it.
 

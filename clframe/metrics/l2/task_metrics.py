@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from clframe.metrics.info import MetricInfo, metric
 from clframe.metrics.l2.experts import Curve, averaged, relative_performance, sample_efficiency
 from clframe.metrics.l2.maintenance import maintenance
 from clframe.metrics.l2.regime_metrics import Measured, fill_recovery, theil_sen
@@ -33,6 +34,22 @@ class TaskParts:
     counted: list[Measured]
 
 
+@metric(
+    MetricInfo(
+        "perf_recovery", "minus the Theil-Sen slope of recovery times over learning blocks",
+        "minus the slope of recovery times",
+    ),
+    MetricInfo(
+        "avg_train_perf", "mean over learning regimes of the regime mean",
+        "mean performance while learning", low=1, high=101,
+    ),
+    MetricInfo(
+        "avg_eval_perf", "mean over evaluation regimes of the regime mean",
+        "mean performance in evaluations", low=1, high=101,
+    ),
+    family="l2",
+    paper="New et al., 2022",
+)  # fmt: skip
 def task_metrics(
     name: str,
     parts: TaskParts,

@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
+from clframe.metrics.info import MetricInfo, metric
 from clframe.metrics.l2.regime_metrics import Measured
 
 # kind of transfer -> source -> target -> values in time
@@ -19,6 +20,27 @@ Transfer = dict[str, dict[str, dict[str, list[float]]]]
 DIRECTIONS = ("forward", "backward")
 
 
+@metric(
+    MetricInfo(
+        "forward_transfer_contrast",
+        "(q - p) / (q + p) around the learning of another task, target not yet learned",
+        "help to tasks not yet learned", low=-1, high=1,
+    ),
+    MetricInfo(
+        "backward_transfer_contrast", "the same for a target learned before",
+        "help to tasks learned before", low=-1, high=1,
+    ),
+    MetricInfo(
+        "forward_transfer_ratio", "q / p, target not yet learned; 1 = no transfer",
+        "the same as after / before", low=0,
+    ),
+    MetricInfo(
+        "backward_transfer_ratio", "q / p, target learned before; 1 = no transfer",
+        "the same as after / before", low=0,
+    ),
+    family="l2",
+    paper="New et al., 2022",
+)  # fmt: skip
 def transfer(
     regimes: Sequence[Measured], tasks: Sequence[str], kinds: Sequence[str], reference: bool
 ) -> tuple[Transfer, list[str]]:

@@ -21,10 +21,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from clframe.metrics.info import MetricInfo, metric
 from clframe.metrics.l2.regime_metrics import TOLERANCE, Measured, slope
 from clframe.metrics.l2.settings import Settings
 
 
+@metric(
+    MetricInfo(
+        "cumulative_gain", "rise of the least-squares line through all LX of the task",
+        "rise of the trend over the lifetime",
+    ),
+    MetricInfo(
+        "learn_burn", "mean slope of later regimes up to their saturation / slope of that line",
+        "learning rate after a change over lifetime's",
+    ),
+    family="l2",
+    paper="New et al., 2022",
+)  # fmt: skip
 def trends(
     learning: Sequence[Measured], settings: Settings
 ) -> tuple[float | None, float | None, list[float]]:

@@ -9,7 +9,7 @@ import torch
 
 from clframe.core import hooks
 from clframe.core.plugin import Plugin
-from clframe.data.dataset import join
+from clframe.data.joined import join
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Accuracy(Plugin):
     """Measures the accuracy on a task's evaluation data."""
 
-    together = True
+    supports_batched_seeds = True
 
     @hookimpl(trylast=True)
     def evaluate_tasks(

@@ -50,7 +50,7 @@ class LifetimeLog(Plugin):
         clock: Where time stamps come from.
     """
 
-    together = True
+    supports_batched_seeds = True
     name = "lifetime_log"
     state = ("measure", "position", "rows", "counts")
 

@@ -27,7 +27,7 @@ class Logging(Plugin):
         loggers: Lightning loggers.
     """
 
-    together = True
+    supports_batched_seeds = True
 
     def __init__(self, loggers: Sequence[Any]) -> None:
         self.loggers = list(loggers)
@@ -140,5 +140,5 @@ def _picture(result: Result) -> Any:
 
     from clframe.report import figures
 
-    png = figures.to_png_bytes(figures.matrix_heatmap(result.matrix.to_json()))
+    png = figures.to_png_bytes(figures.matrix_heatmap(result.matrix))
     return Image.open(io.BytesIO(png)).convert("RGB")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Loop(Plugin):
     """Learns an experience by the training loop on Lightning Fabric."""
 
-    together = True
+    supports_batched_seeds = True
 
     @hookimpl(trylast=True)
     def fit_experience(

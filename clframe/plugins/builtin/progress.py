@@ -22,7 +22,7 @@ _REFRESH = 0.25
 class Progress(Plugin):
     """Prints one line per experience."""
 
-    together = True
+    supports_batched_seeds = True
 
     def __init__(self) -> None:
         self.total = 0

@@ -10,7 +10,7 @@ from clframe.core.plugin import Plugin
 from clframe.core.results import without_nan
 from clframe.hookspecs import hookimpl
 from clframe.runs.append_file import GrowingFile
-from clframe.runs.folder import EVENTS
+from clframe.runs.reader import EVENTS
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
@@ -26,7 +26,7 @@ class Recorder(Plugin):
         path: The file.
     """
 
-    together = True
+    supports_batched_seeds = True
 
     def __init__(self, path: str) -> None:
         self.file = GrowingFile(Path(path))

@@ -20,7 +20,8 @@ from torch import Tensor
 from clframe.core.make import make_stream
 from clframe.core.registry import Registry
 from clframe.core.stream import Experience, Scenario, Stream, Task
-from clframe.data.dataset import Data, join
+from clframe.data.dataset import Data
+from clframe.data.joined import join
 from clframe.data.order import epoch_order
 from clframe.errors import SettingError, UnknownNameError, nearest
 from clframe.streams.lifetime.plan import (

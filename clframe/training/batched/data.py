@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from clframe.data.dataset import Batch, Data, join
+from clframe.data.dataset import Batch, Data
 from clframe.data.inputs import map_inputs
+from clframe.data.joined import join
 
 
 class Chunk(NamedTuple):

@@ -11,7 +11,8 @@ import torch
 from PIL import Image
 
 import clframe
-from clframe.data.dataset import TensorData, join
+from clframe.data.dataset import TensorData
+from clframe.data.joined import join
 from clframe.errors import DataError, SettingError
 from clframe.streams.openloris import catalog
 from clframe.streams.openloris.official import decode

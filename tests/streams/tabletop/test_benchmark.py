@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clframe.config.compose import compose, experiments
 
-FOLDER = Path(__file__).parents[3] / "benchmarks"
-
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import the benchmark as running it would: with its folder on the path."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    for name in ("grid", "tabletop"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    return importlib.import_module("tabletop")
+def bench(load_benchmark: Any) -> Any:
+    return load_benchmark("tabletop")
 
 
 def results(values: list[list[float | None]], curves: dict[str, Any], nbt: float) -> dict[str, Any]:
@@ -62,21 +53,21 @@ def test_every_cell_is_an_experiment_of_the_same_protocol(bench: Any) -> None:
     kinds = ("goal5", "libero")
     assert own == {f"tabletop/{kind}_{method}" for kind in kinds for method in bench.METHODS}
     for kind in kinds:
-        naive, name = compose([f"experiment=tabletop/{kind}_naive"])
-        assert name == "best_checkpoint"
+        naive = compose([f"experiment=tabletop/{kind}_naive"])
+        assert naive.strategy_name == "best_checkpoint"
         for method in bench.METHODS[:-1]:
-            chosen, _ = compose([f"experiment=tabletop/{kind}_{method}"])
-            assert "best_checkpoint" in chosen["strategy"]
+            chosen = compose([f"experiment=tabletop/{kind}_{method}"])
+            assert "best_checkpoint" in chosen.strategy
             for group in ("stream", "trainer", "model", "optimizer"):
-                assert chosen[group] == naive[group]
+                assert getattr(chosen, group) == getattr(naive, group)
 
 
 def test_the_protocol_is_liberos() -> None:
-    chosen, name = compose(["experiment=tabletop/libero_er", "stream=tabletop_long"])
-    assert name == "replay+best_checkpoint"
-    assert chosen["stream"]["name"] == "tabletop_long"
-    assert (chosen["stream"]["eval_episodes"], chosen["stream"]["horizon"]) == (20, 600)
-    trainer = chosen["trainer"]
+    chosen = compose(["experiment=tabletop/libero_er", "stream=tabletop_long"])
+    assert chosen.strategy_name == "replay+best_checkpoint"
+    assert chosen.stream["name"] == "tabletop_long"
+    assert (chosen.stream["eval_episodes"], chosen.stream["horizon"]) == (20, 600)
+    trainer = chosen.trainer
     assert (trainer["max_epochs"], trainer["check_val_every_n_epoch"]) == (50, 5)
     assert trainer["evaluate_tasks"] == "learned"
-    assert chosen["strategy"]["replay"]["per_class"] == 1000
+    assert chosen.strategy["replay"]["per_class"] == 1000

@@ -1,0 +1,101 @@
+"""Several data sets as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clframe.data.dataset import Data, MapData, TensorData, keep_inputs
+from clframe.data.inputs import cat_inputs, map_inputs
+
+
+class JoinedData(Data):
+    """Several data sets in a row; used where their samples cannot be indexed as one source."""
+
+    def __init__(self, parts: Sequence[Data]) -> None:
+        self.parts = list(parts)
+        self.labels = torch.cat([part.labels for part in parts])
+        self.tasks = torch.cat([part.tasks for part in parts])
+        sizes = torch.tensor([len(part) for part in parts], device=self.labels.device)
+        self._ends = sizes.cumsum(0)
+        self._starts = self._ends - sizes
+        self.transform = keep_inputs
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether all parts are."""
+        return all(part.repeatable for part in self.parts)
+
+    def gather(self, positions: Tensor) -> Any:
+        """The inputs at these positions, transformed already, since each part has its own way."""
+        return next(self.inputs([positions]))
+
+    def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
+        """Each part's samples, read ahead where the part can, put in order."""
+        home = self.labels.device
+        owners = [torch.searchsorted(self._ends, chunk.to(home), right=True) for chunk in chunks]
+        # Started when its first sample is due, and nothing is asked of a part without samples.
+        streams: dict[int, Iterator[Any]] = {}
+        for owner in owners:
+            pieces, places = [], []
+            for number in owner.unique().tolist():
+                if number not in streams:
+                    streams[number] = self._part_inputs(number, chunks, owners)
+                pieces.append(next(streams[number]))
+                places.append((owner == number).nonzero().squeeze(1))
+            joined, back = cat_inputs(pieces), torch.cat(places).argsort()
+            yield map_inputs(lambda t, back=back: t[back.to(t.device)], joined)  # type: ignore[misc]
+
+    def _part_inputs(
+        self, number: int, chunks: Sequence[Tensor], owners: Sequence[Tensor]
+    ) -> Iterator[Any]:
+        mine = [
+            chunk.to(owner.device)[owner == number] - self._starts[number]
+            for chunk, owner in zip(chunks, owners, strict=True)
+        ]
+        return self.parts[number].inputs([chunk for chunk in mine if len(chunk)])
+
+    def subset(self, positions: Tensor) -> Data:
+        """The samples at these positions, in this order of parts."""
+        owner = torch.searchsorted(self._ends, positions, right=True)
+        return join(
+            [
+                part.subset(positions[owner == number] - self._starts[number])
+                for number, part in enumerate(self.parts)
+                if bool((owner == number).any())
+            ]
+        )
+
+    def to(self, device: torch.device) -> Data:
+        """The same data on that device."""
+        return JoinedData([part.to(device) for part in self.parts])
+
+
+def join(parts: Sequence[Data]) -> Data:
+    """Put data sets together; samples of one source stay one indexed data set."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    tensors = [part for part in parts if isinstance(part, TensorData)]
+    mapped = [part for part in parts if isinstance(part, MapData)]
+    if all(part.transform == first.transform for part in parts):
+        if len(tensors) == len(parts) and len({id(part.source) for part in tensors}) == 1:
+            return TensorData(tensors[0].source, *_columns(tensors), first.transform)
+        if len(mapped) == len(parts) and len({id(part.dataset) for part in mapped}) == 1:
+            one = mapped[0]
+            joined = MapData(one.dataset, *_columns(mapped), one.transform, one.num_workers)
+            joined.device = one.device
+            return joined
+    return JoinedData(parts)
+
+
+def _columns(parts: Sequence[TensorData | MapData]) -> tuple[Tensor, Tensor, Tensor]:
+    """Labels, tasks and indices of all parts."""
+    return (
+        torch.cat([part.labels for part in parts]),
+        torch.cat([part.tasks for part in parts]),
+        torch.cat([part.indices for part in parts]),
+    )

@@ -1,0 +1,160 @@
+"""What a metric is: its facts stand beside the function that computes it.
+
+``@metric`` says of a function what the numbers it returns are called, which direction is better and
+so on. The catalogue, the registered families, reports, the console and docs/metrics.md are derived
+from these facts, so a metric is added in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from clframe.core.results import Result
+
+F = TypeVar("F", bound=Callable[..., Any])
+Arguments = Callable[["Result"], "dict[str, Any] | None"]
+
+_ATTRIBUTE = "clframe_metric_family"
+
+
+@dataclass(frozen=True)
+class MetricInfo:
+    """One metric: what it is called, what it says, and how to read it.
+
+    Args:
+        name: The key under which its function returns it; in the catalogue the full name with the
+            family first, such as ``gem.bwt``.
+        formula: In the symbols of docs/metrics.md.
+        meaning: One line in words.
+        higher_is_better: None for neither, it describes.
+        low: The lowest value there can be; None if there is no limit.
+        high: The highest.
+        paper: Where it is defined.
+        headline: Whether a comparison shows it unless told otherwise.
+        words: What the console says beside it after a run; empty to leave it out there.
+    """
+
+    name: str
+    formula: str = ""
+    meaning: str = ""
+    higher_is_better: bool | None = True
+    low: float | None = None
+    high: float | None = None
+    paper: str = ""
+    headline: bool = False
+    words: str = ""
+
+    @property
+    def direction(self) -> str:
+        """Return "higher", "lower" or "-"."""
+        return {True: "higher", False: "lower", None: "-"}[self.higher_is_better]
+
+    @property
+    def range(self) -> str:
+        """Return the limits, such as "0..1", "0.." or "any"."""
+        low, high = ("" if limit is None else f"{limit:g}" for limit in (self.low, self.high))
+        return f"{low}..{high}" if low or high else "any"
+
+    def to_json(self) -> dict[str, Any]:
+        """What results.json holds of a metric that clframe does not know by itself."""
+        texts = {"formula": self.formula, "meaning": self.meaning, "paper": self.paper}
+        return {
+            "higher_is_better": self.higher_is_better,
+            **{key: text for key, text in texts.items() if text},
+        }
+
+    @classmethod
+    def from_json(cls, name: str, facts: Mapping[str, Any]) -> MetricInfo:
+        """Read what a results.json says of a metric; what is not as expected is left out."""
+        better = facts.get("higher_is_better", True)
+        texts = (facts.get(key) for key in ("formula", "meaning", "paper"))
+        formula, meaning, paper = (text if isinstance(text, str) else "" for text in texts)
+        direction = better if isinstance(better, bool | None) else True
+        return cls(name, formula, meaning, direction, paper=paper)
+
+
+@dataclass(frozen=True)
+class Family:
+    """The metrics that one function computes.
+
+    Args:
+        name: What comes first in their full names.
+        function: Computes them.
+        metrics: One entry per number; their names without the family.
+        summary: One line for ``clframe list metrics``.
+        per: What lists that go with the metrics (``*_k``) have a value for.
+        arguments: What the function is called with for a run, or None where the metrics are not
+            defined for that run; without it they are not computed for runs.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    metrics: tuple[MetricInfo, ...]
+    summary: str = ""
+    per: Literal["task", "experience"] = "task"
+    arguments: Arguments | None = None
+
+    def __call__(self, result: Result) -> dict[str, Any] | None:
+        """The family's numbers for a run; None if they are not defined for it."""
+        arguments = None if self.arguments is None else self.arguments(result)
+        return None if arguments is None else dict(self.function(**arguments))
+
+    def catalog(self, name: str = "") -> dict[str, MetricInfo]:
+        """The facts by full name.
+
+        Args:
+            name: The name the family was registered under, if it is another.
+        """
+        full = (replace(info, name=f"{name or self.name}.{info.name}") for info in self.metrics)
+        return {info.name: info for info in full}
+
+
+def metric(
+    *metrics: MetricInfo,
+    paper: str = "",
+    family: str = "",
+    summary: str = "",
+    per: Literal["task", "experience"] = "task",
+    arguments: Arguments | None = None,
+) -> Callable[[F], F]:
+    """Say of a function which metrics it returns.
+
+    >>> @metric(MetricInfo("loss", higher_is_better=False))
+    ... def final(result):
+    ...     return {"loss": 0.25}
+    >>> family_of(final).catalog()["final.loss"].direction
+    'lower'
+
+    Args:
+        metrics: One entry per number.
+        paper: Where they are defined.
+        family: What comes first in their full names; the function's name if empty.
+        summary: One line for ``clframe list metrics``.
+        per: What lists that go with the metrics have a value for.
+        arguments: Of a function of arrays: what it is called with for a run.
+    """
+    facts = tuple(replace(info, paper=info.paper or paper) for info in metrics)
+
+    def mark(function: F) -> F:
+        name = family or function.__name__
+        marked = Family(name, function, facts, summary, per, arguments)
+        setattr(function, _ATTRIBUTE, marked)
+        return function
+
+    return mark
+
+
+def family_of(function: object) -> Family | None:
+    """What ``@metric`` says of a function; None if it says nothing."""
+    family: Family | None = getattr(function, _ATTRIBUTE, None)
+    return family
+
+
+def families_in(module: ModuleType) -> list[Family]:
+    """The families whose functions a module defines, in their order."""
+    values = [v for v in vars(module).values() if getattr(v, "__module__", "") == module.__name__]
+    return [family for family in map(family_of, values) if family is not None]

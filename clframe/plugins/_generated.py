@@ -1,0 +1,76 @@
+"""What the plugins share that replay generated inputs, labelled by the previous model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from clframe.core.plugin import Plugin
+from clframe.errors import PluginError
+from clframe.hookspecs import hookimpl
+from clframe.models.vae import choose_likelihood
+from clframe.plugins._past_targets import PastTargets
+from clframe.utils.settings import check_at_least
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+
+
+class _GeneratedReplay(Plugin):
+    """Counts past experiences, labels replayed inputs and chooses their likelihood.
+
+    A subclass makes ``targets`` in ``configure`` and passes the first batch of an experience to
+    ``_check_inputs``. The arguments are settings of all subclasses, which document them.
+    """
+
+    requires_class_labels = True
+    targets: PastTargets
+
+    def __init__(
+        self,
+        distill: bool,
+        temperature: float,
+        replay_size: int | None,
+        hidden: tuple[int, ...],
+        latent: int,
+        likelihood: str,
+    ) -> None:
+        self.distill = distill
+        self.temperature = temperature
+        self.replay_size = replay_size
+        self.hidden = tuple(hidden)
+        self.latent = latent
+        self.likelihood = likelihood
+        check_at_least(self, self.name, temperature=1e-6, replay_size=1, latent=1)
+        self.chosen = "" if likelihood == "auto" else likelihood
+        self.past_experiences = 0
+        self._inputs_checked = False
+
+    @hookimpl
+    def before_experience(self, learner: Learner) -> None:
+        """Note how much is past."""
+        self.past_experiences = len(learner.seen)
+        self._inputs_checked = False
+        if learner.seen:
+            self.targets.begin()
+
+    def _check_inputs(self, x: Any) -> None:
+        """Choose the likelihood by the first batch; refuse inputs that cannot be generated."""
+        self._inputs_checked = True
+        self.chosen = choose_likelihood(self.chosen, x, f"plugin '{self.name}'")
+
+
+def linear_head(model: nn.Module, who: str, advice: str) -> nn.Linear:
+    """The head of a model that has ``features`` as well.
+
+    Raises:
+        PluginError: The model lacks one of them; names ``who`` needs them and ends in ``advice``.
+    """
+    head = getattr(model, "head", None)
+    if not isinstance(head, nn.Linear) or not hasattr(model, "features"):
+        raise PluginError(
+            f"{who} needs a model with 'features' and a linear 'head', which "
+            f"{type(model).__name__} lacks: {advice}"
+        )
+    return head

@@ -1,0 +1,29 @@
+"""Every method that is registered, in a size for the toy stream; loaded by tests with runpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clframe.core.plugin import Plugin
+from clframe.core.registry import discover
+from clframe.strategies import DEFAULT_PLUGINS
+
+REGISTRY = discover()
+# Only measures, and needs the folders of other runs.
+NO_METHODS = (*DEFAULT_PLUGINS, "continual_world")
+METHODS = [name for name in REGISTRY.names("plugin") if name not in NO_METHODS]
+# A plugin that is not named here takes its defaults.
+SMALL: dict[str, dict[str, Any]] = {
+    "replay": {"size": 20},
+    "ewc": {"weight": 10.0},
+    "generative_replay": {"hidden": [8], "latent": 4},
+    "feedback_replay": {"hidden": [8], "latent": 4},
+    "packnet": {"post_epochs": 1},
+    "gdumb": {"size": 20, "epochs": 3},
+}
+
+
+def make(name: str) -> Plugin:
+    """A small plugin of that name."""
+    plugin: Plugin = REGISTRY.build("plugin", name, dict(SMALL.get(name, {})))
+    return plugin
