@@ -6,9 +6,11 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from clframe.cli.show import headline
+from clframe.config.overrides import take_config_dirs
 from clframe.distributed import launch
 from clframe.errors import SettingError
 from clframe.utils.console import coloured, hide_library_warnings, matrix_table, say
@@ -19,6 +21,12 @@ def main(words: Sequence[str]) -> int:
     hide_library_warnings()
     # A polite end (a scheduler's, `kill`) is the same as Ctrl-C: leave with 130, ready to resume.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    words, folders = take_config_dirs(words)
+    words += [f"config_dir='{Path(folder).resolve()}'" for folder in folders]
+    if "--cfg" in words:
+        if "-m" in words or "--multirun" in words:
+            raise SettingError("--cfg shows a single run; leave -m out")
+        return show_config([word for word in words if word != "--cfg"])
     if "-m" in words or "--multirun" in words:
         from clframe.cli.sweep import sweep
 
@@ -27,6 +35,17 @@ def main(words: Sequence[str]) -> int:
         if word.startswith(("sweep.", "sweep_dir=")):
             raise SettingError(f"'{word}' is for a sweep; put -m after fit to sweep")
     return run_once(words)
+
+
+def show_config(overrides: Sequence[str]) -> int:
+    """Print what ``config.yaml`` would hold, and run nothing."""
+    from clframe.config.compose import compose, plugin_paths
+    from clframe.config.show import as_yaml
+    from clframe.core.registry import discover
+
+    folders = take_config_dirs(overrides)[1]
+    say(as_yaml(compose(overrides), discover(plugin_paths(overrides), folders)).rstrip())
+    return 0
 
 
 def run_once(overrides: Sequence[str]) -> int:

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
+from clframe.config.overrides import take_config_dirs
+from clframe.core.config_files import config_files
 from clframe.errors import SettingError, nearest
 from clframe.utils.console import say
 
-KINDS = ("streams", "strategies", "plugins", "models", "metrics", "loggers", "optimizers")
+if TYPE_CHECKING:
+    from clframe.core.registry import Registry
+
+KINDS = (
+    "streams",
+    "strategies",
+    "plugins",
+    "models",
+    "metrics",
+    "loggers",
+    "optimizers",
+    "experiments",
+)
 
 
 def main(words: Sequence[str]) -> int:
     """Print one kind, or all."""
+    words, config_dirs = take_config_dirs(words)
     if len(words) > 1 or (words and words[0] not in KINDS):
         said = words[0] if len(words) == 1 else " ".join(words)
         raise SettingError(
@@ -21,7 +37,7 @@ def main(words: Sequence[str]) -> int:
     from clframe.core.registry import discover
     from clframe.strategies import DEFAULT_PLUGINS, known_strategies
 
-    registry = discover()
+    registry = discover(config_dir=config_dirs)
     for kind in words or KINDS:
         if not words:
             say(f"\n{kind}")
@@ -44,7 +60,11 @@ def main(words: Sequence[str]) -> int:
                 )
                 say(" " * 21 + " | ".join(facts))
             continue
-        entries = registry.entries(kind.removesuffix("s"))  # type: ignore[arg-type]
+        group = kind.removesuffix("s")
+        if group == "experiment":
+            show_files(group, registry, ())
+            continue
+        entries = registry.entries(group)  # type: ignore[arg-type]
         for _, alike in itertools.groupby(entries, key=lambda entry: (entry.origin, entry.summary)):
             entry, *others = alike
             origin = "" if entry.origin == "clframe" else f"  [{entry.origin}]"
@@ -57,4 +77,13 @@ def main(words: Sequence[str]) -> int:
                 if settings:
                     shown = ", ".join(f"{key}={value}" for key, value in settings.items())
                     say(" " * 21 + shown)
+        show_files(group, registry, {*registry.names(group), "none"})  # type: ignore[arg-type]
     return 0
+
+
+def show_files(group: str, registry: Registry, known: Collection[str]) -> None:
+    """The files of a group that are more than a registered name."""
+    for name, file in config_files(group, registry.config_dirs).items():
+        if name not in known:
+            origin = f"  [{file.path}]" if file.own else ""
+            say(f"  {name:<18} {file.summary}{origin}")

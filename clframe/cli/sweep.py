@@ -6,9 +6,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from clframe.core.registry import GIVEN, GIVEN_UNLESS_SET
 from clframe.errors import ClframeError
 from clframe.report.compare import compare
 from clframe.report.names import HEADLINES, format_value
@@ -27,12 +25,7 @@ from clframe.sweep.job import STOPPED, Job, failure
 from clframe.sweep.launcher import Interrupts, Launcher, run_all
 from clframe.sweep.launchers import make_launcher
 from clframe.sweep.manifest import Manifest, lock_folder
-from clframe.utils import settings
 from clframe.utils.console import notice, say
-
-if TYPE_CHECKING:
-    from clframe.config.run_config import RunConfig
-    from clframe.core.registry import Registry
 
 _FIGURES = ("gem.acc", "gem.bwt", *HEADLINES)
 
@@ -75,26 +68,19 @@ def check(overrides: Sequence[str]) -> tuple[Plan, str]:
         ClframeError: A word cannot be swept, or a run could not be composed.
     """
     from clframe.config.compose import compose, known_names, plugin_paths
+    from clframe.config.overrides import take_config_dirs
+    from clframe.config.show import check_settings
     from clframe.core.registry import discover
 
     paths = plugin_paths(overrides)
-    plan = expand(overrides, lambda group: known_names(discover(paths)).get(group, ()))
-    registry = discover(paths)
+    registry = discover(paths, take_config_dirs(overrides)[1])
+    plan = expand(overrides, lambda group: known_names(registry).get(group, ()))
     for sample in plan.samples:
         try:
-            _check_settings(compose(plan.overrides(sample)), registry)
+            check_settings(compose(plan.overrides(sample)), registry)
         except ClframeError as error:
             raise type(error)(f"{error} (in the run {_title(plan, sample)})") from error
     return plan, plugins_checksum(paths)
-
-
-def _check_settings(config: RunConfig, registry: Registry) -> None:
-    """What a run checks when it makes its parts; here they are not made, nor is data read."""
-    for kind in ("stream", "model", "optimizer"):
-        values = dict(getattr(config, kind))
-        name = values.pop("name")
-        given = {*GIVEN.get(kind, ()), *(set(GIVEN_UNLESS_SET) - set(values))}
-        settings.check(registry.get(kind, name).factory, values, f"{kind} '{name}'", given)
 
 
 def _title(plan: Plan, combination: dict[str, str]) -> str:

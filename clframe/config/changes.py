@@ -119,17 +119,25 @@ def resolve(config: DictConfig, registry: Registry) -> dict[str, Any]:
     """
     from omegaconf import OmegaConf
 
-    missing = sorted(OmegaConf.missing_keys(config))
-    if missing:
-        raise SettingError(f"{missing[0]} must be given, as {missing[0]}=value")
     raw = OmegaConf.to_container(config)
     assert isinstance(raw, dict)
+    for key in _missing(raw):
+        raise SettingError(f"{key} must be given, as {key}=value")
     if "${" not in str(raw):
         return {str(key): value for key, value in raw.items()}
     whole = OmegaConf.merge(_defaults(config, registry), config)
     with _without_environment():
         resolved: Any = OmegaConf.to_container(whole, resolve=True)
     return {str(key): _only(resolved[key], raw[key]) for key in raw}
+
+
+def _missing(content: Any, key: str = "") -> Iterator[str]:
+    """The keys whose value is ``???``, which is how a file leaves a value open."""
+    if content == settings.REQUIRED:
+        yield key
+    if isinstance(content, dict):
+        for name, value in content.items():
+            yield from _missing(value, f"{key}.{name}" if key else str(name))
 
 
 @contextlib.contextmanager

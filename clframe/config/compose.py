@@ -227,12 +227,13 @@ def _chosen(override: Override, content: Mapping[str, Any], registry: Registry) 
     if key == "strategy":
         known = known_strategies(registry)
         return {plugin: dict(v) for name in names for plugin, v in known[name].plugins.items()}
-    if key == "logger":
-        return {name: {} for name in names if name != "none"}
     if key == "model" and names[0] == _DEFAULT_MODEL:
         return registry.model_for(content["stream"]["name"])
-    file = config_files(key, registry.config_dirs).get(names[0])
-    return {"name": names[0]} if file is None else file.read()
+    files = config_files(key, registry.config_dirs)
+    if key == "logger":
+        contents = [files[name].read() if name in files else {name: {}} for name in names]
+        return {name: values for content in contents for name, values in content.items()}
+    return files[names[0]].read() if names[0] in files else {"name": names[0]}
 
 
 def plugin_paths(overrides: Sequence[str]) -> list[str]:
@@ -265,7 +266,7 @@ def divide(overrides: Sequence[str], registry: Registry) -> tuple[list[str], lis
             raise SettingError(f"'{word}': write all that there shall be: {key}=[a,{text}]")
         if override.is_delete() or not names:
             if key not in EMPTY_CHOICES:
-                raise SettingError(f"'{word}': every run has a {key}; choose another: {key}=NAME")
+                raise SettingError(f"'{word}': {key} cannot be left out; write {key}=NAME")
             if override.is_delete() and names:
                 raise SettingError(f"'{word}': write ~{key}, or {key}=NAME for another one")
             choices.append(f"{key}={EMPTY_CHOICES[key]}")
@@ -287,7 +288,14 @@ def known_names(registry: Registry) -> dict[str, Sequence[str]]:
     """What can be chosen in each of Hydra's groups."""
 
     def names(group: Kind) -> list[str]:
-        return sorted({*registry.names(group), *config_files(group, registry.config_dirs)})
+        files = config_files(group, registry.config_dirs)
+        for name in registry.names(group):
+            if name in files and files[name].own:
+                raise SettingError(
+                    f"'{files[name].path}' has the name of a {group} that there is already; call "
+                    "it differently"
+                )
+        return sorted({*registry.names(group), *files})
 
     return {
         "stream": names("stream"),
@@ -295,7 +303,7 @@ def known_names(registry: Registry) -> dict[str, Sequence[str]]:
         "model": names("model"),
         "optimizer": names("optimizer"),
         "trainer": list(config_files("trainer", registry.config_dirs)),
-        "logger": [*names("logger"), "none"],
+        "logger": sorted({*names("logger"), "none"}),
         "experiment": experiments(registry.config_dirs),
     }
 
@@ -312,21 +320,24 @@ def _is_backbone(name: str) -> bool:
 
 
 def store(registry: Registry) -> None:
-    """Let Hydra's config groups offer every registered name."""
+    """Let Hydra's config groups offer every registered name that has no file."""
     from hydra.core.config_store import ConfigStore
 
     configs = ConfigStore.instance()
     groups: tuple[Kind, ...] = ("stream", "model", "optimizer")
-    for group in groups:
-        for name in registry.names(group):
-            configs.store(name, {"name": name}, group=group)
-    configs.store(_DEFAULT_MODEL, {"name": _DEFAULT_MODEL}, group="model")
-    for name in registry.names("logger"):
-        configs.store(name, {name: {}}, group="logger")
-    configs.store("none", {}, group="logger")
-    for name, strategy in known_strategies(registry).items():
-        if not strategy.has_file:
-            configs.store(name, strategy.plugins, group="strategy")
+    nodes: dict[str, dict[str, Any]] = {
+        group: {name: {"name": name} for name in registry.names(group)} for group in groups
+    }
+    nodes["model"][_DEFAULT_MODEL] = {"name": _DEFAULT_MODEL}
+    nodes["logger"] = {name: {name: {}} for name in registry.names("logger")}
+    nodes["strategy"] = {
+        name: strategy.plugins for name, strategy in known_strategies(registry).items()
+    }
+    for group, choices in nodes.items():
+        configs.repo.pop(group, None)  # what an earlier run's plugins had is not for this one
+        # Hydra would take a node of a file's name for the schema of the file.
+        for name in choices.keys() - config_files(group, registry.config_dirs).keys():
+            configs.store(name, choices[name], group=group)
 
 
 def arguments(config: DictConfig, registry: Registry) -> dict[str, Any]:
@@ -344,6 +355,9 @@ def arguments(config: DictConfig, registry: Registry) -> dict[str, Any]:
     for key, value in content.items():
         _place(known, key, value, registry)
     known = resolve(OmegaConf.create(known), registry)
+    kinds: tuple[Kind, ...] = ("stream", "model", "optimizer")
+    for kind in kinds:
+        registry.get(kind, known[kind]["name"])
     for name, values in (known["strategy"] or {}).items():
         checked: dict[str, Any] = values or {}
         settings.check(registry.get("plugin", name).factory, checked, f"plugin '{name}'")
@@ -392,7 +406,9 @@ def _sentence(error: Exception) -> str:
     """A message of Hydra's as one line; of a resolver's error, what it says itself."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     first = lines[0] if lines else type(error).__name__
-    own = re.match(r"SettingError raised while resolving interpolation: (.*)", first)
-    if own:
-        return own[1]
-    return " ".join([first, *lines[1:3]])
+    ours = re.match(r"SettingError raised while resolving interpolation: (.*)", first)
+    if ours:
+        return ours[1]
+    keys = [line.removeprefix("full_key: ") for line in lines if line.startswith("full_key: ")]
+    said = [line for line in lines[1:] if not line.startswith(("full_key:", "object_type="))]
+    return " ".join([*(f"{key}:" for key in keys[:1]), first, *said[:2]])

@@ -58,6 +58,8 @@ def known_strategies(registry: Registry) -> dict[str, Strategy]:
     """All strategies by name: those with a file, and one for each plugin without."""
     strategies = {}
     for name, file in config_files("strategy", registry.config_dirs).items():
+        if file.own and name in registry.names("plugin"):
+            raise SettingError(f"'{file.path}' has the name of a plugin; call it differently")
         content = file.read()
         for plugin, values in content.items():
             if not isinstance(values, Mapping | None):

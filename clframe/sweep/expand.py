@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from clframe.config.overrides import expand_ranges, read, split_plus
 from clframe.errors import SettingError
 from clframe.sweep.settings import SweepSettings
 from clframe.utils import settings
@@ -18,8 +19,10 @@ _LONGEST_NAME = 120
 _NOT_SWEPT = {
     "run_dir": "a sweep gives every run its own folder; name the folder of them all by sweep_dir=",
     "resume": "a sweep continues by itself; give the same command again",
+    "config_dir": "every run has the same config folders; config_dir=[a,b] adds two",
     "plugin_path": "every run has the same plugins; plugin_path=[a.py,b.py] loads two files",
 }
+_FOR_ALL = ("config_dir", "plugin_path")
 
 
 @dataclass(frozen=True)
@@ -87,11 +90,11 @@ def divide(words: Sequence[str]) -> Words:
         if key == "sweep_dir":
             if not value:
                 raise SettingError("sweep_dir needs a folder: sweep_dir=DIR")
-            folder = Path(str(_parse(word).value()))
+            folder = Path(str(read(word).value()))
         elif key in ("resume.allow", "resume_allow"):
             allow.append(word)
         elif key.startswith("sweep."):
-            _put(own, key, _parse(word).value())
+            _put(own, key, read(word).value())
         elif key.lstrip("+~").startswith("hydra"):
             raise SettingError(
                 f"'{word}': sweeps do not go through Hydra's launchers; choose one of clframe's "
@@ -118,25 +121,23 @@ def expand(overrides: Sequence[str], names: Callable[[str], Sequence[str]]) -> P
     """Tell swept keys from fixed ones.
 
     Args:
-        overrides: As on the command line, such as ``strategy=ewc,si`` or ``seed=range(0,5)``.
+        overrides: As on the command line, such as ``strategy=ewc,si`` or ``seed=0..4``.
         names: Gives the names that a group such as ``strategy`` offers, for ``glob(...)``.
 
     Raises:
         SettingError: A word cannot be read or swept, or there is nothing to sweep.
 
-    >>> expand(["strategy=ewc,[ewc,er]", "seed=range(0,2)", "lr=0.1"], lambda group: [])
+    >>> expand(["strategy=ewc,ewc+er", "seed=0..1", "lr=0.1"], lambda group: [])
     Plan(fixed=('lr=0.1',), axes={'strategy': ('ewc', '[ewc,er]'), 'seed': ('0', '1')})
     """
     fixed: list[str] = []
     axes: dict[str, tuple[str, ...]] = {}
     given: set[str] = set()
     for word in overrides:
-        if word.startswith(("-", "~")) or "=" not in word:
-            raise SettingError(f"'{word}' is not a setting; write key=value")
-        parsed = _parse(word)
+        parsed = read(word := expand_ranges(split_plus(word)))
         key = parsed.key_or_group
         swept = parsed.is_sweep_override()
-        if key in _NOT_SWEPT and (swept or key != "plugin_path"):
+        if key in _NOT_SWEPT and (swept or key not in _FOR_ALL):
             raise SettingError(f"'{word}' is not for a sweep: {_NOT_SWEPT[key]}")
         if key in given and (swept or key in axes):
             raise SettingError(f"'{key}' is given twice; write all its values in one list")
@@ -151,21 +152,6 @@ def expand(overrides: Sequence[str], names: Callable[[str], Sequence[str]]) -> P
             "seed=0,1,2 or seed=range(0,3), or leave -m out for a single run"
         )
     return Plan(tuple(fixed), axes)
-
-
-def _parse(word: str) -> Any:
-    """One override, read by Hydra's grammar."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
-    try:
-        return OverridesParser.create().parse_override(word)
-    except HydraException as error:
-        reason = " ".join(str(error).split())
-        raise SettingError(
-            f"'{word}' cannot be read ({reason}); several values are a,b,c or range(0,10), and "
-            "a text with other signs goes in quotes"
-        ) from error
 
 
 def _values(word: str, parsed: Any, names: Callable[[str], Sequence[str]]) -> tuple[str, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
-import itertools
 from pathlib import Path
 
 import pytest
@@ -22,15 +20,15 @@ FACTORS = ("illumination", "occlusion", "pixel", "clutter", "sequence")
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_method_has_every_factor(group: str) -> None:
+def test_every_method_has_an_experiment(group: str) -> None:
     own = {name for name in experiments() if name.startswith(f"{group}/")}
-    assert own == {f"{group}/{m}_{f}" for m, f in itertools.product(METHODS, FACTORS)}
+    assert own == {f"{group}/{method}" for method in METHODS}
 
 
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("method", METHODS)
 def test_they_compose_into_settings_that_exist(group: str, method: str, tmp_path: Path) -> None:
-    config = compose([f"experiment={group}/{method}_pixel", "seed=4"])
+    config = compose([f"experiment={group}/{method}", "stream=openloris_pixel", "seed=4"])
     assert config.strategy_name == method
     assert config.seed == 4
     assert config.stream["name"] == "openloris_pixel"
@@ -49,15 +47,20 @@ def test_they_compose_into_settings_that_exist(group: str, method: str, tmp_path
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_factors_differ_in_the_stream_alone(group: str) -> None:
-    folder = Path(str(importlib.resources.files("clframe.configs"))) / "experiment" / group
-    for method, factor in itertools.product(METHODS, FACTORS):
-        own = (folder / f"{method}_{factor}.yaml").read_text()
-        assert own.replace(factor, "pixel") == (folder / f"{method}_pixel.yaml").read_text()
-        assert own.count(f"openloris_{factor}\n") == 1
+    runs = [compose([f"experiment={group}/ewc", f"stream=openloris_{f}"]) for f in FACTORS]
+    for factor, config in zip(FACTORS, runs, strict=True):
+        assert config.stream["name"] == f"openloris_{factor}"
+        stream = {**config.stream, "name": "openloris_illumination"}
+        assert config.replace(stream=stream) == runs[0]
+
+
+def test_a_model_of_the_command_line_takes_the_place_of_the_experiments() -> None:
+    config = compose(["experiment=openloris_small/ewc", "model=mlp"])
+    assert config.model == {"name": "mlp"}
 
 
 def test_the_official_ones_have_the_settings_of_the_paper() -> None:
-    found = {m: compose([f"experiment=openloris/{m}_clutter"]) for m in METHODS}
+    found = {m: compose([f"experiment=openloris/{m}", "stream=openloris_clutter"]) for m in METHODS}
     for method, config in found.items():
         stream, trainer = config.stream, config.trainer
         assert (stream["source"], stream["target"], stream["size"]) == ("official", "instance", 50)

@@ -82,13 +82,20 @@ def test_every_logger_composes(name: str, tmp_path: Path) -> None:
         assert REGISTRY.build("logger", name, {}, run_dir=tmp_path, run_config={})
 
 
-# The many of OpenLORIS have a test of their own, since the official ones need data.
-OTHERS = [name for name in experiments() if not name.startswith("openloris")]
+# Those of OpenLORIS have a test of their own, since the official ones need data.
+OTHERS = [
+    (name, scenario)
+    for name in experiments()
+    if not name.startswith("openloris")
+    for scenario in (("task", "domain", "class") if name.startswith("three_") else (None,))
+    if not (name.endswith("icarl") and scenario != "class")
+]
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_every_experiment_composes_and_is_made(name: str) -> None:
-    config = compose([f"experiment={name}"])
+@pytest.mark.parametrize(("name", "scenario"), OTHERS)
+def test_every_experiment_composes_and_is_made(name: str, scenario: str | None) -> None:
+    config = compose([f"experiment={name}", *([f"scenario={scenario}"] if scenario else [])])
+    assert config.scenario == scenario
     compose_strategy(config.strategy, REGISTRY)
     check(TrainerSettings, config.trainer, "trainer")
     make_stream(REGISTRY, config.stream, config.scenario, 0, None, False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,15 +86,15 @@ def test_the_page_tells_each_task_before_and_after(bench: Any) -> None:
 
 def test_every_cell_is_an_experiment(bench: Any) -> None:
     own = {name for name in experiments() if name.startswith("continual_world/")}
-    cells = {f"{s}_{m}" for s in ("cw10", "cw20") for m in bench.METHODS}
-    cells |= {f"single_{task}" for task in CW10}
-    assert own == {f"continual_world/{cell}" for cell in cells}
-    folder = Path(str(importlib.resources.files("clframe.configs"))) / "experiment"
-    for name in own:  # forward transfer compares runs of equal length
-        text = (folder / f"{name}.yaml").read_text()
-        assert "- /experiment/continual_world/_protocol@_global_\n" in text
-        assert ("trainer" in text) == name.endswith("multitask")  # which has no such curves
-    config = compose(["experiment=continual_world/single_push-wall"])
-    assert config.stream == {"name": "metaworld_cw10", "tasks": ["push-wall"]}
-    assert config.strategy_name == "naive"
-    assert config.trainer["check_val_every_n_epoch"] is not None
+    assert own == {f"continual_world/{method}" for method in bench.METHODS}
+    cells = bench.make_cells(bench.METHODS, bench.STREAMS, CW10)
+    runs = {name: compose(overrides) for name, overrides in cells.items()}
+    for name, config in runs.items():  # forward transfer compares runs of equal length
+        stream, _, method = name.partition("_")
+        single = stream == "single"
+        assert config.stream["name"] == f"metaworld_{'cw10' if single else stream}"
+        assert config.strategy_name == ("naive" if single else method)
+        same = config.trainer == runs["cw10_naive"].trainer
+        assert same == (method != "multitask")  # which has no such curves
+    assert runs["single_push-wall"].stream["tasks"] == ["push-wall"]
+    assert runs["single_push-wall"].trainer["check_val_every_n_epoch"] is not None

@@ -1,0 +1,48 @@
+"""A composed run as the YAML that its ``config.yaml`` would be, without running it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import yaml
+
+from clframe.config.run_config import RunConfig
+from clframe.core.make import make_stream
+from clframe.core.registry import GIVEN, GIVEN_UNLESS_SET, Registry
+from clframe.core.trainer import TrainerSettings
+from clframe.errors import DataError
+from clframe.strategies import compose
+from clframe.utils import settings
+
+
+def as_yaml(config: RunConfig, registry: Registry) -> str:
+    """Every setting as the run would have it.
+
+    The scenario of a stream that cannot be made here, since its data is not there, stays null
+    where none is given.
+
+    Raises:
+        ClframeError: A setting is wrong.
+    """
+    check_settings(config, registry)
+    named: Any = config.stream
+    stream: Any
+    try:
+        stream = make_stream(registry, named, config.scenario, config.seed, config.data_dir)
+    except DataError:
+        stream = SimpleNamespace(name=named["name"], scenario=config.scenario)
+    values = registry.trainer_for(stream.name, config.trainer or {})
+    trainer = TrainerSettings(**settings.check(TrainerSettings, values, "trainer"))
+    name, plugins = compose(config.strategy, registry, stream.name)
+    content = config.content(registry, stream, trainer, (config.strategy_name or name, plugins))
+    return yaml.safe_dump(content, sort_keys=False)
+
+
+def check_settings(config: RunConfig, registry: Registry) -> None:
+    """What a run checks when it makes its parts; here they are not made, nor is data read."""
+    for kind in ("stream", "model", "optimizer"):
+        values = dict(getattr(config, kind))
+        name = values.pop("name")
+        given = {*GIVEN.get(kind, ()), *(set(GIVEN_UNLESS_SET) - set(values))}
+        settings.check(registry.get(kind, name).factory, values, f"{kind} '{name}'", given)
