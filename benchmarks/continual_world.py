@@ -2,13 +2,13 @@
 
     python benchmarks/continual_world.py --out runs/continual_world --seeds 0 1 2 [--markdown FILE]
 
-Each cell is ``clframe fit experiment=continual_world/<method> stream=metaworld_<stream> seed=N`` (see
-grid.py for what is run and kept); the single-task runs that forward transfer is measured against
-are ``experiment=continual_world/naive stream.tasks=[<task>]``. The table is printed and written to ``table.md`` in the output folder, everything
-that was measured to ``table.json``.
+Each cell is ``clframe fit experiment=continual_world/<method> stream=metaworld_<stream> seed=N``
+(see grid.py for what is run and kept); the single-task runs that forward transfer is measured
+against are ``experiment=continual_world/naive stream.tasks=[<task>]``. The table is printed and
+written to ``table.md`` in the output folder, everything that was measured to ``table.json``.
 
 Published: the CW20 table of the paper's repository (Wołczyk et al., 2021), learned by reinforcement
-with a million steps a task. Learning from demonstrations is another problem, so the numbers stand
+with a million steps per task. Learning from demonstrations is another problem, so the numbers stand
 beside each other to compare the order of methods and not their values.
 """
 

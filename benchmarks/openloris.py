@@ -5,8 +5,8 @@
 
 Each cell is ``clframe fit experiment=openloris_small/<method> stream=openloris_<factor> seed=N`` on
 rendered data (see grid.py for what is run and kept), or ``experiment=openloris/<method>`` with the
-paper's settings on the official data in DIR. Per factor the four metrics of the paper are printed, mean and standard
-error over seeds in per cent; the identity Over-all = ((N + 1) Accuracy + (N - 1) FWT) / 2N is
+paper's settings on the official data in DIR. Per factor the four metrics of the paper are printed,
+mean and standard error over seeds in per cent; the identity Over-all = ((N + 1) Accuracy + (N - 1) FWT) / 2N is
 checked on every run. ``table.md``, ``table.json`` and ``spider.png`` are written to the output
 folder.
 
