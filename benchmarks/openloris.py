@@ -6,9 +6,9 @@
 Each cell is ``clframe fit experiment=openloris_small/<method> stream=openloris_<factor> seed=N`` on
 rendered data (see grid.py for what is run and kept), or ``experiment=openloris/<method>`` with the
 paper's settings on the official data in DIR. Per factor the four metrics of the paper are printed,
-mean and standard error over seeds in per cent; the identity Over-all = ((N + 1) Accuracy + (N - 1) FWT) / 2N is
-checked on every run. ``table.md``, ``table.json`` and ``spider.png`` are written to the output
-folder.
+mean and standard error over seeds in per cent; the identity
+Over-all = ((N + 1) Accuracy + (N - 1) FWT) / 2N is checked on every run. ``table.md``,
+``table.json`` and ``spider.png`` are written to the output folder.
 
 Published (official data only): She et al., "OpenLORIS-Object: A robotic vision dataset and
 benchmark for lifelong deep learning", ICRA 2020, read off Fig. 5 (single factors) and Fig. 7 (the
