@@ -28,6 +28,7 @@ def main(words: Sequence[str]) -> int:
     """Print the success rate of each task, and film an episode."""
     import torch
 
+    from clframe.core import hooks
     from clframe.robot.evaluation import evaluate
     from clframe.robot.task import EVALUATION, episode_seeds, seed_key
     from clframe.robot.workers import close, crew, usable_cores
@@ -59,7 +60,8 @@ def main(words: Sequence[str]) -> int:
             for task, how in tasks:
                 n = arguments.episodes or how.episodes
                 seeds = episode_seeds(n, *seed_key(how.robot, how.goals, EVALUATION))
-                found = evaluate(learner, task, how, callers, seeds)
+                with hooks.in_task(learner, task):
+                    found = evaluate(learner, task, how, callers, seeds)
                 won = sum(outcome.success for outcome in found)
                 steps = sum(outcome.steps for outcome in found) / n
                 say(f"{task.name:<28} {won}/{n} episodes reach the goal, {steps:.1f} steps a mean")
@@ -101,6 +103,7 @@ def _film(learner: Learner, task: Task, how: Evaluation, path: Path, every: int)
     """Film the task's first episode, in this process."""
     import dataclasses
 
+    from clframe.core import hooks
     from clframe.robot.episodes import forget
     from clframe.robot.evaluation import evaluate
     from clframe.robot.film import Filmed, write
@@ -110,9 +113,10 @@ def _film(learner: Learner, task: Task, how: Evaluation, path: Path, every: int)
     robot = dataclasses.replace(
         how.robot, name=f"{how.robot.name} (filmed)", environment=lambda: filmed
     )
-    (outcome,) = evaluate(
-        learner, task, dataclasses.replace(how, robot=robot), [Here()], how.seeds[:1]
-    )
+    with hooks.in_task(learner, task):
+        (outcome,) = evaluate(
+            learner, task, dataclasses.replace(how, robot=robot), [Here()], how.seeds[:1]
+        )
     forget()
     write(path, filmed.frames)
     end = "reaches the goal" if outcome.success else "does not reach the goal"
