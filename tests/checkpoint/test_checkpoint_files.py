@@ -48,7 +48,7 @@ def test_a_damaged_checkpoint_is_passed_over(
     assert fit("resume=part") == 0
     error = capfd.readouterr().err
     assert f"'{state}' cannot be used" in error
-    assert "going on from the one before it" in error
+    assert "continuing from the one before it" in error
     assert same("whole", "part")
 
 

@@ -51,8 +51,9 @@ class Recorder(Plugin):
 
     @hookimpl(trylast=True)
     def after_prepare(self, stream: Stream, seconds: float) -> None:
-        """One line for the data: rendering or recording it may have taken minutes."""
-        self.write("prepare", stream=stream.name, source=stream.source, seconds=seconds)
+        """The first line, for the data: rendering or recording it may have taken minutes."""
+        if not self.file.length():  # a resumed run has that line already
+            self.write("prepare", stream=stream.name, source=stream.source, seconds=seconds)
 
     @hookimpl(trylast=True)
     def after_epoch(
