@@ -26,6 +26,7 @@ GROUPS = (
     "strategy",
     "model",
     "optimizer",
+    "scheduler",
     "trainer",
     "checkpoint",
     "logger",
@@ -44,6 +45,7 @@ ROOT_KEYS = (
 )
 _DEFAULT_MODEL = "default"
 """Stands in the config where no model is chosen: the stream says which one it is."""
+_NO_SCHEDULER = "none"
 
 _KEY = re.compile(r"\+{0,2}[A-Za-z_][\w.]*")
 
@@ -87,6 +89,9 @@ def compose(overrides: Sequence[str]) -> RunConfig:
     config = {str(key): value for key, value in content.items()}
     if config["model"]["name"] == _DEFAULT_MODEL:
         config["model"] |= registry.model_for(config["stream"]["name"])
+    if config["scheduler"]["name"] == _NO_SCHEDULER:
+        # Of an experiment's schedule that is switched off, no settings are left.
+        config["scheduler"] = {"name": _NO_SCHEDULER}
     for key, value in parsed:
         _set(config, key, value, registry)
     made = arguments(config, registry)
@@ -200,6 +205,7 @@ def known_names(registry: Registry) -> dict[str, Sequence[str]]:
         "strategy": list(known_strategies(registry)),
         "model": registry.names("model"),
         "optimizer": registry.names("optimizer"),
+        "scheduler": registry.names("scheduler"),
         "logger": [*registry.names("logger"), "none"],
         "experiment": experiments(),
     }
@@ -262,10 +268,12 @@ def store(registry: Registry) -> None:
     from hydra.core.config_store import ConfigStore
 
     configs = ConfigStore.instance()
-    groups: tuple[Kind, ...] = ("stream", "model", "optimizer")
+    groups: tuple[Kind, ...] = ("stream", "model", "optimizer", "scheduler")
     for group in groups:
+        folder = importlib.resources.files("clframe.configs") / group
         for name in registry.names(group):
-            configs.store(name, {"name": name}, group=group)
+            if not (folder / f"{name}.yaml").is_file():
+                configs.store(name, {"name": name}, group=group)
     configs.store(_DEFAULT_MODEL, {"name": _DEFAULT_MODEL}, group="model")
     for name in registry.names("logger"):
         configs.store(name, {name: {}}, group="logger")
@@ -283,6 +291,7 @@ def arguments(content: dict[str, Any], registry: Registry) -> dict[str, Any]:
         registry.get("plugin", name)
     known["trainer"] = known.get("trainer") or {}
     known["checkpoint"] = known.get("checkpoint") or {}
+    known["scheduler"] = known.get("scheduler") or {"name": _NO_SCHEDULER}
     for key, value in content.items():
         _place(known, key, value, registry)
     for name, values in (known["strategy"] or {}).items():
@@ -294,7 +303,7 @@ def arguments(content: dict[str, Any], registry: Registry) -> dict[str, Any]:
 def _place(known: dict[str, Any], key: str, value: Any, registry: Registry) -> None:
     """Put a bare setting into the one group that has it."""
     homes: list[tuple[str, dict[str, Any]]] = []
-    kinds: tuple[Kind, ...] = ("stream", "model", "optimizer")
+    kinds: tuple[Kind, ...] = ("stream", "model", "optimizer", "scheduler")
     offered: set[str] = {*GROUPS, *ROOT_KEYS}
 
     def offer(where: str, target: dict[str, Any], factory: Callable[..., Any]) -> None:

@@ -7,7 +7,7 @@ which is two to three times faster on a processor and the same but for rounding.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -16,6 +16,7 @@ from clframe.hookspecs import hookimpl
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
+    from clframe.core.learner import Learner
     from clframe.core.registry import Registry
 
 Factory = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
@@ -82,6 +83,14 @@ def sgd(
         )
 
     return make
+
+
+def bare_optimizer(learner: Learner) -> torch.optim.Optimizer:
+    """The learner's optimizer without Fabric's wrapper."""
+    optimizer: Any = learner.optimizer
+    assert optimizer is not None
+    bare: torch.optim.Optimizer = getattr(optimizer, "optimizer", optimizer)
+    return bare
 
 
 def _fused(wanted: bool | None, parameters: list[nn.Parameter]) -> bool | None:
