@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from clframe.errors import SettingError, nearest
 from clframe.utils.console import say
 
-KINDS = ("streams", "strategies", "plugins", "models", "metrics", "loggers", "optimizers")
+KINDS = (
+    *("streams", "strategies", "plugins", "models", "metrics", "loggers"),
+    *("optimizers", "schedulers"),
+)
 
 
 def main(words: Sequence[str]) -> int:

@@ -7,6 +7,7 @@ was chosen, so that every mistake gets a sentence of ours and no config can brin
 from __future__ import annotations
 
 import contextlib
+import importlib.resources
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -39,6 +40,7 @@ GROUPS = (
     "strategy",
     "model",
     "optimizer",
+    "scheduler",
     "trainer",
     "checkpoint",
     "logger",
@@ -57,6 +59,7 @@ ROOT_KEYS = (
 )
 _DEFAULT_MODEL = "default"
 """Stands in the config where no model is chosen: the stream says which one it is."""
+_NO_SCHEDULER = "none"
 
 
 def compose(overrides: Sequence[str]) -> RunConfig:
@@ -87,11 +90,14 @@ def compose(overrides: Sequence[str]) -> RunConfig:
             kept = {plugin for name in names for plugin in known[name].plugins}
             for plugin in set(config.strategy or {}) - kept:
                 del config.strategy[plugin]
-        for group in ("stream", "model", "optimizer"):
+        for group in ("stream", "model", "optimizer", "scheduler"):
             _check_named(group, config.get(group), chosen.get(group))
         if config.model.name == _DEFAULT_MODEL:
             model = registry.model_for(config.stream.name)
             config.model = OmegaConf.merge(model, config.model, {"name": model["name"]})
+        if config.scheduler.name == _NO_SCHEDULER:
+            # Of an experiment's schedule that is switched off, no settings are left.
+            config.scheduler = {"name": _NO_SCHEDULER}
         for override in changes:
             change(config, override, (*GROUPS, *ROOT_KEYS))
         made = arguments(config, registry)
@@ -294,6 +300,7 @@ def known_names(registry: Registry) -> dict[str, Sequence[str]]:
         "strategy": list(known_strategies(registry)),
         "model": names("model"),
         "optimizer": names("optimizer"),
+        "scheduler": names("scheduler"),
         "trainer": list(config_files("trainer", registry.config_dirs)),
         "logger": [*names("logger"), "none"],
         "experiment": experiments(registry.config_dirs),
@@ -316,10 +323,12 @@ def store(registry: Registry) -> None:
     from hydra.core.config_store import ConfigStore
 
     configs = ConfigStore.instance()
-    groups: tuple[Kind, ...] = ("stream", "model", "optimizer")
+    groups: tuple[Kind, ...] = ("stream", "model", "optimizer", "scheduler")
     for group in groups:
+        folder = importlib.resources.files("clframe.configs") / group
         for name in registry.names(group):
-            configs.store(name, {"name": name}, group=group)
+            if not (folder / f"{name}.yaml").is_file():
+                configs.store(name, {"name": name}, group=group)
     configs.store(_DEFAULT_MODEL, {"name": _DEFAULT_MODEL}, group="model")
     for name in registry.names("logger"):
         configs.store(name, {name: {}}, group="logger")
@@ -341,6 +350,7 @@ def arguments(config: DictConfig, registry: Registry) -> dict[str, Any]:
         registry.get("plugin", name)
     known["trainer"] = known.get("trainer") or {}
     known["checkpoint"] = known.get("checkpoint") or {}
+    known["scheduler"] = known.get("scheduler") or {"name": _NO_SCHEDULER}
     for key, value in content.items():
         _place(known, key, value, registry)
     known = resolve(OmegaConf.create(known), registry)
@@ -353,7 +363,7 @@ def arguments(config: DictConfig, registry: Registry) -> dict[str, Any]:
 def _place(known: dict[str, Any], key: str, value: Any, registry: Registry) -> None:
     """Put a bare setting into the one group that has it."""
     homes: list[tuple[str, dict[str, Any]]] = []
-    kinds: tuple[Kind, ...] = ("stream", "model", "optimizer")
+    kinds: tuple[Kind, ...] = ("stream", "model", "optimizer", "scheduler")
     offered: set[str] = {*GROUPS, *ROOT_KEYS}
 
     def offer(where: str, target: dict[str, Any], factory: Callable[..., Any]) -> None:

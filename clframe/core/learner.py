@@ -23,6 +23,7 @@ from clframe.data.dataset import Batch, Data, cat_inputs
 
 if TYPE_CHECKING:
     from clframe.core.engine import Engine
+    from clframe.core.schedule import Schedule
     from clframe.core.stream import Experience, Stream, Task
     from clframe.core.trainer import Budget
 
@@ -62,6 +63,8 @@ class Learner(LightningModule):
         self.active_outputs = active_outputs
         self.make_optimizer = optimizer or (lambda parameters: torch.optim.Adam(parameters))
         self.optimizer: torch.optim.Optimizer | None = None
+        self.schedule: Schedule | None = None
+        """Moves the optimizer's learning rate; None leaves it as it is."""
         self.engine = engine
         self.state = RunState.new(stream)
         """How far the run is; the run owns it and puts its own here."""

@@ -1,4 +1,4 @@
-"""Everything that can be named in a config: plugins, streams, models, metrics, loggers, optimisers.
+"""Everything that can be named in a config: plugins, streams, models, metrics, optimisers, ...
 
 Names resolve here and nowhere else, so a config can only choose among code that is installed or
 was named on the command line; it can never bring code of its own.
@@ -24,7 +24,7 @@ from clframe.core.plugin import Plugin
 from clframe.errors import PluginError, UnknownNameError, nearest
 from clframe.utils import settings
 
-Kind = Literal["stream", "plugin", "model", "metric", "logger", "optimizer"]
+Kind = Literal["stream", "plugin", "model", "metric", "logger", "optimizer", "scheduler"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 ENTRY_POINT_GROUP = "clframe.plugins"
@@ -35,7 +35,7 @@ BUILT_IN = (
     "clframe.models",
     "clframe.loggers",
 )
-BUILT_IN_MODULES = ("clframe.training.optimizers",)
+BUILT_IN_MODULES = ("clframe.training.optimizers", "clframe.training.schedulers")
 
 
 GIVEN: dict[str, tuple[str, ...]] = {
@@ -90,7 +90,7 @@ class Registry:
         """Register a factory under a name.
 
         Args:
-            kind: stream, plugin, model, metric, logger or optimizer.
+            kind: stream, plugin, model, metric, logger, optimizer or scheduler.
             name: What users type.
             factory: Called with the settings as keyword arguments.
             summary: One line for ``clframe list``; the docstring's first line if empty.

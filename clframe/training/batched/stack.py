@@ -19,6 +19,7 @@ from torch.func import vmap
 from clframe.core.learner import Learner
 from clframe.errors import SettingError
 from clframe.training.batched.perceptron import batched_pass
+from clframe.training.optimizers import bare_optimizer
 
 # Optimizers that treat every element by itself, so that a stack is nothing to them.
 _BY_ELEMENT = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
@@ -39,19 +40,14 @@ def unsupported_learner(learner: Learner) -> str | None:
     optimizer = learner.make_optimizer([nn.Parameter(torch.zeros(1))])
     if not isinstance(optimizer, _BY_ELEMENT):
         return f"optimizer {type(optimizer).__name__} is not known to treat elements one by one"
+    if learner.schedule is not None and learner.schedule.follows_loss:
+        return "the scheduler gives each seed a learning rate of its own"
     return None
 
 
 def copied(value: Any) -> Any:
     """A copy that shares nothing."""
     return value.clone() if isinstance(value, Tensor) else copy.copy(value)
-
-
-def bare_optimizer(learner: Learner) -> torch.optim.Optimizer:
-    """The learner's optimizer without Fabric's wrapper."""
-    optimizer = learner.optimizer
-    assert optimizer is not None
-    return getattr(optimizer, "optimizer", optimizer)
 
 
 class Stack:
@@ -136,6 +132,11 @@ class Stack:
     def zero_grad(self) -> None:
         """Set all gradients to zero in place, since the learners look into them."""
         torch._foreach_zero_(self._gradients)
+
+    def follow_schedule(self, stacked: torch.optim.Optimizer) -> None:
+        """Take over the learning rate, which is the same for all seeds."""
+        group = bare_optimizer(self.learners[0]).param_groups[0]
+        stacked.param_groups[0].update({k: v for k, v in group.items() if k != "params"})
 
     def copy_optimizers(self, stacked: torch.optim.Optimizer) -> None:
         """Give every learner a copy of its part of the stacked optimizer's state."""
