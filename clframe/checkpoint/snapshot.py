@@ -1,6 +1,6 @@
 """Everything a run is at one moment, as tensors and plain values, and back again.
 
-The learner, its optimiser, learning-rate schedule and precision, every plugin's named state, all
+The learner, its optimizer, learning-rate schedule and precision, every plugin's named state, all
 random generators, the matrix, the counters and, inside the training loop, the place in the data.
 """
 

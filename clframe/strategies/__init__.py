@@ -76,7 +76,7 @@ def known_strategies(registry: Registry) -> dict[str, Strategy]:
 def compose(
     strategy: StrategyLike, registry: Registry, stream: str = ""
 ) -> tuple[str, list[Plugin]]:
-    """Turn what a user named into a name and plugins, each made from checked settings.
+    """Convert what a user named to a name and plugins, each made from checked settings.
 
     Args:
         strategy: A strategy's name, names joined by ``+``, a plugin object, a mapping from plugin
@@ -113,8 +113,8 @@ def compose(
         if isinstance(item, Plugin):
             plugins.append(item)
         else:
-            own = registry.plugins_for(stream).get(item, {})
-            plugins.append(registry.build("plugin", item, {**own, **settings[item]}))
+            defaults = registry.plugins_for(stream).get(item, {})
+            plugins.append(registry.build("plugin", item, {**defaults, **settings[item]}))
     return "+".join(dict.fromkeys(names)) or "naive", plugins
 
 

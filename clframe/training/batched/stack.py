@@ -63,15 +63,15 @@ class Stack:
     @torch.no_grad()
     def __init__(self, learners: Sequence[Learner]) -> None:
         self.learners = list(learners)
-        self._own = [dict(learner.model.named_parameters()) for learner in learners]
-        shapes = [{name: p.shape for name, p in own.items()} for own in self._own]
+        self._params = [dict(learner.model.named_parameters()) for learner in learners]
+        shapes = [{name: p.shape for name, p in params.items()} for params in self._params]
         if any(s != shapes[0] for s in shapes):
             raise SettingError("seeds can be trained together only if their models are equal")
         self.tensors: dict[str, Tensor] = {}
-        for name, first in self._own[0].items():
-            tensor = torch.stack([own[name] for own in self._own])
-            for index, own in enumerate(self._own):
-                own[name].data = tensor[index]
+        for name, first in self._params[0].items():
+            tensor = torch.stack([params[name] for params in self._params])
+            for index, params in enumerate(self._params):
+                params[name].data = tensor[index]
             self.tensors[name] = tensor.requires_grad_(first.requires_grad)
         self.trained = {name: t for name, t in self.tensors.items() if t.requires_grad}
         self._gradients: list[Tensor] = []
@@ -119,9 +119,10 @@ class Stack:
         self._gradients = [torch.zeros_like(tensor) for tensor in self.trained.values()]
         for (name, tensor), gradient in zip(self.trained.items(), self._gradients, strict=True):
             tensor.grad = gradient
-            for index, own in enumerate(self._own):
-                own[name].grad = gradient[index]
-            states = [o.state[own[name]] for o, own in zip(optimizers, self._own, strict=True)]
+            for index, params in enumerate(self._params):
+                params[name].grad = gradient[index]
+            pairs = zip(optimizers, self._params, strict=True)
+            states = [optimizer.state[params[name]] for optimizer, params in pairs]
             for key, first in states[0].items():
                 by_element = isinstance(first, Tensor) and first.shape == tensor.shape[1:]
                 stacked.state[tensor][key] = (
@@ -141,8 +142,9 @@ class Stack:
     def copy_optimizers(self, stacked: torch.optim.Optimizer) -> None:
         """Give every learner a copy of its part of the stacked optimizer's state."""
         for name, tensor in self.trained.items():
-            for index, (learner, own) in enumerate(zip(self.learners, self._own, strict=True)):
-                state = bare_optimizer(learner).state[own[name]]
+            pairs = zip(self.learners, self._params, strict=True)
+            for index, (learner, params) in enumerate(pairs):
+                state = bare_optimizer(learner).state[params[name]]
                 for key, value in stacked.state[tensor].items():
                     by_element = isinstance(value, Tensor) and value.shape == tensor.shape
                     state[key] = copied(value[index] if by_element else value)
@@ -152,6 +154,6 @@ class Stack:
         self.copy_optimizers(stacked)
         for name, tensor in self.trained.items():
             tensor.grad = None
-            for own in self._own:
-                own[name].grad = None
+            for params in self._params:
+                params[name].grad = None
         self._gradients = []
