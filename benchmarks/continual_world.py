@@ -8,7 +8,7 @@ against are ``experiment=continual_world/naive stream.tasks=[<task>]``. The tabl
 written to ``table.md`` in the output folder, everything that was measured to ``table.json``.
 
 Published: the CW20 table of the paper's repository (Wołczyk et al., 2021), learned by reinforcement
-with a million steps a task. Learning from demonstrations is another problem, so the numbers stand
+with a million steps per task. Learning from demonstrations is another problem, so the numbers stand
 beside each other to compare the order of methods and not their values.
 """
 

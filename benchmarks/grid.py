@@ -9,7 +9,6 @@ measured in a run is written by cell and seed to ``table.json``; seeds that an e
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
 import datetime
 import itertools
 import json
@@ -17,12 +16,14 @@ import math
 import os
 import shlex
 import statistics
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from clframe.sweep.job import Job
+from clframe.sweep.launcher import JobResult
+from clframe.sweep.runner import run_jobs
 
 Found = dict[str, dict[str, Any]]
 """What was measured, by cell and seed."""
@@ -49,29 +50,16 @@ def read_known(path: Path | None) -> Found:
     return json.loads(path.read_text()) if path else {}
 
 
-def run_cell(cell: str, settings: list[str], seed: int, out: Path, extra: list[str]) -> str:
-    """Run one cell unless it is there; continue it if it was stopped. Returns what happened."""
-    folder = out / cell / f"s{seed}"
-    if (folder / "results.json").exists():
-        return "there already"
-    command = [sys.executable, "-m", "clframe", "fit"]
-    if (folder / "config.yaml").exists():
-        command.append(f"resume={folder}")
-    else:
-        command += [
-            *settings,
-            f"seed={seed}",
-            f"run_dir={folder}",
-            "logger=none",
-            *extra,
-        ]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    started = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode:
-        said = done.stderr.strip().splitlines() or ["(nothing said)"]
-        return f"FAILED ({done.returncode}): {said[-1]}"
-    return f"{time.perf_counter() - started:.0f} s"
+def job(cell: str, settings: list[str], seed: int, out: Path, extra: list[str]) -> Job:
+    """The run of one cell and seed; what is there already is kept or continued."""
+    folder = out.resolve() / cell / f"s{seed}"
+    return Job(
+        name=f"{cell}_s{seed}",
+        overrides=(*settings, f"seed={seed}", "logger=none", *extra),
+        title=f"{cell} seed {seed}",
+        folder=folder,
+        log=out.resolve() / "logs" / f"{cell}_s{seed}.log",
+    )
 
 
 def run_all(
@@ -84,17 +72,17 @@ def run_all(
 ) -> None:
     """Run the cells and seeds that are not known yet, so many at once; seed after seed."""
     wanted = [
-        (cell, seed)
+        job(cell, cells[cell], seed, out, extra)
         for seed, cell in itertools.product(seeds, cells)
         if str(seed) not in known.get(cell, {})
     ]
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        started = {
-            pool.submit(run_cell, cell, cells[cell], seed, out, extra): f"{cell} seed {seed}"
-            for cell, seed in wanted
-        }
-        for future in concurrent.futures.as_completed(started):
-            print(f"{started[future]}: {future.result()}", flush=True)
+    run_jobs(wanted, at_once=jobs, on_end=report)
+
+
+def report(ended: JobResult, reason: str | None) -> None:
+    """One line for a run that has ended."""
+    words = f"{ended.seconds:.0f} s" if reason is None else f"FAILED: {reason}"
+    print(f"{ended.job.title}: {words}", flush=True)
 
 
 def collect(out: Path, known: Found, measure: Callable[[dict[str, Any]], Any]) -> Found:

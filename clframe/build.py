@@ -24,7 +24,7 @@ from clframe.checkpoint import identity
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.config.run_config import RunConfig
 from clframe.core.context import RunContext
-from clframe.core.learner import Learner
+from clframe.core.learner import Learner, OptimizerFactory
 from clframe.core.make import make, make_stream
 from clframe.core.plugin import Plugin, check_composition
 from clframe.core.registry import Registry, discover
@@ -38,6 +38,8 @@ from clframe.runs.folder import RunFolder
 from clframe.strategies import DEFAULT_PLUGINS, compose
 from clframe.training.augment import augmented
 from clframe.training.engine import Engine
+from clframe.training.schedule import Schedule, stream_length
+from clframe.training.schedulers import Scheduler, check
 from clframe.utils import settings
 
 
@@ -74,6 +76,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     trainer = trainer_settings(config, registry, stream)
     strategy, plugins = build_strategy(config, registry, stream)
     make_optimizer = make(registry, "optimizer", config.optimizer)
+    scheduler = build_scheduler(config, registry, make_optimizer, trainer, stream)
     content = config.content(registry, stream, trainer, (strategy, plugins))
     folder = build_folder(config, stream, strategy)
     engine = build_engine(config, trainer, plugins)
@@ -97,6 +100,8 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
         config.seed,
     )
     learner.pretrained = pretrained
+    if scheduler is not None:
+        learner.schedule = Schedule(learner, scheduler, content["scheduler"])
     return Built(learner, stream, strategy, folder)
 
 
@@ -153,6 +158,26 @@ def build_strategy(
     name, plugins = compose(config.strategy, registry, stream.name)
     check_composition(plugins, stream)
     return config.strategy_name or name, plugins
+
+
+# ---------------------------------------------------------------- learning rate
+
+
+def build_scheduler(
+    config: RunConfig,
+    registry: Registry,
+    make_optimizer: OptimizerFactory,
+    trainer: TrainerSettings,
+    stream: Stream,
+) -> Scheduler | None:
+    """How the learning rate moves, checked with the run's optimizer and budget; None for not."""
+    scheduler: Scheduler | None = make(registry, "scheduler", config.scheduler)
+    if scheduler is None:
+        return None
+    named = config.scheduler
+    name = named if isinstance(named, str) else named["name"]
+    length = stream_length(trainer.budget, len(stream), scheduler.settings.interval)
+    return check(scheduler, name, make_optimizer, length)
 
 
 # ---------------------------------------------------------------- engine

@@ -72,7 +72,7 @@ class HookSpecs:
 
     @hookspec
     def register(self, registry: Registry) -> None:
-        """Add streams, models, metrics, loggers or optimisers to the registry.
+        """Add streams, models, metrics, loggers or optimizers to the registry.
 
         Called once for each module that is discovered: built in, installed under the entry-point
         group ``clframe.plugins``, or named by ``plugin_path=``. Implemented as a module-level
@@ -86,7 +86,7 @@ class HookSpecs:
     def configure(self, learner: Learner, stream: Stream) -> None:
         """Prepare for a run: read shapes, make buffers, attach modules to the learner.
 
-        Called once per run, before the optimiser is built, so modules attached to the learner
+        Called once per run, before the optimizer is built, so modules attached to the learner
         here are trained with it. Raise :class:`clframe.PluginError` to refuse the stream or the
         model. The return value is not used.
         """
@@ -96,7 +96,7 @@ class HookSpecs:
         """Act when the first experience's data is there.
 
         Data may have been rendered, recorded or downloaded just now, which is what ``seconds``
-        tells. The run folder exists. The return value is not used.
+        says. The run folder exists. The return value is not used.
         """
 
     # ---------------------------------------------------------------- learning
@@ -161,7 +161,7 @@ class HookSpecs:
 
     @hookspec
     def after_step(self, learner: Learner, step: Step) -> None:
-        """Act after the optimiser's step; gradients are still there.
+        """Act after the optimizer's step; gradients are still there.
 
         The return value is not used.
         """

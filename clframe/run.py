@@ -106,12 +106,12 @@ def learn(learner: Learner, stream: Stream, state: RunState, checkpointer: Check
         checkpointer.begin_experience()
         state.timing.start()
         learner.begin(experience)
-        own = experience.data
+        data = experience.data
         hook.before_experience(learner=learner, experience=experience)
-        data = hooks.training_data(learner, experience, own)
-        hooks.fit_experience(learner, experience, data, engine.settings.budget)
+        all_data = hooks.training_data(learner, experience, data)
+        hooks.fit_experience(learner, experience, all_data, engine.settings.budget)
         state.seen.append(experience)
-        hook.after_experience(learner=learner, experience=experience, data=own.to(engine.device))
+        hook.after_experience(learner=learner, experience=experience, data=data.to(engine.device))
         engine.check_in_sync(learner)
         state.timing.stop()
         checkpointer.end_experience()

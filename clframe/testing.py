@@ -47,14 +47,14 @@ def toy_stream(
     """
     generator = torch.Generator().manual_seed(seed)
     total = n_experiences * classes_per_experience
-    centres = 3.0 * torch.randn(total, features, generator=generator)
+    centers = 3.0 * torch.randn(total, features, generator=generator)
 
     def blobs(number: int) -> TensorData:
-        own = range(number * classes_per_experience, (number + 1) * classes_per_experience)
+        classes = range(number * classes_per_experience, (number + 1) * classes_per_experience)
         x = torch.cat(
-            [centres[c] + torch.randn(samples, features, generator=generator) for c in own]
+            [centers[c] + torch.randn(samples, features, generator=generator) for c in classes]
         )
-        first = own.start if scenario != "domain" else 0
+        first = classes.start if scenario != "domain" else 0
         y = torch.arange(first, first + classes_per_experience).repeat_interleave(samples)
         return TensorData(x, y, number, transform=keep_inputs)
 
@@ -104,14 +104,14 @@ def toy_run(plugins: list[Plugin], stream: Stream, **trainer: Any) -> tuple[Resu
 
 
 def interrupted_run(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Result:
-    """Stop after every experience and go on in a new learner with nothing but the saved state."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = RunFolder(Path(place))
+    """Stop after every experience and continue in a new learner with only the saved state."""
+    with tempfile.TemporaryDirectory() as directory:
+        folder = RunFolder(Path(directory))
         for stop in range(1, len(stream) + 1):
             prepared = prepare_toy(copy.deepcopy(plugins), stream, **trainer)
-            whole = prepared.stream
-            part = dataclasses.replace(whole, experiences=whole.experiences[:stop])
-            result = run(prepared.learner, part, "toy", folder)
+            full = prepared.stream
+            first = dataclasses.replace(full, experiences=full.experiences[:stop])
+            result = run(prepared.learner, first, "toy", folder)
     return result
 
 
@@ -142,9 +142,9 @@ class Kill(Plugin):
 def killed_run(
     plugins: list[Plugin], stream: Stream, every: int = 3, after: int = 7, **trainer: Any
 ) -> tuple[Result, Learner]:
-    """Save every few steps, be killed a few steps later, go on in a new learner, and so on."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = RunFolder(Path(place))
+    """Save every few steps, be killed a few steps later, continue in a new learner, and so on."""
+    with tempfile.TemporaryDirectory() as directory:
+        folder = RunFolder(Path(directory))
         folder.saving = CheckpointSettings(every_n_steps=every)
         while True:
             chosen = [*copy.deepcopy(plugins), Kill(after)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -128,13 +127,12 @@ def test_known_seeds_are_not_run_again_and_stay_in_the_table(
 
 
 def test_a_run_that_fails_is_reported_with_its_last_line(
-    load_benchmark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    load_benchmark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     grid = load_benchmark("grid")
-    said = subprocess.CompletedProcess([], 2, "", "first\nclframe: unknown stream 'x'\n")
-    monkeypatch.setattr(grid.subprocess, "run", lambda *_, **__: said)
-    outcome = grid.run_cell("naive_pixel", ["experiment=openloris/naive"], 0, tmp_path, [])
-    assert outcome == "FAILED (2): clframe: unknown stream 'x'"
+    grid.run_all({"naive_pixel": ["stream=nowhere"]}, [0], {}, tmp_path, 1, [])
+    said = capsys.readouterr().out
+    assert said.startswith("naive_pixel seed 0: FAILED: unknown stream 'nowhere'")
 
 
 def test_final_accuracy_is_the_mean_of_the_last_row(load_benchmark: Any) -> None:

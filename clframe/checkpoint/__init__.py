@@ -1,1 +1,1 @@
-"""Saving a run and bringing it back at the very step."""
+"""Saving a run and resuming it at the exact step."""

@@ -1,4 +1,4 @@
-"""Saves a run while it goes on, and resumes it at the very step.
+"""Saves a run while it runs, and resumes it at the exact step.
 
 Two kinds of checkpoint make that exact whatever plugins do:
 
@@ -13,8 +13,8 @@ Two kinds of checkpoint make that exact whatever plugins do:
   saved at their end. So a plugin has to name in ``state`` what changes in steps and epochs, and
   nothing that it makes before.
 
-What lies between the end of a loop and the next checkpoint (a Fisher estimate, pruning, the rest of
-an evaluation) is computed again from restored generators, which gives the same bits.
+What happens between the end of a loop and the next checkpoint (a Fisher estimate, pruning, the rest
+of an evaluation) is computed again from restored generators, which gives the same bits.
 
 A checkpoint is due by time or by steps. By time it also has to be cheap: what a save took, divided
 by the time since the last one, stays below ``max_cost``. Where the start of an experience or the
@@ -131,7 +131,7 @@ class Checkpointer:
         self._add_parent(self._between({}))
 
     def evaluated(self) -> dict[str, dict[str, float]]:
-        """What an evaluation that was cut short had measured."""
+        """What an interrupted evaluation had measured."""
         results, self._evaluated = self._evaluated, {}
         return results
 

@@ -111,23 +111,25 @@ def compare(
     if not saved or not now:
         return []
     before, after = _flat(saved), _flat(now)
-    known = {".".join(key.split(".")[:n]) for key in {*before, *after} for n in (1, 2, 3)}
+    allowable = {".".join(key.split(".")[:n]) for key in {*before, *after} for n in (1, 2, 3)}
     for name in allow:
-        if name not in known:
-            raise SettingError(f"resume.allow: nothing is called '{name}'; {nearest(name, known)}")
+        if name not in allowable:
+            raise SettingError(
+                f"resume.allow: nothing is called '{name}'; {nearest(name, allowable)}"
+            )
     allowed: list[tuple[str, str]] = []
     refused: list[tuple[str, str]] = []
     for key in dict.fromkeys((*before, *after)):
         old, new = before.get(key), after.get(key)
         if old != new:
             words = f"{key} was {_short(old)} and is {_short(new)}"
-            meant = any(key == name or key.startswith(f"{name}.") for name in allow)
-            (allowed if meant else refused).append((key, words))
+            is_allowed = any(key == name or key.startswith(f"{name}.") for name in allow)
+            (allowed if is_allowed else refused).append((key, words))
     if refused:
         names = ",".join(dict.fromkeys(_group(key) for key, _ in refused))
         raise RunFolderError(
             f"run '{folder}' cannot be continued as the same run: "
-            f"{'; '.join(words for _, words in refused)}. If that is meant, add "
+            f"{'; '.join(words for _, words in refused)}. If that is intended, add "
             f"resume.allow=[{names}]"
         )
     return [words for _, words in allowed]

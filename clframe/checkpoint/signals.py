@@ -26,18 +26,18 @@ class StopRequest:
 
 def check(names: Sequence[str]) -> None:
     """Refuse names that are not signals, or that cannot be caught."""
-    known = [s.name for s in signal.Signals if s.name not in ("SIGKILL", "SIGSTOP")]
+    catchable = [s.name for s in signal.Signals if s.name not in ("SIGKILL", "SIGSTOP")]
     for name in names:
-        if name not in known:
+        if name not in catchable:
             raise SettingError(
                 f"checkpoint.signals: {name!r} is no signal that can be caught; "
-                f"{nearest(str(name), known)}"
+                f"{nearest(str(name), catchable)}"
             )
 
 
 @contextlib.contextmanager
 def listening(request: StopRequest, names: Sequence[str]) -> Iterator[None]:
-    """While a run goes on, let these signals (and always SIGINT and SIGTERM) stop it politely.
+    """During a run, let these signals (and always SIGINT and SIGTERM) stop it politely.
 
     The first one is noted, and the run saves and stops after the current step. A second Ctrl-C
     stops at once. Only the main thread can catch signals; elsewhere nothing is changed.
@@ -65,5 +65,5 @@ def listening(request: StopRequest, names: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            # None: a handler that was not installed from Python and cannot be put back.
+            # None: a handler that was not installed from Python and cannot be restored.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -1,7 +1,7 @@
 """Everything a run is at one moment, as tensors and plain values, and back again.
 
-The learner, its optimiser and precision, every plugin's named state, all random generators, the
-matrix, the counters and, inside the training loop, the place in the data.
+The learner, its optimizer, learning-rate schedule and precision, every plugin's named state, all
+random generators, the matrix, the counters and, inside the training loop, the place in the data.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ def capture(learner: Learner, state: RunState) -> dict[str, Any]:
     return {
         "learner": dict(learner.state_dict()),
         "optimizer": plain_value(learner.optimizer),
+        "schedule": plain_value(learner.schedule),
         "precision": learner.engine.precision_state(),
         "plugins": learner.plugins.state_dict(),
         "epoch": state.epoch,
@@ -50,6 +51,8 @@ def restore(saved: dict[str, Any], learner: Learner, state: RunState) -> None:
     learner.restore(saved["learner"])
     if learner.optimizer is not None and saved["optimizer"] is not None:
         learner.optimizer.load_state_dict(saved["optimizer"])
+    if learner.schedule is not None and saved["schedule"] is not None:
+        learner.schedule.load_state_dict(saved["schedule"])
     learner.engine.load_precision_state(saved["precision"])
     learner.plugins.load_state_dict(saved["plugins"])
     state.epoch = saved["epoch"]

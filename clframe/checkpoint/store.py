@@ -174,13 +174,13 @@ class CheckpointStore:
             return f"its '{self.note_file(number).name}' is damaged"
         try:
             with self.state_file(number).open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+                checksum = hashlib.file_digest(file, "sha256").hexdigest()
                 length = file.tell()
         except OSError as error:
             return f"it cannot be read ({error.strerror})"
         if length != size:
             return f"it is damaged ({length} bytes instead of {size})"
-        if found != expected:
+        if checksum != expected:
             return "it is damaged (its checksum is not the one it was saved with)"
         self._infos[number] = info
         return None
@@ -206,7 +206,7 @@ class CheckpointStore:
 class _Summed:
     """A file that sums up what is written to it.
 
-    A failure is kept for later: torch would turn it into one of its own, which says nothing.
+    A failure is kept for later: torch would replace it by its own, which says nothing.
     """
 
     def __init__(self, file: BinaryIO) -> None:

@@ -13,7 +13,7 @@ from clframe.cli.show import headline
 from clframe.config.overrides import take_config_dirs
 from clframe.distributed import launch
 from clframe.errors import SettingError
-from clframe.utils.console import coloured, hide_library_warnings, matrix_table, say
+from clframe.utils.console import colored, hide_library_warnings, matrix_table, say
 
 
 def main(words: Sequence[str]) -> int:
@@ -81,7 +81,7 @@ def run_seeds(overrides: Sequence[str], seeds: str) -> int:
 def show(result: Any) -> None:
     """The matrix and the headline metrics."""
     content = result.matrix.to_json()
-    colour = coloured(sys.stdout)
+    color = colored(sys.stdout)
     width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
     say()
     say(
@@ -90,7 +90,7 @@ def show(result: Any) -> None:
     )
     say(f"{content['measure']} on each task (columns) after each experience (rows):")
     say()
-    say(matrix_table(content["rows"], content["columns"], content["values"], colour, width))
+    say(matrix_table(content["rows"], content["columns"], content["values"], color, width))
     say()
     say(headline(result.metrics))
     learning, measuring = result.timing["train_seconds"], result.timing["eval_seconds"]
@@ -117,7 +117,7 @@ def show_seeds(results: Sequence[Any]) -> None:
     say()
     width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
     table = mean.tolist()
-    say(matrix_table(content["rows"], content["columns"], table, coloured(sys.stdout), width))
+    say(matrix_table(content["rows"], content["columns"], table, colored(sys.stdout), width))
     say()
     for family, name in (("gem", "acc"), ("gem", "bwt"), ("openloris", "accuracy")):
         values = [result.metrics.get(family, {}).get(name) for result in results]

@@ -15,14 +15,8 @@ if TYPE_CHECKING:
     from clframe.core.registry import Registry
 
 KINDS = (
-    "streams",
-    "strategies",
-    "plugins",
-    "models",
-    "metrics",
-    "loggers",
-    "optimizers",
-    "experiments",
+    *("streams", "strategies", "plugins", "models", "metrics", "loggers"),
+    *("optimizers", "schedulers", "experiments"),
 )
 
 
@@ -85,5 +79,5 @@ def show_files(group: str, registry: Registry, known: Collection[str]) -> None:
     """The files of a group that are more than a registered name."""
     for name, file in config_files(group, registry.config_dirs).items():
         if name not in known:
-            origin = f"  [{file.path}]" if file.own else ""
+            origin = f"  [{file.path}]" if file.from_user else ""
             say(f"  {name:<18} {file.summary}{origin}")

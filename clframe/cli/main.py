@@ -20,7 +20,8 @@ clframe: continual learning as a composition of plugins
   clframe eval RUN                measure a run's final model on every task again
   clframe report RUN...           write report.html
   clframe compare RUN...          table over strategies and seeds, with significance
-  clframe list [KIND]             streams, strategies, plugins, models, metrics, loggers, optimizers
+  clframe list [KIND]             streams, strategies, plugins, models, metrics, loggers,
+                                  optimizers, schedulers
   clframe new plugin NAME         write a plugin file with its test
   clframe l2 LOG_DIR              lifelong-learning metrics of a log
   clframe ste [key=value ...]     train a single-task expert for each task, for l2's --ste

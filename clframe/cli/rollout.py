@@ -28,6 +28,7 @@ def main(words: Sequence[str]) -> int:
     """Print the success rate of each task, and record a video of an episode."""
     import torch
 
+    from clframe.core import hooks
     from clframe.robot.evaluation import evaluate
     from clframe.robot.task import EVALUATION, episode_seeds, seed_key
     from clframe.robot.workers import environment_pool
@@ -58,7 +59,8 @@ def main(words: Sequence[str]) -> int:
             for task, how in tasks:
                 n = arguments.episodes or how.episodes
                 seeds = episode_seeds(n, *seed_key(how.robot, how.goal_seed, EVALUATION))
-                found = evaluate(learner, task, how, pool, seeds)
+                with hooks.in_task(learner, task):
+                    found = evaluate(learner, task, how, pool, seeds)
                 won = sum(outcome.success for outcome in found)
                 steps = sum(outcome.steps for outcome in found) / n
                 say(f"{task.name:<28} {won}/{n} episodes reach the goal, mean {steps:.1f} steps")
@@ -100,6 +102,7 @@ def _record(learner: Learner, task: Task, how: Evaluation, path: Path, every: in
     """Record a video of the task's first episode, in this process."""
     import dataclasses
 
+    from clframe.core import hooks
     from clframe.robot.episodes import forget
     from clframe.robot.evaluation import evaluate
     from clframe.robot.video import RecordVideo, write
@@ -109,9 +112,9 @@ def _record(learner: Learner, task: Task, how: Evaluation, path: Path, every: in
     robot = dataclasses.replace(
         how.robot, name=f"{how.robot.name} (recorded)", environment=lambda: recorded
     )
-    (outcome,) = evaluate(
-        learner, task, dataclasses.replace(how, robot=robot), WorkerPool(0), how.seeds[:1]
-    )
+    recording = dataclasses.replace(how, robot=robot)
+    with hooks.in_task(learner, task):
+        (outcome,) = evaluate(learner, task, recording, WorkerPool(0), how.seeds[:1])
     forget()
     write(path, recorded.frames)
     end = "reaches the goal" if outcome.success else "does not reach the goal"

@@ -53,7 +53,7 @@ def sweep(words: Sequence[str]) -> int:
         notice(_outlook(folder, jobs, waiting))
         if waiting:
             launcher = make_launcher(own, folder)
-            with interrupts.counted():
+            with interrupts.counting():
                 failures = _run(launcher, jobs, waiting, manifest, interrupts)
     return _conclude(folder, plan, jobs, failures, bool(interrupts.count))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
 
-_NAMED: tuple[Kind, ...] = ("stream", "model", "optimizer")
+_NAMED: tuple[Kind, ...] = ("stream", "model", "optimizer", "scheduler")
 _SEVERAL = ("strategy", "logger")
 """Groups whose settings lie one level deeper, under the name of a plugin or logger."""
 
@@ -95,7 +95,7 @@ def _select(config: DictConfig, key: str) -> Any:
 
 def _places(config: DictConfig) -> Iterator[tuple[str, Any]]:
     """The parts of a config that hold settings."""
-    for group in (*_NAMED, "scheduler", "trainer", "checkpoint"):
+    for group in (*_NAMED, "trainer", "checkpoint"):
         if config.get(group):
             yield group, config[group]
     for group in _SEVERAL:

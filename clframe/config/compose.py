@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clframe.checkpoint.settings import CheckpointSettings
-from clframe.config.changes import change, resolve
+from clframe.config.changes import change
 from clframe.config.overrides import (
     EMPTY_CHOICES,
     names_of,
@@ -21,40 +20,18 @@ from clframe.config.overrides import (
     split_plus,
     take_config_dirs,
 )
+from clframe.config.place import GROUPS, NO_SCHEDULER, ROOT_KEYS, arguments
 from clframe.config.run_config import RunConfig
 from clframe.core.config_files import config_files
-from clframe.core.registry import GIVEN, Kind, Registry, discover
-from clframe.core.trainer import TrainerSettings
+from clframe.core.registry import Kind, Registry, discover
 from clframe.errors import SettingError, UnknownNameError, nearest
 from clframe.runs.folder import RunFolder
 from clframe.strategies import known_strategies
-from clframe.utils import settings
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
 
-GROUPS = (
-    "stream",
-    "strategy",
-    "model",
-    "optimizer",
-    "trainer",
-    "checkpoint",
-    "logger",
-    "experiment",
-)
-ROOT_KEYS = (
-    "seed",
-    "scenario",
-    "data_dir",
-    "download",
-    "active_outputs",
-    "pretrain",
-    "plugin_path",
-    "run_dir",
-    "resume",
-)
 _DEFAULT_MODEL = "default"
 """Stands in the config where no model is chosen: the stream says which one it is."""
 
@@ -87,11 +64,14 @@ def compose(overrides: Sequence[str]) -> RunConfig:
             kept = {plugin for name in names for plugin in known[name].plugins}
             for plugin in set(config.strategy or {}) - kept:
                 del config.strategy[plugin]
-        for group in ("stream", "model", "optimizer"):
+        for group in ("stream", "model", "optimizer", "scheduler"):
             _check_named(group, config.get(group), chosen.get(group))
         if config.model.name == _DEFAULT_MODEL:
             model = registry.model_for(config.stream.name)
             config.model = OmegaConf.merge(model, config.model, {"name": model["name"]})
+        if config.scheduler.name == NO_SCHEDULER:
+            # Of an experiment's schedule that is switched off, no settings are left.
+            config.scheduler = {"name": NO_SCHEDULER}
         for override in changes:
             change(config, override, (*GROUPS, *ROOT_KEYS))
         made = arguments(config, registry)
@@ -290,7 +270,7 @@ def known_names(registry: Registry) -> dict[str, Sequence[str]]:
     def names(group: Kind) -> list[str]:
         files = config_files(group, registry.config_dirs)
         for name in registry.names(group):
-            if name in files and files[name].own:
+            if name in files and files[name].from_user:
                 raise SettingError(
                     f"'{files[name].path}' has the name of a {group} that there is already; call "
                     "it differently"
@@ -302,6 +282,7 @@ def known_names(registry: Registry) -> dict[str, Sequence[str]]:
         "strategy": list(known_strategies(registry)),
         "model": names("model"),
         "optimizer": names("optimizer"),
+        "scheduler": names("scheduler"),
         "trainer": list(config_files("trainer", registry.config_dirs)),
         "logger": sorted({*names("logger"), "none"}),
         "experiment": experiments(registry.config_dirs),
@@ -324,7 +305,7 @@ def store(registry: Registry) -> None:
     from hydra.core.config_store import ConfigStore
 
     configs = ConfigStore.instance()
-    groups: tuple[Kind, ...] = ("stream", "model", "optimizer")
+    groups: tuple[Kind, ...] = ("stream", "model", "optimizer", "scheduler")
     nodes: dict[str, dict[str, Any]] = {
         group: {name: {"name": name} for name in registry.names(group)} for group in groups
     }
@@ -338,56 +319,6 @@ def store(registry: Registry) -> None:
         # Hydra would take a node of a file's name for the schema of the file.
         for name in choices.keys() - config_files(group, registry.config_dirs).keys():
             configs.store(name, choices[name], group=group)
-
-
-def arguments(config: DictConfig, registry: Registry) -> dict[str, Any]:
-    """The arguments of :func:`clframe.fit`, with bare names put where they belong."""
-    from omegaconf import OmegaConf
-
-    # Bare names find their place before interpolations are resolved, which may refer to it.
-    content: Any = OmegaConf.to_container(config)
-    known = {key: content.pop(key) for key in (*GROUPS, *ROOT_KEYS) if key in content}
-    known.pop("experiment", None)
-    for name in known["strategy"] or {}:
-        registry.get("plugin", name)
-    known["trainer"] = known.get("trainer") or {}
-    known["checkpoint"] = known.get("checkpoint") or {}
-    for key, value in content.items():
-        _place(known, key, value, registry)
-    known = resolve(OmegaConf.create(known), registry)
-    kinds: tuple[Kind, ...] = ("stream", "model", "optimizer")
-    for kind in kinds:
-        registry.get(kind, known[kind]["name"])
-    for name, values in (known["strategy"] or {}).items():
-        checked: dict[str, Any] = values or {}
-        settings.check(registry.get("plugin", name).factory, checked, f"plugin '{name}'")
-    return known
-
-
-def _place(known: dict[str, Any], key: str, value: Any, registry: Registry) -> None:
-    """Put a bare setting into the one group that has it."""
-    homes: list[tuple[str, dict[str, Any]]] = []
-    kinds: tuple[Kind, ...] = ("stream", "model", "optimizer")
-    offered: set[str] = {*GROUPS, *ROOT_KEYS}
-
-    def offer(where: str, target: dict[str, Any], factory: Callable[..., Any]) -> None:
-        offered.update(settings.defaults(factory, GIVEN["model"]))
-        if settings.accepts(factory, key):
-            homes.append((where, target))
-
-    for kind in kinds:
-        offer(kind, known[kind], registry.get(kind, known[kind]["name"]).factory)
-    offer("trainer", known["trainer"], TrainerSettings)
-    offer("checkpoint", known["checkpoint"], CheckpointSettings)
-    for name in known["strategy"] or {}:
-        known["strategy"][name] = known["strategy"][name] or {}
-        offer(f"strategy.{name}", known["strategy"][name], registry.get("plugin", name).factory)
-    if not homes:
-        raise SettingError(f"unknown key '{key}'; {nearest(key, offered)}")
-    if len(homes) > 1:
-        places = " or ".join(f"{where}.{key}" for where, _ in homes)
-        raise SettingError(f"'{key}' could be {places}; write which one you mean")
-    homes[0][1][key] = value
 
 
 @contextlib.contextmanager

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 
-EMPTY_CHOICES = {"strategy": "naive", "model": "default", "logger": "none", "experiment": "null"}
+EMPTY_CHOICES = {
+    "strategy": "naive",
+    "model": "default",
+    "scheduler": "none",
+    "logger": "none",
+    "experiment": "null",
+}
 """What is chosen in a group from which ``~group`` or ``group=null`` takes the choice away."""
 
 

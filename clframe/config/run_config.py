@@ -43,6 +43,8 @@ class RunConfig:
             one that the stream is registered with.
         scenario: task, domain or class; None takes the stream's own.
         optimizer: adam, adamw, sgd, or a mapping with ``name`` and settings.
+        scheduler: How the learning rate moves: none, cosine, linear, step, warmup_cosine, a class
+            of ``torch.optim.lr_scheduler``, or a mapping with ``name`` and settings.
         logger: csv, wandb, tensorboard, a list of them, a mapping, or None.
         seed: Of everything that is drawn.
         data_dir: The data folder; None is ``$CLFRAME_DATA`` or ``~/.cache/clframe``.
@@ -67,6 +69,7 @@ class RunConfig:
     model: Named | nn.Module | None = None
     scenario: Scenario | None = None
     optimizer: Named = "adam"
+    scheduler: Named = "none"
     logger: Named | Sequence[str] | None = "csv"
     seed: int = 0
     data_dir: str | Path | None = None
@@ -186,6 +189,7 @@ class RunConfig:
             "strategy": {plugin.name: _settings_of(plugin) for plugin in plugins},
             "model": _record(registry, "model", model),
             "optimizer": _record(registry, "optimizer", self.optimizer),
+            "scheduler": _record(registry, "scheduler", self.scheduler),
             "trainer": _plain(vars(trainer)),
             "checkpoint": _plain(vars(CheckpointSettings(**checkpoint))),
             "logger": {logger: self.logger_settings(logger) for logger in self.logger_names},

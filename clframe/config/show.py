@@ -41,7 +41,7 @@ def as_yaml(config: RunConfig, registry: Registry) -> str:
 
 def check_settings(config: RunConfig, registry: Registry) -> None:
     """What a run checks when it makes its parts; here they are not made, nor is data read."""
-    for kind in ("stream", "model", "optimizer"):
+    for kind in ("stream", "model", "optimizer", "scheduler"):
         values = dict(getattr(config, kind))
         name = values.pop("name")
         given = {*GIVEN.get(kind, ()), *(set(GIVEN_UNLESS_SET) - set(values))}

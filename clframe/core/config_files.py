@@ -36,14 +36,14 @@ class ConfigFile:
         path: The file.
         command: The command that its first line shows; empty if there is none.
         summary: The line after it.
-        own: Whether it is in a folder of the user's.
+        from_user: Whether it is in one of the user's config folders.
     """
 
     name: str
     path: Path
     command: str
     summary: str
-    own: bool
+    from_user: bool
 
     def read(self) -> dict[str, Any]:
         """Its content.

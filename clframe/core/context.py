@@ -1,4 +1,4 @@
-"""What a built-in plugin is told of the run it is made for."""
+"""What a built-in plugin knows of the run it is made for."""
 
 from __future__ import annotations
 

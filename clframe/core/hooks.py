@@ -46,10 +46,10 @@ class TaskContext(NamedTuple):
     enter: Callable[[], contextlib.AbstractContextManager[Any]]
 
 
-def training_data(learner: HasPlugins, experience: Experience, own: Data) -> Data:
+def training_data(learner: HasPlugins, experience: Experience, data: Data) -> Data:
     """The experience's own data joined with what plugins add."""
     extra = learner.plugins.hook.extra_data(learner=learner, experience=experience)
-    return join([own, *(data for data in extra if data is not None)])
+    return join([data, *(more for more in extra if more is not None)])
 
 
 def fit_experience(learner: HasPlugins, experience: Experience, data: Data, budget: Budget) -> None:

@@ -1,4 +1,4 @@
-"""The learner: model, loss and optimiser, with the plugins that act on them.
+"""The learner: model, loss and optimizer, with the plugins that act on them.
 
 ``Learner`` is a ``LightningModule`` for classification. Other kinds of learning override
 :meth:`Learner.run_model` and :meth:`Learner.task_loss`; plugins that only need parameters,
@@ -23,6 +23,7 @@ from clframe.data.dataset import Batch, Data, cat_inputs
 
 if TYPE_CHECKING:
     from clframe.core.engine import Engine
+    from clframe.core.schedule import Schedule
     from clframe.core.stream import Experience, Stream, Task
     from clframe.core.trainer import Budget
 
@@ -62,6 +63,8 @@ class Learner(LightningModule):
         self.active_outputs = active_outputs
         self.make_optimizer = optimizer or (lambda parameters: torch.optim.Adam(parameters))
         self.optimizer: torch.optim.Optimizer | None = None
+        self.schedule: Schedule | None = None
+        """Moves the optimizer's learning rate; None leaves it as it is."""
         self.engine = engine
         self.state = RunState.new(stream)
         """How far the run is; the run owns it and puts its own here."""
@@ -233,14 +236,14 @@ class Learner(LightningModule):
         step.loss = loss
         return loss
 
-    # ------------------------------------------------------------ optimiser and loop
+    # ------------------------------------------------------------ optimizer and loop
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """The optimiser over everything that can be trained."""
+        """The optimizer over everything that can be trained."""
         return self.make_optimizer([p for p in self.parameters() if p.requires_grad])
 
     def named_trainable(self) -> dict[str, nn.Parameter]:
-        """The model's parameters that can be trained, by name; what regularisers act on."""
+        """The model's parameters that can be trained, by name; what regularizers act on."""
         return {n: p for n, p in self.model.named_parameters() if p.requires_grad}
 
     def train_on(self, data: Data, budget: Budget) -> None:

@@ -28,13 +28,13 @@ def distillation_loss(
     """
     scaled = outputs / temperature
     if temperature < 1:
-        # A shut output would become minus infinity, and 0 * inf is not a number.
+        # A masked output would become minus infinity, and 0 * inf is not a number.
         scaled = scaled.clamp(min=torch.finfo(outputs.dtype).min)
     return functional.cross_entropy(scaled, target_probabilities) * temperature**2
 
 
 def soft_targets(logits: Tensor, temperature: float = 2.0) -> Tensor:
-    """A teacher's probabilities ``softmax(logits / T)``; shut outputs get exactly 0.
+    """A teacher's probabilities ``softmax(logits / T)``; masked outputs get exactly 0.
 
     >>> soft_targets(torch.tensor([[0.0, torch.finfo().min]]))
     tensor([[1., 0.]])

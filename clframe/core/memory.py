@@ -23,7 +23,7 @@ def class_of(stream: Stream, labels: Tensor, tasks: Tensor) -> Tensor:
 
     In the class-incremental scenario a class is an output unit; in the others it is an output
     unit of a task, so that "100 per class" of ten digits is 1,000 samples however the digits are
-    labelled. Labels that are not classes (actions) make each task one group.
+    labeled. Labels that are not classes (actions) make each task one group.
     """
     if labels.ndim > 1 or labels.is_floating_point():
         return tasks
@@ -41,10 +41,10 @@ def add_herded(buffer: Buffer, learner: Learner, data: Data) -> None:
     """Take in the samples of each class that herding by the learner's features chooses."""
     groups = class_of(learner.stream, data.labels, data.tasks)
     present = groups.unique()
-    known = (
+    all_groups = (
         torch.cat([buffer.column("groups").to(groups.device), present]) if len(buffer) else present
     )
-    share = buffer.per_group or -(-buffer.size // len(known.unique()))
+    share = buffer.per_group or -(-buffer.size // len(all_groups.unique()))
     chosen, places = herd(features_of(learner, data), groups, share)
     buffer.add(data.subset(chosen), learner.generator, groups[chosen], places)
 
@@ -84,7 +84,7 @@ def features_of(learner: Learner, data: Data) -> Tensor:
             if features is None:
                 raise PluginError(
                     "herding and nearest-mean classification need a model that has `features` and "
-                    "`head`, so that its features can be told from its outputs"
+                    "`head`, so that features and outputs are separate"
                 )
             rows.append(functional.normalize(features.flatten(1).float(), dim=1))
     learner.train(was_training)

@@ -55,7 +55,7 @@ class Plugin:
     freezes_features: ClassVar[bool] = False
     """Whether the model's features stay as they are once the first experiences are learned."""
     state: ClassVar[Sequence[str]] = ()
-    """Names of attributes that make up the plugin's state (tensors, modules, optimisers, plain
+    """Names of attributes that make up the plugin's state (tensors, modules, optimizers, plain
     values and lists, dicts of those): all that changes from step to step, from epoch to epoch or
     from experience to experience. What ``before_experience`` makes is made again by it."""
 

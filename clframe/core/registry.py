@@ -1,4 +1,4 @@
-"""Everything that can be named in a config: plugins, streams, models, metrics, loggers, optimisers.
+"""Everything that can be named in a config: plugins, streams, models, metrics, optimizers, ...
 
 Names resolve here and nowhere else, so a config can only choose among code that is installed or
 was named on the command line; it can never bring code of its own.
@@ -24,7 +24,7 @@ from clframe.core.plugin import Plugin
 from clframe.errors import PluginError, UnknownNameError, nearest
 from clframe.utils import settings
 
-Kind = Literal["stream", "plugin", "model", "metric", "logger", "optimizer"]
+Kind = Literal["stream", "plugin", "model", "metric", "logger", "optimizer", "scheduler"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 ENTRY_POINT_GROUP = "clframe.plugins"
@@ -35,7 +35,7 @@ BUILT_IN = (
     "clframe.models",
     "clframe.loggers",
 )
-BUILT_IN_MODULES = ("clframe.training.optimizers",)
+BUILT_IN_MODULES = ("clframe.training.optimizers", "clframe.training.schedulers")
 
 
 GIVEN: dict[str, tuple[str, ...]] = {
@@ -90,7 +90,7 @@ class Registry:
         """Register a factory under a name.
 
         Args:
-            kind: stream, plugin, model, metric, logger or optimizer.
+            kind: stream, plugin, model, metric, logger, optimizer or scheduler.
             name: What users type.
             factory: Called with the settings as keyword arguments.
             summary: One line for ``clframe list``; the docstring's first line if empty.
@@ -192,8 +192,8 @@ class Registry:
         try:
             return self._entries[kind][name]
         except KeyError:
-            known = self._entries[kind]
-            raise UnknownNameError(f"unknown {kind} '{name}'; {nearest(name, known)}") from None
+            names = self._entries[kind]
+            raise UnknownNameError(f"unknown {kind} '{name}'; {nearest(name, names)}") from None
 
     def settings_of(self, kind: Kind, name: str, all_settings: bool = False) -> dict[str, Any]:
         """The settings of an entry with their defaults.
@@ -208,25 +208,25 @@ class Registry:
 
     def model_for(self, stream: str) -> dict[str, Any]:
         """The model that learns a stream unless one is named."""
-        known = self._entries["stream"].get(stream)
-        return dict(known.model) if known is not None and known.model else {"name": "mlp"}
+        entry = self._entries["stream"].get(stream)
+        return dict(entry.model) if entry is not None and entry.model else {"name": "mlp"}
 
     def plugins_for(self, stream: str) -> Mapping[str, Mapping[str, Any]]:
         """The defaults that a stream has for plugins' settings."""
-        known = self._entries["stream"].get(stream)
-        return known.plugins if known is not None else {}
+        entry = self._entries["stream"].get(stream)
+        return entry.plugins if entry is not None else {}
 
-    def trainer_for(self, stream: str, said: Mapping[str, Any]) -> dict[str, Any]:
-        """How a stream is trained: what was said, over the stream's own defaults.
+    def trainer_for(self, stream: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """How a stream is trained: the values given, over the stream's own defaults.
 
-        Who says how long to train (``max_epochs`` or ``max_steps``) says it for the stream, too.
+        A given ``max_epochs`` or ``max_steps`` replaces both of the stream's.
         """
-        known = self._entries["stream"].get(stream)
-        own = dict(known.trainer) if known is not None else {}
-        if "max_epochs" in said or "max_steps" in said:
-            own.pop("max_epochs", None)
-            own.pop("max_steps", None)
-        return {**own, **said}
+        entry = self._entries["stream"].get(stream)
+        defaults = dict(entry.trainer) if entry is not None else {}
+        if "max_epochs" in values or "max_steps" in values:
+            defaults.pop("max_epochs", None)
+            defaults.pop("max_steps", None)
+        return {**defaults, **values}
 
     def build(self, kind: Kind, name: str, values: dict[str, Any], **given: Any) -> Any:
         """Make the named thing from checked settings; ``given`` is what core hands over.

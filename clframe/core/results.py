@@ -94,8 +94,8 @@ class Result:
 
         None where it is not defined. Words (settings, profiles) are left out.
         """
-        found = leaves(without_nan(self.metrics))
-        return {k: number(v) for k, v in found if v is None or number(v) is not None}
+        values = leaves(without_nan(self.metrics))
+        return {k: number(v) for k, v in values if v is None or number(v) is not None}
 
     def lists(self) -> dict[str, list[float | None]]:
         """Every metric that is a list of numbers, such as ``libero.fwt_k``."""
@@ -155,7 +155,7 @@ def environment(device: str) -> dict[str, Any]:
 
 @functools.cache
 def _versions() -> dict[str, str | None]:
-    """Of the packages that a run rests on; reading them takes a while, so only once."""
+    """Of the packages that a run depends on; reading them takes a while, so only once."""
     versions: dict[str, str | None] = {}
     for package in _PACKAGES:
         try:

@@ -15,7 +15,7 @@ from clframe.errors import RunFolderError
 
 SCHEMA = 1
 RESULTS = "results.json"
-_ROUNDING = 1e-6  # how far a fraction may lie outside 0..1 by rounding alone
+_ROUNDING = 1e-6  # how far a fraction may be outside 0..1 by rounding alone
 _MISSING = object()
 
 

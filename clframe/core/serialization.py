@@ -1,7 +1,7 @@
 """State as plain data: tensors, numbers, strings, lists and dicts, nothing that needs code to load.
 
-``plain_value`` turns modules and optimisers into their state dicts; ``load_value`` puts plain data
-back into the object that is there. Both are used for plugins and for the run as a whole.
+``plain_value`` converts modules and optimizers to their state dicts; ``load_value`` loads plain
+data into an existing object. Both are used for plugins and for the run as a whole.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain_value(item) for item in value]
     raise PluginError(
-        f"a plugin's state may hold tensors, modules, optimisers, numbers, text, lists and dicts, "
+        f"a plugin's state may hold tensors, modules, optimizers, numbers, text, lists and dicts, "
         f"not {type(value).__name__}"
     )
 

@@ -20,7 +20,7 @@ class Timing:
     _since: float | None = None
 
     def start(self) -> None:
-        """Training goes on from now."""
+        """Training starts or continues now."""
         self._since = time.perf_counter()
 
     def stop(self) -> None:

@@ -21,10 +21,10 @@ class Budget:
 
     Args:
         epochs: Passes over the data; None for no limit.
-        steps: Optimiser steps; None for no limit.
+        steps: Optimizer steps; None for no limit.
         batch_size: Samples per step.
         drop_last: Leave out an epoch's last batch when it is smaller.
-        batches_per_epoch: At most so many batches an epoch; None for all.
+        batches_per_epoch: Batches per epoch at most; None for all.
     """
 
     epochs: int | None = 1
@@ -57,7 +57,7 @@ class TrainerSettings:
         drop_last: Leave out an epoch's last batch when it is smaller.
         eval_batch_size: Samples per evaluation batch.
         gradient_clip_val: Clip the gradient's norm to this; None for no clipping.
-        reset_optimizer: Start each experience with a fresh optimiser.
+        reset_optimizer: Start each experience with a fresh optimizer.
         evaluate_every: Measure past and future tasks after every so many experiences, and at the
             end; the tasks just learned are measured after each. Other cells stay unknown.
         evaluate_tasks: ``all``, or only those ``learned`` so far (before learning: the first ones),
@@ -67,7 +67,7 @@ class TrainerSettings:
             it was (no checkpoint is taken of such a run), or ``ignore`` it.
         augment: Random changes of the training images, such as ``[flip, {crop: {padding: 4}}]``;
             see :mod:`clframe.data.augment`.
-        device_memory: How much data may lie on the device, such as 8GB; what does not fit is sent
+        device_memory: How much data may be on the device, such as 8GB; what does not fit is sent
             over batch by batch. None is half of what is free. On the CPU: mapped files up to
             this size are read into memory, None leaves them mapped.
         compile: Compile the model's pass with ``torch.compile``; the first steps wait for it.

@@ -1,9 +1,9 @@
 """Random changes of training images, made on whole batches: ``trainer.augment``.
 
 Every sample of a batch gets random numbers of its own, and there is no loop over samples. Images
-are changed as they are stored (uint8), before the stream's own transform scales, turns or permutes
-them; several stored arrays (colour, depth, mask) are moved alike. The numbers come from torch's own
-generator, which is part of every checkpoint, so a run that is taken up goes on with the same ones.
+are changed as they are stored (uint8), before the stream's transform scales, rotates or permutes
+them; several stored arrays (color, depth, mask) are moved alike. The numbers come from torch's own
+generator, which is part of every checkpoint, so a resumed run continues with the same ones.
 
 Any transform of ``torchvision.transforms.v2`` can be named or given as well. Those draw once for a
 batch: all its samples are changed alike.
@@ -63,7 +63,7 @@ class Augmentation(abc.ABC):
 
 
 class Crop(Augmentation):
-    """Pads with zeros and cuts out the old size at a random place.
+    """Pads with zeros and crops to the old size at a random place.
 
     Args:
         padding: Pixels on each side.
@@ -109,7 +109,7 @@ class Flip(Augmentation):
 
 
 class Rotate(Augmentation):
-    """Turns about the middle, with zeros where nothing was.
+    """Rotates about the center, with zeros where nothing was.
 
     Args:
         degrees: The largest angle, to either side.
@@ -124,7 +124,7 @@ class Rotate(Augmentation):
         return (2 * torch.rand(n, device=device) - 1) * math.radians(self.degrees)
 
     def apply(self, x: Tensor, drawn: Tensor, picture: bool) -> Tensor:
-        """Each sample turned; a mean of two depths or masks is none, so those take the nearest."""
+        """Each sample rotated; a mean of two depths or masks is none, so those take the nearest."""
         height, width = x.shape[2:]
         cosine, sine, zero = drawn.cos(), drawn.sin(), torch.zeros_like(drawn)
         # The grid goes from -1 to 1 along both sides, however long they are.
@@ -134,8 +134,8 @@ class Rotate(Augmentation):
         ]
         grid = functional.affine_grid(torch.stack(rows, 1), list(x.shape), align_corners=False)
         mode = "bilinear" if picture else "nearest"
-        turned = functional.grid_sample(x.to(torch.float32), grid, mode, align_corners=False)
-        return _as_stored(turned, x)
+        rotated = functional.grid_sample(x.to(torch.float32), grid, mode, align_corners=False)
+        return _as_stored(rotated, x)
 
 
 class Jitter(Augmentation):
@@ -143,8 +143,8 @@ class Jitter(Augmentation):
 
     Args:
         brightness: How much brightness changes.
-        contrast: How much the distance from the sample's mean grey changes.
-        saturation: How much the distance from the pixel's grey changes (three channels only).
+        contrast: How much the distance from the sample's mean gray changes.
+        saturation: How much the distance from the pixel's gray changes (three channels only).
     """
 
     moves = False
@@ -164,28 +164,28 @@ class Jitter(Augmentation):
         return 1 + strengths * (2 * torch.rand(n, 3, device=device) - 1)
 
     def apply(self, x: Tensor, drawn: Tensor, picture: bool) -> Tensor:
-        """Each picture in other colours."""
+        """Each picture in other colors."""
         brightness, contrast, saturation = drawn.view(-1, 3, 1, 1, 1).unbind(1)
         most = 1.0 if x.is_floating_point() else 255.0
-        made = (x.to(torch.float32) * brightness).clamp_(0, most)
-        mean = _grey(made).mean((1, 2, 3), keepdim=True)
-        made = torch.lerp(mean, made, contrast).clamp_(0, most)
+        changed = (x.to(torch.float32) * brightness).clamp_(0, most)
+        mean = _gray(changed).mean((1, 2, 3), keepdim=True)
+        changed = torch.lerp(mean, changed, contrast).clamp_(0, most)
         if x.shape[1] == 3:
-            made = torch.lerp(_grey(made), made, saturation).clamp_(0, most)
-        return _as_stored(made, x)
+            changed = torch.lerp(_gray(changed), changed, saturation).clamp_(0, most)
+        return _as_stored(changed, x)
 
 
-def _grey(x: Tensor) -> Tensor:
-    """Brightness as the eye weighs colours (ITU-R BT.601); the mean of other channels."""
+def _gray(x: Tensor) -> Tensor:
+    """Brightness as the eye weighs colors (ITU-R BT.601); the mean of other channels."""
     if x.shape[1] != 3:
         return x.mean(1, keepdim=True)
     weights = torch.tensor([0.299, 0.587, 0.114], device=x.device)
     return (x * weights.view(1, 3, 1, 1)).sum(1, keepdim=True)
 
 
-def _as_stored(made: Tensor, stored: Tensor) -> Tensor:
+def _as_stored(values: Tensor, stored: Tensor) -> Tensor:
     """Floats as numbers of the stored kind."""
-    return (made if stored.is_floating_point() else made.round_()).to(stored.dtype)
+    return (values if stored.is_floating_point() else values.round_()).to(stored.dtype)
 
 
 def _check_share(value: float, what: str) -> None:
@@ -220,8 +220,8 @@ class Torchvision:
             kind = {4: tv_tensors.Image, 3: tv_tensors.Mask}.get(t.ndim)
             return t if kind is None else kind(t)
 
-        made = self.transform(map_inputs(marked, x))
-        return map_inputs(lambda t: t.as_subclass(Tensor), made)
+        outputs = self.transform(map_inputs(marked, x))
+        return map_inputs(lambda t: t.as_subclass(Tensor), outputs)
 
 
 class Augmented:
@@ -245,7 +245,7 @@ class Augmented:
         return self.inner(x, task)
 
 
-def make_steps(said: Sequence[Any]) -> list[Callable[[Any], Any]]:
+def make_steps(entries: Sequence[Any]) -> list[Callable[[Any], Any]]:
     """The augmentations that a list of names, settings and transforms stands for.
 
     >>> [type(step).__name__ for step in make_steps(["flip", {"crop": {"padding": 2}}])]
@@ -255,7 +255,7 @@ def make_steps(said: Sequence[Any]) -> list[Callable[[Any], Any]]:
         SettingError: A name or setting is unknown, or something else is in the list.
     """
     steps: list[Callable[[Any], Any]] = []
-    for entry in said:
+    for entry in entries:
         if isinstance(entry, str):
             entry = {entry: {}}
         if isinstance(entry, Mapping) and len(entry) == 1:
@@ -281,12 +281,12 @@ def _named(name: str, values: Any) -> Callable[[Any], Any]:
         return OWN[name](**settings.check(OWN[name], values, where))
     from torchvision.transforms import v2
 
-    found = getattr(v2, name, None)
-    if not (isinstance(found, type) and issubclass(found, v2.Transform)):
+    transform = getattr(v2, name, None)
+    if not (isinstance(transform, type) and issubclass(transform, v2.Transform)):
         raise SettingError(
             f"trainer.augment: there is no augmentation '{name}'; {nearest(name, [*OWN, *dir(v2)])}"
         )
     try:
-        return Torchvision(found(**values))
+        return Torchvision(transform(**values))
     except (TypeError, ValueError) as error:
         raise SettingError(f"{where}: {error}") from error

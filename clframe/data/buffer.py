@@ -1,7 +1,7 @@
 """A memory of samples for replay: fixed-size tensors on the training device.
 
 What is kept is one rule with four scores. Every sample belongs to a group (its class) and has a
-score; of each group the samples of lowest score are kept, and the groups share the room evenly:
+score; of each group the samples of lowest score are kept, and the groups share the space evenly:
 
 * ``class_balanced``: a random score, so what is kept of a class is a uniform sample of all of it;
 * ``ring``: the newest have the lowest score;
@@ -113,9 +113,9 @@ class Buffer:
             if scores is None:
                 scores = self._scores(n, generator)
             groups, scores = groups.to(home), scores.to(home, torch.float64)
-            held = self._count
-            old_groups = self.column("groups").to(home) if held else groups[:0]
-            old_scores = self.column("scores").to(home) if held else scores[:0]
+            stored = self._count
+            old_groups = self.column("groups").to(home) if stored else groups[:0]
+            old_scores = self.column("scores").to(home) if stored else scores[:0]
             kept = lowest_of_groups(
                 torch.cat([old_groups, groups]),
                 torch.cat([old_scores, scores]),
@@ -123,11 +123,11 @@ class Buffer:
                 self.per_group,
             )
             self.seen += n
-            chosen = kept[kept >= held] - held
+            chosen = kept[kept >= stored] - stored
             if len(chosen) == 0:
                 return
             free = torch.ones(self.size, dtype=torch.bool, device=home)
-            free[kept[kept < held]] = False
+            free[kept[kept < stored]] = False
             # Never fewer come in than go out, so filling from the front leaves no holes.
             slots = free.nonzero().squeeze(1)[: len(chosen)]
             self._count = len(kept)
@@ -184,12 +184,12 @@ class Buffer:
         if self.inputs is None:
             # One row more than `size`: what is not kept is written there, so that no step has to
             # ask the device how many samples were kept.
-            def room(t: Tensor) -> Tensor:
+            def rows_like(t: Tensor) -> Tensor:
                 return t.new_empty((self.size + 1, *t.shape[1:]))
 
-            self.inputs = map_inputs(room, inputs)
+            self.inputs = map_inputs(rows_like, inputs)
             where = _first(inputs).device
-            self.columns = {name: room(value.to(where)) for name, value in columns.items()}
+            self.columns = {name: rows_like(value.to(where)) for name, value in columns.items()}
         self._check(inputs)
         slots = slots.to(_first(inputs).device)
         if isinstance(inputs, dict):
@@ -282,7 +282,7 @@ def lowest_of_groups(
     """Positions of the samples to keep: of each group those of lowest score, groups even.
 
     All groups' first samples are taken, then all second ones, until ``size`` is reached; so a
-    small group leaves its room to the others.
+    small group leaves its space to the others.
 
     >>> groups = torch.tensor([0, 0, 0, 1, 1])
     >>> lowest_of_groups(groups, torch.tensor([0.3, 0.1, 0.2, 0.5, 0.4]), size=3).tolist()

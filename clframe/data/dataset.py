@@ -2,7 +2,7 @@
 
 ``TensorData`` is the normal case: compact tensors (uint8 images) that live once in memory or in a
 mapped file, shared by all experiences, which are only lists of indices into them (see
-:mod:`clframe.data.storage` for where they lie). ``MapData`` carries any map-style PyTorch data
+:mod:`clframe.data.storage` for where they are). ``MapData`` carries any map-style PyTorch data
 set through worker processes. All give the same batches for the same order; several of them become
 one in :mod:`clframe.data.joined`.
 """
@@ -28,7 +28,7 @@ from clframe.data.storage import fetch
 from clframe.errors import DataError
 
 Transform: TypeAlias = "Callable[[Any, Tensor], Any]"
-"""Turns stored inputs of a batch into what the model takes; gets each sample's task as well."""
+"""Converts stored inputs of a batch into what the model takes; gets each sample's task as well."""
 
 BatchLoss: TypeAlias = "Callable[[Any, Batch], Tensor]"
 
@@ -87,7 +87,7 @@ def keep_inputs(x: Any, task: Tensor) -> Any:
 
 
 def scale_images(x: Any, task: Tensor) -> Any:
-    """Turn uint8 images into floats in 0..1."""
+    """Convert uint8 images into floats in 0..1."""
     return map_inputs(lambda t: t.to(torch.float32).div_(255.0), x)
 
 
@@ -119,7 +119,7 @@ class Data(abc.ABC):
 
     @abc.abstractmethod
     def to(self, device: torch.device) -> Data:
-        """The same data on a device, as far as it is held in memory."""
+        """The same data on a device, as far as it is in memory."""
 
     def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
         """What the model takes for the samples at these positions, chunk after chunk."""
@@ -135,7 +135,7 @@ class Data(abc.ABC):
 
 
 class IndexedData(Data):
-    """Samples that are told by columns of numbers, over tensors that all subsets share."""
+    """Samples that are described by columns of numbers, over tensors that all subsets share."""
 
     columns: ClassVar[tuple[str, ...]]
     """The attributes that have an entry for each sample; the labels are one of them."""
@@ -203,7 +203,7 @@ class TensorData(IndexedData):
     def gather(self, positions: Tensor) -> Any:
         """The stored inputs at these positions."""
         device = self.labels.device
-        x = self.source.on(device)
+        x = self.source.to(device)
         home = tensors_of(x)[0].device
         return fetch(x, self.indices[positions].to(home), device)
 
@@ -211,7 +211,7 @@ class TensorData(IndexedData):
         """Batches in this order; labels and tasks are laid out once, inputs batch by batch."""
         device = self.labels.device
         order = order.to(device)
-        x = self.source.on(device)
+        x = self.source.to(device)
         home = tensors_of(x)[0].device
         away = home != device
         indices = portions(self.indices[order].to(home), batch_size)
@@ -319,6 +319,6 @@ def _readable(items: Iterable[Any]) -> Iterator[Any]:
             # A worker puts its traceback before the message.
             line = (str(error).strip().splitlines() or [type(error).__name__])[-1]
             raise DataError(
-                f"data cannot be read: {line}; is a file missing, damaged or cut off?"
+                f"data cannot be read: {line}; is a file missing, damaged or truncated?"
             ) from error
         yield item

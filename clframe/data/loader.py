@@ -1,8 +1,8 @@
 """Worker processes that read data, kept alive from epoch to epoch and experience to experience.
 
-Starting processes costs more than many an epoch, so those of a data set stay until the run ends.
+Starting processes often costs more than an epoch, so those of a data set stay until the run ends.
 What is random in reading a sample is seeded in the worker for each batch, by the batch's place in
-its epoch: so it does not depend on how many workers there are or on where a run was taken up.
+its epoch: so it does not depend on how many workers there are or on where a run was resumed.
 """
 
 from __future__ import annotations

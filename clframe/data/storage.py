@@ -1,4 +1,4 @@
-"""Where stored samples lie: on the training device, or on the host as far as that has no room.
+"""Where samples are stored: on the training device, or on the host if they do not fit there.
 
 A source that fits is copied to the device once, and batches are gathered there. One that does not
 fit stays where it is, in main memory or in a mapped file, and each batch is gathered on the host
@@ -22,49 +22,49 @@ from clframe.data.inputs import map_inputs, tensors_of
 from clframe.errors import DataError, SettingError
 
 _SHARE = 0.5
-"""Of a device's free memory that data takes at most where nothing is said; the rest is for models,
-gradients and what plugins keep."""
+"""Of a device's free memory that data takes at most by default; the rest is for models, gradients
+and what plugins keep."""
 _UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
 _limits: dict[torch.device, int] = {}
 _placed: dict[torch.device, weakref.WeakSet[TensorSource]] = {}
 
 
-def bytes_of(said: int | str | None, what: str) -> int | None:
+def bytes_of(size: int | str | None, what: str) -> int | None:
     """A number of bytes, written as one or with a unit.
 
     >>> bytes_of("1.5 GB", "trainer.device_memory")
     1610612736
     """
-    if said is None:
+    if size is None:
         return None
-    text = str(said).strip().upper().replace("I", "")
+    text = str(size).strip().upper().replace("I", "")
     number = text.rstrip("KMGTB").strip()
     try:
-        found = int(float(number) * _UNITS[text[len(number) :].strip()])
+        n_bytes = int(float(number) * _UNITS[text[len(number) :].strip()])
     except (ValueError, KeyError, OverflowError):
-        found = -1
-    if found < 0:
-        raise SettingError(f"{what} must be a size such as 500MB or 8GB from 0 up, got {said!r}")
-    return found
+        n_bytes = -1
+    if n_bytes < 0:
+        raise SettingError(f"{what} must be a size such as 500MB or 8GB from 0 up, got {size!r}")
+    return n_bytes
 
 
-def set_room(device: torch.device, limit: int | None) -> None:
-    """Say how many bytes of data a device may hold from now on; what lies there is let go.
+def set_budget(device: torch.device, limit: int | None) -> None:
+    """Limit the bytes of data on a device from now on; the copies on it are evicted.
 
     Args:
-        device: Which.
-        limit: Bytes; None for half of what is free when data is first brought there. (Mapped files
+        device: The device.
+        limit: Bytes; None for half of what is free when data is first copied to it. (Mapped files
             are then left to the system's file cache where the device is the host.)
     """
     _limits.pop(device, None)
     if limit is not None:
         _limits[device] = limit
     for source in _placed.pop(device, ()):
-        source.leave(device)
+        source.evict(device)
 
 
-def room_on(device: torch.device) -> float:
+def free_bytes(device: torch.device) -> float:
     """Bytes of data that a device can still take."""
     if device not in _limits:
         if device.type == "cuda":
@@ -83,18 +83,18 @@ def map_files(paths: str | Path | Mapping[str, str | Path]) -> TensorSource:
     Raises:
         DataError: A file cannot be read or is something else.
     """
-    found = {}
+    tensors = {}
     for name, path in (paths if isinstance(paths, Mapping) else {"": paths}).items():
         try:
             # Private and writable, which torch asks for; nothing is ever written to it.
-            found[name] = torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))
+            tensors[name] = torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))
         except (OSError, ValueError, EOFError, TypeError) as error:
             raise DataError(f"data file '{path}' cannot be mapped: {error}") from error
-    return TensorSource(found[""] if list(found) == [""] else found, mapped=True)
+    return TensorSource(tensors[""] if list(tensors) == [""] else tensors, mapped=True)
 
 
 class TensorSource:
-    """Tensors held once in memory or in mapped files, with a copy per device that has room.
+    """Tensors in memory or in mapped files, with a copy on each device that has space for them.
 
     Args:
         x: The tensors, one or several by name; the first dimension is the samples.
@@ -108,11 +108,11 @@ class TensorSource:
         self.home: torch.device = tensors_of(x)[0].device
         self.nbytes = sum(t.numel() * t.element_size() for t in tensors_of(x))
 
-    def on(self, device: torch.device) -> Any:
-        """The tensors on this device if it has room for them, else where they are stored."""
+    def to(self, device: torch.device) -> Any:
+        """The tensors on this device if they fit, else where they are stored."""
         if device in self._copies:
             return self._copies[device]
-        if (device == self.home and not self.mapped) or self.nbytes > room_on(device):
+        if (device == self.home and not self.mapped) or self.nbytes > free_bytes(device):
             return self._stored
         try:
             copies = map_inputs(lambda t: t.to(device, copy=True), self._stored)
@@ -122,8 +122,8 @@ class TensorSource:
         _placed.setdefault(device, weakref.WeakSet()).add(self)
         return copies
 
-    def leave(self, device: torch.device) -> None:
-        """Let go of the copy on a device."""
+    def evict(self, device: torch.device) -> None:
+        """Drop the copy on a device."""
         self._copies.pop(device, None)
 
 
@@ -143,7 +143,7 @@ def fetch(x: Any, indices: Tensor, device: torch.device) -> Any:
             return t.index_select(0, indices).to(device)
         # Gathered into pinned memory, which can be sent without waiting; torch gives such a block
         # to nobody else before the copy out of it is done.
-        room = torch.empty((len(indices), *t.shape[1:]), dtype=t.dtype, pin_memory=True)
-        return torch.index_select(t, 0, indices, out=room).to(device, non_blocking=True)
+        pinned = torch.empty((len(indices), *t.shape[1:]), dtype=t.dtype, pin_memory=True)
+        return torch.index_select(t, 0, indices, out=pinned).to(device, non_blocking=True)
 
     return map_inputs(bring, x)

@@ -1,8 +1,8 @@
-"""Batch normalisation over the global batch when several processes share it.
+"""Batch normalization over the global batch when several processes share it.
 
-PyTorch's own synchronised layer runs on graphics cards only and would count the rows that a rank
-repeats where a batch does not divide. Outside the shared pass (evaluation, a plugin's own passes,
-which are made on all ranks alike) the layers are what they were.
+``nn.SyncBatchNorm`` runs on GPUs only and would count the rows that a rank repeats where a batch
+does not divide. Outside the shared pass (evaluation, a plugin's own passes, which are made on all
+ranks alike) the layers are what they were.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from clframe.distributed.ranks import Ranks
 
 
-def share_statistics(model: nn.Module, ranks: Ranks) -> None:
-    """Let every batch normalisation of a model use the statistics of all ranks' rows."""
+def sync_batchnorm(model: nn.Module, ranks: Ranks) -> None:
+    """Make every batch normalization of a model use the statistics of all ranks' rows."""
     for module in model.modules():
         if isinstance(module, _BatchNorm) and not isinstance(module, nn.SyncBatchNorm):
             module.forward = functools.partial(_forward, module, ranks)  # type: ignore[method-assign]
@@ -28,25 +28,26 @@ def share_statistics(model: nn.Module, ranks: Ranks) -> None:
 
 def _forward(module: _BatchNorm, ranks: Ranks, x: Tensor) -> Tensor:
     use_running = not module.training and module.track_running_stats
-    if ranks.counted is None or use_running:
+    if ranks.valid_mask is None or use_running:
         return type(module).forward(module, x)
     shape = [1, -1, *[1] * (x.dim() - 2)]
     over = [0, *range(2, x.dim())]
-    counted = ranks.counted.view(-1, *[1] * (x.dim() - 1))
+    valid = ranks.valid_mask.view(-1, *[1] * (x.dim() - 1))
     wide = x.float()
-    total = ranks.rows_in_all * x[0, 0].numel()
-    mean = _Sum.apply((wide * counted).sum(over)) / total
-    apart = wide - mean.view(shape)
-    variance = _Sum.apply((apart.square() * counted).sum(over)) / total
+    total = ranks.global_rows * x[0, 0].numel()
+    mean = _Sum.apply((wide * valid).sum(over)) / total
+    centered = wide - mean.view(shape)
+    variance = _Sum.apply((centered.square() * valid).sum(over)) / total
     if module.training and module.running_mean is not None:
-        _follow(module, mean.detach(), variance.detach() * (total / max(total - 1, 1)))
-    y: Tensor = apart * (variance + module.eps).rsqrt().view(shape)
+        unbiased = variance.detach() * (total / max(total - 1, 1))
+        _update_running_stats(module, mean.detach(), unbiased)
+    y: Tensor = centered * (variance + module.eps).rsqrt().view(shape)
     if module.affine:
         y = y * module.weight.view(shape) + module.bias.view(shape)
     return y.to(x.dtype)
 
 
-def _follow(module: _BatchNorm, mean: Tensor, variance: Tensor) -> None:
+def _update_running_stats(module: _BatchNorm, mean: Tensor, variance: Tensor) -> None:
     """Move the running statistics as the layer itself does."""
     assert module.num_batches_tracked is not None  # there whenever running_mean is
     module.num_batches_tracked.add_(1)
@@ -62,8 +63,8 @@ class _Sum(torch.autograd.Function):
     """The sum over ranks; each rank's loss depends on it, so gradients add up as well."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor) -> Tensor:
-        total = own.clone()
+    def forward(ctx: Any, local: Tensor) -> Tensor:
+        total = local.clone()
         dist.all_reduce(total)
         return total
 

@@ -1,11 +1,11 @@
 """Starting the processes of a run on this machine, and ending all of them when one fails.
 
 Where something else has started them (torchrun, Slurm), Lightning's environments tell a process its
-place and nothing is started here. Otherwise this process is the first and starts the others by
-running its own command again, each with its place in the environment, as Lightning's launcher
+rank and nothing is started here. Otherwise this process is the first and starts the others by
+running its own command again, each with its rank in the environment, as Lightning's launcher
 does; unlike that one it can start the command of one job of a sweep, and says why a run ended.
 
-Only rank zero speaks. Another rank leaves its reason in the store that the processes share and
+Only rank zero prints. Another rank leaves its reason in the store that the processes share and
 goes; rank zero, whose next exchange then fails, reads it and makes one sentence of it. If rank zero
 is not in an exchange, or waits for one that never comes, a thread that watches the children ends
 it.
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 GRACE = 10.0
 """Seconds that rank zero has, after a child failed, to find out and say so by itself."""
 
-_PLACE = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE")
-_GO_ON = "the run was stopped and continues from its folder with resume=RUN"
+_VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE")
+_RESUME_HINT = "the run was stopped and continues from its folder with resume=RUN"
 _FAILED = "clframe/failed/"
 _LOST = ("by peer", "gloo", "nccl")
 """What messages of an exchange say when the other side has gone."""
@@ -51,8 +51,8 @@ class _Children:
         self.running: list[subprocess.Popen[bytes]] = []
         self.environment: dict[str, str | None] = {}
         self.command: list[str] | None = None
-        self.spoken = threading.Event()
-        self.met = False
+        self.reported = threading.Event()
+        self.connected = False
         self.follower = False
 
 
@@ -71,7 +71,7 @@ def command(words: Sequence[str]) -> Iterator[None]:
     grace = 1.0  # after a failure the others wait for an exchange that will not come
     try:
         yield
-        _leave()
+        _disconnect()
         grace = GRACE
     finally:
         _children.command = before
@@ -79,7 +79,7 @@ def command(words: Sequence[str]) -> Iterator[None]:
 
 
 def join(fabric: Fabric) -> None:
-    """Start the other processes if that is this one's part, and meet them."""
+    """Start the other processes if that is this one's part, and connect to them."""
     from lightning.fabric.strategies.ddp import DDPStrategy
 
     strategy = fabric.strategy
@@ -87,23 +87,23 @@ def join(fabric: Fabric) -> None:
     environment = strategy.cluster_environment
     assert environment is not None
     if not environment.creates_processes_externally:
-        place = {
+        variables = {
             "MASTER_ADDR": environment.main_address,
             "MASTER_PORT": str(environment.main_port),
             "NODE_RANK": str(environment.node_rank()),
             "LOCAL_RANK": "0",
             "WORLD_SIZE": str(fabric.world_size),
         }
-        _start(place, strategy.num_processes)
+        _start(variables, strategy.num_processes)
     try:
-        with _less_talk():
+        with _quiet_lightning():
             fabric.launch()
     except Exception as error:
         raise RankError(
-            f"the {fabric.world_size} processes of the run could not meet: "
+            f"the {fabric.world_size} processes of the run could not connect: "
             f"{str(error).splitlines()[0]}"
         ) from error
-    _children.met = True
+    _children.connected = True
     _children.follower = fabric.global_rank != 0
     if _children.follower and threading.current_thread() is threading.main_thread():
         # Rank zero saves and leaves; the others follow when it has gone.
@@ -112,26 +112,26 @@ def join(fabric: Fabric) -> None:
 
 
 @contextlib.contextmanager
-def _less_talk() -> Iterator[None]:
+def _quiet_lightning() -> Iterator[None]:
     """Keep Lightning's banner from the user's screen."""
-    talkers = [logging.getLogger(f"lightning.{name}") for name in ("fabric", "pytorch")]
-    levels = [talker.level for talker in talkers]
-    for talker in talkers:
+    loggers = [logging.getLogger(f"lightning.{name}") for name in ("fabric", "pytorch")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
         if not os.environ.get("CLFRAME_DEBUG"):
-            talker.setLevel(logging.WARNING)
+            logger.setLevel(logging.WARNING)
     try:
         yield
     finally:
-        for talker, level in zip(talkers, levels, strict=True):
-            talker.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
-def _start(place: dict[str, str], processes: int) -> None:
+def _start(variables: dict[str, str], processes: int) -> None:
     words = _children.command or _own_command()
-    _children.environment = {name: os.environ.get(name) for name in _PLACE}
-    os.environ.update(place)
-    _children.spoken.clear()
-    _children.met = False
+    _children.environment = {name: os.environ.get(name) for name in _VARIABLES}
+    os.environ.update(variables)
+    _children.reported.clear()
+    _children.connected = False
     for number in range(1, processes):
         child = subprocess.Popen(words, env={**os.environ, "LOCAL_RANK": str(number)})
         _children.running.append(child)
@@ -161,7 +161,7 @@ def _watch(children: list[subprocess.Popen[bytes]]) -> None:
             break
         time.sleep(0.2)
     lost = [(rank, child.returncode) for rank, child in enumerate(children, 1) if child.returncode]
-    if not lost or _children.spoken.wait(GRACE) or children != _children.running:
+    if not lost or _children.reported.wait(GRACE) or children != _children.running:
         return
     sys.stderr.write(f"clframe: {_sentence(*lost[0])}\n")
     sys.stderr.flush()
@@ -172,14 +172,14 @@ def _watch(children: list[subprocess.Popen[bytes]]) -> None:
 def _sentence(rank: int, code: int | None = None, reason: str = "") -> str:
     if reason:
         return f"rank {rank} of the run failed: {reason}"
-    how = ""
+    ending = ""
     if code is not None and code < 0:
-        how = f", killed by signal {-code} ({signal.strsignal(-code)})"
+        ending = f", killed by signal {-code} ({signal.strsignal(-code)})"
     elif code:
-        how = f" with code {code}"
-    if not _children.met:
-        return f"rank {rank} of the run could not start, it ended{how}; what it says is above"
-    return f"rank {rank} of the run ended before its time{how}; {_GO_ON}"
+        ending = f" with code {code}"
+    if not _children.connected:
+        return f"rank {rank} of the run could not start, it ended{ending}; what it says is above"
+    return f"rank {rank} of the run ended before its time{ending}; {_RESUME_HINT}"
 
 
 # ------------------------------------------------------------ failures
@@ -194,12 +194,12 @@ def report_rank_failures() -> Iterator[None]:
         from torch import distributed as dist
 
         if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
-            _children.spoken.set()
+            _children.reported.set()
             raise
         if dist.get_rank() > 0:
             _report(dist.get_rank(), error)
             raise  # a defect, whose traceback is wanted
-        _children.spoken.set()
+        _children.reported.set()
         if _is_loss(error):
             raise RankError(_find_reason(dist.get_world_size())) from error
         raise
@@ -219,11 +219,11 @@ def _report(rank: int, error: BaseException) -> None:
     """Leave the reason for rank zero and go, without a word if rank zero will say it."""
     if isinstance(error, KeyboardInterrupt | SystemExit) or _is_loss(error):
         _exit_now()
-    known = isinstance(error, ClframeError)
+    ours = isinstance(error, ClframeError)
     reason = " ".join(str(error).split())
     with contextlib.suppress(Exception):
-        _store().set(f"{_FAILED}{rank}", reason if known else f"{type(error).__name__}: {reason}")
-    if known:
+        _store().set(f"{_FAILED}{rank}", reason if ours else f"{type(error).__name__}: {reason}")
+    if ours:
         _exit_now()
 
 
@@ -250,7 +250,7 @@ def _find_reason(size: int) -> str:
     for rank, child in enumerate(_children.running, 1):
         if child.poll():
             return _sentence(rank, child.returncode)
-    return f"another process of the run ended before its time; {_GO_ON}"
+    return f"another process of the run ended before its time; {_RESUME_HINT}"
 
 
 def _store() -> Any:
@@ -278,8 +278,8 @@ def name_of_process() -> str:
 # ------------------------------------------------------------ the end
 
 
-def _leave() -> None:
-    """Meet the others once more and let go of them, so that another run can begin."""
+def _disconnect() -> None:
+    """Wait for the others and disconnect from them, so that another run can begin."""
     from torch import distributed as dist
 
     if dist.is_available() and dist.is_initialized():
@@ -288,8 +288,8 @@ def _leave() -> None:
 
 
 def _end_children(grace: float) -> None:
-    """Wait for the processes started here, end those that stay, and forget their place."""
-    _children.spoken.set()
+    """Wait for the processes started here, kill those that stay, and restore the environment."""
+    _children.reported.set()
     children, _children.running = _children.running, []
     until = time.monotonic() + grace
     for child in children:

@@ -63,9 +63,9 @@ class Ranks:
         self.rank = rank
         self.size = size
         self.device = device
-        self.counted: Tensor | None = None
+        self.valid_mask: Tensor | None = None
         """While this rank's rows are in the model: 1 for each that counts, 0 for a repeated one."""
-        self.rows_in_all = 0
+        self.global_rows = 0
         """While rows are in the model: how many count on all ranks together."""
         self._generators = [torch.default_generator]
         if device.type == "cuda":
@@ -95,16 +95,16 @@ class Ranks:
             for tensor, piece in zip(same, pieces, strict=True):
                 tensor.copy_(piece.view_as(tensor))
 
-    def gather(self, own: Tensor) -> Tensor:
+    def gather(self, local: Tensor) -> Tensor:
         """The rows of all ranks, in the order of ranks; all must have as many."""
-        gathered: Tensor = _Gather.apply(own, self.rank, self.size)
+        gathered: Tensor = _Gather.apply(local, self.rank, self.size)
         return gathered
 
     def broadcast(self, value: T) -> T:
         """What rank zero has; tensors in it come to this rank's device."""
-        held: list[Any] = [pytree.tree_map_only(Tensor, Tensor.cpu, value)]
-        dist.broadcast_object_list(held, src=0)
-        chosen: T = pytree.tree_map_only(Tensor, lambda t: t.to(self.device), held[0])
+        objects: list[Any] = [pytree.tree_map_only(Tensor, Tensor.cpu, value)]
+        dist.broadcast_object_list(objects, src=0)
+        chosen: T = pytree.tree_map_only(Tensor, lambda t: t.to(self.device), objects[0])
         return chosen
 
     # ------------------------------------------------------------ shares
@@ -130,8 +130,8 @@ class Ranks:
             return
         order = order.cpu()
         chunks = order.split(batch_size)
-        own = torch.cat([chunk[self.rows(len(chunk)).cpu()] for chunk in chunks])
-        parts = data.batches(own, -(-batch_size // self.size))
+        local = torch.cat([chunk[self.rows(len(chunk)).cpu()] for chunk in chunks])
+        parts = data.batches(local, -(-batch_size // self.size))
         for positions, part in zip(chunks, parts, strict=True):
             where = positions.to(data.labels.device)
             label = data.labels[where].to(part.y.device)
@@ -143,19 +143,20 @@ class Ranks:
     def run_parts(self, learner: Learner, parts: list[Batch]) -> Step:
         """Put this rank's share of all parts through the model and gather the outputs."""
         rows = [self.rows(len(part)) for part in parts]
-        inputs = [_own_inputs(part, own) for part, own in zip(parts, rows, strict=True)]
-        tasks = [part.task[own] for part, own in zip(parts, rows, strict=True)]
-        with self._noise_of_its_own(), self._counting(parts):
+        inputs = [_local_inputs(part, own_rows) for part, own_rows in zip(parts, rows, strict=True)]
+        tasks = [part.task[own_rows] for part, own_rows in zip(parts, rows, strict=True)]
+        with self._per_rank_rng(), self._masking_repeats(parts):
             outputs, features = learner.run_model(cat_inputs(inputs), torch.cat(tasks))
         learner.current_task = torch.cat([part.task for part in parts])
         sizes = [len(part) for part in parts]
-        return SharedStep(parts, self._whole(outputs, sizes), lambda: self._whole(features, sizes))
+        whole = self._gather_parts(outputs, sizes)
+        return SharedStep(parts, whole, lambda: self._gather_parts(features, sizes))
 
-    def _whole(self, own: Any, sizes: list[int]) -> list[Any]:
+    def _gather_parts(self, local: Any, sizes: list[int]) -> list[Any]:
         """What all ranks made of each part, in the order of the part's samples."""
-        if own is None:
+        if local is None:
             return [None] * len(sizes)
-        leaves, structure = pytree.tree_flatten(own)
+        leaves, structure = pytree.tree_flatten(local)
         each = [-(-n // self.size) for n in sizes]
         split: list[list[Tensor]] = []
         for leaf in leaves:
@@ -173,22 +174,22 @@ class Ranks:
         ]
 
     @contextlib.contextmanager
-    def _counting(self, parts: list[Batch]) -> Iterator[None]:
-        """Say which of the rows in the model count, for layers that look across rows."""
-        places = []
+    def _masking_repeats(self, parts: list[Batch]) -> Iterator[None]:
+        """Mark which of the rows in the model count, for layers that look across rows."""
+        masks = []
         for part in parts:
             each = -(-len(part) // self.size)
             start = self.rank * each
-            places.append(torch.arange(start, start + each, device=self.device) < len(part))
-        self.counted = torch.cat(places)
-        self.rows_in_all = sum(len(part) for part in parts)
+            masks.append(torch.arange(start, start + each, device=self.device) < len(part))
+        self.valid_mask = torch.cat(masks)
+        self.global_rows = sum(len(part) for part in parts)
         try:
             yield
         finally:
-            self.counted, self.rows_in_all = None, 0
+            self.valid_mask, self.global_rows = None, 0
 
     @contextlib.contextmanager
-    def _noise_of_its_own(self) -> Iterator[None]:
+    def _per_rank_rng(self) -> Iterator[None]:
         """Let dropout draw other numbers on each rank, and leave all generators alike.
 
         Where nothing is drawn the generators are as if this had not been.
@@ -238,20 +239,20 @@ class SharedBatch(Batch):
 
     Args:
         ranks: Who shares it.
-        own: The inputs of this rank's rows.
+        local_x: The inputs of this rank's rows.
         y: All labels.
         task: All tasks.
         data: Where the samples are from.
         positions: All positions in it.
     """
 
-    __slots__ = ("_all", "own", "ranks")
+    __slots__ = ("_all", "local_x", "ranks")
 
     def __init__(
-        self, ranks: Ranks, own: Any, y: Tensor, task: Tensor, data: Data, positions: Tensor
+        self, ranks: Ranks, local_x: Any, y: Tensor, task: Tensor, data: Data, positions: Tensor
     ) -> None:
         self.ranks = ranks
-        self.own = own
+        self.local_x = local_x
         self._all: Any = None
         super().__init__(None, y, task, data=data, positions=positions)
 
@@ -260,7 +261,7 @@ class SharedBatch(Batch):
         """The inputs of all samples; asking is an exchange, so all ranks must do it."""
         if self._all is None:
             n = len(self)
-            self._all = map_inputs(lambda t: self.ranks.gather(t)[:n], self.own)
+            self._all = map_inputs(lambda t: self.ranks.gather(t)[:n], self.local_x)
         return self._all
 
     @x.setter
@@ -293,13 +294,13 @@ class SharedStep(Step):
 
 
 class _Gather(torch.autograd.Function):
-    """All ranks' rows; backwards, the gradient of the own rows times the number of ranks."""
+    """All ranks' rows; backwards, the gradient of its own rows times the number of ranks."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, rank: int, size: int) -> Tensor:
-        ctx.place, ctx.size = (rank * len(own), (rank + 1) * len(own)), size
-        gathered = own.new_empty((size * len(own), *own.shape[1:]))
-        dist.all_gather_into_tensor(gathered, own.contiguous())
+    def forward(ctx: Any, local: Tensor, rank: int, size: int) -> Tensor:
+        ctx.place, ctx.size = (rank * len(local), (rank + 1) * len(local)), size
+        gathered = local.new_empty((size * len(local), *local.shape[1:]))
+        dist.all_gather_into_tensor(gathered, local.contiguous())
         return gathered
 
     @staticmethod
@@ -308,10 +309,10 @@ class _Gather(torch.autograd.Function):
         return gradient[start:end] * ctx.size, None, None
 
 
-def _own_inputs(part: Batch, rows: Tensor) -> Any:
+def _local_inputs(part: Batch, rows: Tensor) -> Any:
     """The inputs of a part that this rank puts through the model."""
     if isinstance(part, SharedBatch):
-        return part.own
+        return part.local_x
     return map_inputs(lambda t: t.index_select(0, rows.to(t.device)), part.x)
 
 
@@ -334,14 +335,14 @@ def _numbers(who: str, state: Any) -> Iterator[tuple[str, tuple[float, ...]]]:
             flat = value.detach().flatten()
             # Of a large buffer every so many entries are enough to see that it is another.
             wide = flat[:: 1 + len(flat) // _LOOKED_AT].double()
-            turned = wide * torch.arange(1, len(wide) + 1, device=wide.device).remainder(251)
-            yield name, (float(len(flat)), float(wide.abs().sum()), float(turned.abs().sum()))
+            weighted = wide * torch.arange(1, len(wide) + 1, device=wide.device).remainder(251)
+            yield name, (float(len(flat)), float(wide.abs().sum()), float(weighted.abs().sum()))
         elif isinstance(value, bool | int | float):
             yield name, (float(value),)
 
 
 def _near(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    """Equal but for what sums on graphics cards may differ by from one time to the next."""
+    """Equal but for what sums on GPUs may differ by from one run to the next."""
     first, second = torch.tensor(one).double(), torch.tensor(other).double()
     return len(one) == len(other) and torch.allclose(
         first, second, rtol=1e-5, atol=1e-9, equal_nan=True

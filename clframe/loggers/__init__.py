@@ -1,1 +1,1 @@
-"""Where numbers go while a run is going on, by name: Lightning loggers."""
+"""Where numbers go during a run, by name: Lightning loggers."""

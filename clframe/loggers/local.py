@@ -1,7 +1,7 @@
 """Loggers that write into the run folder: CSV and TensorBoard.
 
-A run that is taken up goes on in the same files, from which what was logged after the checkpoint is
-taken out; so no point is there twice.
+A resumed run continues in the same files, from which what was logged after the checkpoint is
+removed; so no point is there twice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lightning.fabric.loggers.csv_logs import CSVLogger, _ExperimentWriter
 from lightning.fabric.loggers.tensorboard import TensorBoardLogger
 
 from clframe.hookspecs import hookimpl
-from clframe.runs import append_file as appended
+from clframe.runs import append_file
 from clframe.utils.files import write_text
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class CSVTable(CSVLogger):
-    """Lightning's CSV logger, able to go on with a table that is there."""
+    """Lightning's CSV logger, able to continue an existing table."""
 
     def __init__(self, run_dir: Path, flush_every_n_steps: int) -> None:
         super().__init__(run_dir, "", "csv", flush_logs_every_n_steps=flush_every_n_steps)
@@ -34,7 +34,7 @@ class CSVTable(CSVLogger):
 
     @property
     def experiment(self) -> _ExperimentWriter:
-        """The writer; the table is cut to the rows this run knows when it is first asked for."""
+        """The writer; on first use the table is truncated to the rows that this run knows."""
         if self._experiment is None:
             kept, names = _first_rows(self._file, self._rows)
             self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -54,11 +54,11 @@ class CSVTable(CSVLogger):
         """How many rows there are, which are on disk then."""
         if self._experiment is not None:
             self.save()
-            appended.settle(self._file)
+            append_file.fsync(self._file)
         return {"rows": self._rows}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on after so many rows."""
+        """Continue after so many rows."""
         self._rows, self._experiment = state["rows"], None
 
 
@@ -83,7 +83,7 @@ def _first_rows(path: Path, n: int) -> tuple[str, list[str]]:
 
 
 class Board(TensorBoardLogger):
-    """Lightning's TensorBoard logger, able to go on with a board that is there."""
+    """Lightning's TensorBoard logger, able to continue an existing board."""
 
     def __init__(self, run_dir: Path) -> None:
         # A file of its own for each start: the one before may have been in the same second.
@@ -94,18 +94,18 @@ class Board(TensorBoardLogger):
 
     @property
     def experiment(self) -> Any:
-        """The writer; files are cut to what this run knows when it is first asked for."""
+        """The writer; on first use files are truncated to what this run knows."""
         if self._experiment is None:
             for path in self._files():
                 if path.name in self._lengths:
-                    appended.cut(path, self._lengths[path.name])
+                    append_file.truncate(path, self._lengths[path.name])
                 else:
                     path.unlink()
             writer = TensorBoardLogger.experiment.fget(self)  # type: ignore[attr-defined]
             events = writer.file_writer.event_writer
             if hasattr(events, "_ev_writer"):
                 # tensorboardX writes from a thread that a full disk would end in silence, and its
-                # flush does not wait for it; a row an epoch needs no thread.
+                # flush does not wait for it; one row per epoch needs no thread.
                 events.add_event = events._ev_writer.write_event
         return self._experiment
 
@@ -116,11 +116,11 @@ class Board(TensorBoardLogger):
         """How long each file is, all of which is on disk then."""
         if self._experiment is not None:
             self._experiment.flush()
-            self._lengths = {path.name: appended.settle(path) for path in self._files()}
+            self._lengths = {path.name: append_file.fsync(path) for path in self._files()}
         return {"lengths": dict(self._lengths)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on after what the files held then."""
+        """Continue after what was in the files then."""
         self._lengths, self._experiment = dict(state["lengths"]), None
 
 

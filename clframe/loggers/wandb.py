@@ -87,7 +87,7 @@ class BiasesRun(WandbLogger):
         return {"calls": self._calls}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on after so many."""
+        """Continue after so many."""
         self._calls = state["calls"]
 
 

@@ -213,16 +213,16 @@ def efficiency(episode: Episode, settle: int = 0) -> dict[str, float]:
     return result
 
 
-def normalise(
+def normalize(
     agent: Mapping[str, float], human: Mapping[str, float]
 ) -> dict[str, dict[str, float | None]]:
-    """Human-centric normalisation: each metric against a reference demonstration.
+    """Human-centric normalization: each metric against a reference demonstration.
 
     ``agent_over_human`` is the paper's fraction of human performance (1 is human, below is better)
     and ``human_over_agent`` the form of OmniGibson (above 1 is better). Nothing against nothing is
     1; anything else against nothing has no value and is None.
 
-    >>> normalise({"distance": 3.0, "time": 0.0}, {"distance": 2.0, "time": 4.0})
+    >>> normalize({"distance": 3.0, "time": 0.0}, {"distance": 2.0, "time": 4.0})
     {'distance': {'agent_over_human': 1.5, 'human_over_agent': 0.6666666666666666}, \
 'time': {'agent_over_human': 0.0, 'human_over_agent': None}}
     """
@@ -261,7 +261,7 @@ def evaluate(
         "efficiency": efficiency(episode, settle),
     }
     if human is not None:
-        result["normalised"] = normalise(result["efficiency"], efficiency(human, settle))
+        result["normalized"] = normalize(result["efficiency"], efficiency(human, settle))
     return result
 
 

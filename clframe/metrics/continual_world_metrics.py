@@ -7,8 +7,8 @@ counted by learning intervals: where one comes back (CW20) it is another ``i``.
 
 >>> R = [[0.9, 0.0], [0.3, 0.8]]
 >>> curves, reference = [[0.0, 0.6, 0.9], [0.0, 0.4, 0.8]], [[0.0, 0.6, 0.9], [0.0, 0.8, 0.8]]
->>> found = continual_world(R, curves=curves, reference=reference)
->>> [round(found[key], 4) for key in ("performance", "forgetting", "forward_transfer")]
+>>> result = continual_world(R, curves=curves, reference=reference)
+>>> [round(result[key], 4) for key in ("performance", "forgetting", "forward_transfer")]
 [0.55, 0.3, -0.25]
 """
 
@@ -115,7 +115,7 @@ def continual_world(
 
     Returns:
         ``performance, forgetting, forward_transfer``, and per row ``forgetting_i``,
-        ``forward_transfer_i``, ``area_i``. What cannot be told is None.
+        ``forward_transfer_i``, ``area_i``. What is not defined is None.
     """
     values = np.asarray(matrix, dtype=np.float64)
     if values.ndim != 2 or 0 in values.shape:
@@ -125,9 +125,9 @@ def continual_world(
     for name, given in (("curves", curves), ("reference", reference)):
         if given is not None and len(given) != rows:
             raise SettingError(f"{name} has {len(given)} rows, but the matrix has {rows}")
-    own = [np.flatnonzero(line) for line in now]
+    tasks = [np.flatnonzero(line) for line in now]
     learned = np.logical_or.reduce(now, axis=0)
-    lost = [float((values[i, own[i]] - values[-1, own[i]]).mean()) for i in range(rows)]
+    lost = [float((values[i, tasks[i]] - values[-1, tasks[i]]).mean()) for i in range(rows)]
     areas = [None if c is None else area_under(c) for c in curves or [None] * rows]
     bases = [None if c is None else area_under(c) for c in reference or [None] * rows]
     gains = [

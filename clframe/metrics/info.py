@@ -1,7 +1,7 @@
 """What a metric is: its facts stand beside the function that computes it.
 
 ``@metric`` says of a function what the numbers it returns are called, which direction is better and
-so on. The catalogue, the registered families, reports, the console and docs/metrics.md are derived
+so on. The catalog, the registered families, reports, the console and docs/metrics.md are derived
 from these facts, so a metric is added in one place.
 """
 
@@ -26,7 +26,7 @@ class MetricInfo:
     """One metric: what it is called, what it says, and how to read it.
 
     Args:
-        name: The key under which its function returns it; in the catalogue the full name with the
+        name: The key under which its function returns it; in the catalog the full name with the
             family first, such as ``gem.bwt``.
         formula: In the symbols of docs/metrics.md.
         meaning: One line in words.
@@ -34,7 +34,7 @@ class MetricInfo:
         low: The lowest value there can be; None if there is no limit.
         high: The highest.
         paper: Where it is defined.
-        headline: Whether a comparison shows it unless told otherwise.
+        headline: Whether a comparison shows it by default.
         words: What the console says beside it after a run; empty to leave it out there.
     """
 

@@ -105,29 +105,29 @@ def libero(
     now = learned_columns(curves.shape, task_of_row)
     if not (now.sum(axis=1) == 1).all():
         raise SettingError("LIBERO's metrics need exactly one task per row in task_of_row.")
-    own = now.argmax(axis=1)
+    learned = now.argmax(axis=1)
     fresh = _fresh(variant, confusion, (rows, columns))
 
     e_star: list[int | None] = []
     matrix = np.full((rows, columns), np.nan)
     held_mean = np.full(rows, np.nan)
     for row in range(rows):
-        curve = curves[row, own[row]]
+        curve = curves[row, learned[row]]
         if np.isnan(curve).any():
             e_star.append(None)
             continue
         best = int(curve.argmax())  # argmax is the earliest maximum
         e_star.append(best)
         held_mean[row] = (curve[:best].sum() + (curve.size - best) * curve[best]) / curve.size
-        seen = own[: row + 1]
+        seen = learned[: row + 1]
         matrix[row, seen] = curves[row, seen, best]
     if fresh is not None:
         matrix = np.where(np.logical_or.accumulate(now, axis=0), fresh, np.nan)
 
     fwt_k, nbt_k, auc_k = [], [], []
-    for task in dict.fromkeys(own.tolist()):
+    for task in dict.fromkeys(learned.tolist()):
         start = int(now[:, task].argmax())
-        later = matrix[start + 1 :, task][own[start + 1 :] != task]
+        later = matrix[start + 1 :, task][learned[start + 1 :] != task]
         fwt_k.append(held_mean[start])
         nbt_k.append((matrix[start, task] - later).mean() if later.size else np.nan)
         auc_k.append((held_mean[start] + later.sum()) / (1 + later.size))

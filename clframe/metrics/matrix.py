@@ -115,7 +115,7 @@ def gem(
 
     acc = mean over learned tasks of R[T, j]; bwt = mean over tasks learned before the last row of
     R[T, j] - R[j, j]; fwt = mean over tasks not learned first of R[j - 1, j] - b[j]. Higher is
-    better; acc has the range of the measure, bwt and fwt lie in -1..1 for a measure in 0..1.
+    better; acc has the range of the measure, bwt and fwt are in -1..1 for a measure in 0..1.
 
     A recurring task is compared with the row that learned it last (bwt), and with the row before it
     was learned first (fwt).
@@ -229,10 +229,10 @@ def intransigence(
     if joint is None:
         return {"intransigence": None, "intransigence_k": [None] * rows}
     reference = vector_of(joint, rows, "joint (the performance of the joint reference)", of="row")
-    own = learning_accuracy(R, task_of_row)["learning_accuracy_k"]
+    accuracies = learning_accuracy(R, task_of_row)["learning_accuracy_k"]
     gaps = [
         None if value is None or np.isnan(best) else float(best - value)
-        for best, value in zip(reference, own, strict=True)
+        for best, value in zip(reference, accuracies, strict=True)
     ]
     return {"intransigence": mean_of_known(gaps), "intransigence_k": gaps}
 

@@ -25,9 +25,9 @@ INK = "#1f2328"
 MUTED = "#656d76"
 GRID = "#d8dee4"
 _THEME = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)"}
-"""Colours that follow the page (light, dark, print) when a figure is put into it."""
+"""Colors that follow the page (light, dark, print) when a figure is put into it."""
 
-# Eight hues of middle lightness: readable on white and on black, apart for colour-blind eyes.
+# Eight hues of middle lightness: readable on white and on black, apart for color-blind eyes.
 _HUES = ("#3b7dd8", "#e0762c", "#1f9e77", "#c2508f", "#8a6fd1", "#a88a10", "#3aa6b9", "#d4504c")
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -58,8 +58,8 @@ def style(axes: Axes, *, grid: str | None = None) -> None:
         axes.set_axisbelow(True)
 
 
-def colours(count: int) -> list[str]:
-    """Colours for `count` lines: distinct hues for a few, an ordered blend for many."""
+def colors(count: int) -> list[str]:
+    """Colors for `count` lines: distinct hues for a few, an ordered blend for many."""
     if count <= len(_HUES):
         return list(_HUES[:count])
     from matplotlib.colors import LinearSegmentedColormap, to_hex
@@ -104,7 +104,7 @@ def to_png_bytes(figure: Figure, dpi: int = 150) -> bytes:
 
 
 def to_svg(figure: Figure, alt: str) -> str:
-    """The figure as an `<svg>` element to be put into a page, in the page's own colours.
+    """The figure as an `<svg>` element to be put into a page, in the page's own colors.
 
     Args:
         figure: The figure.
@@ -115,8 +115,8 @@ def to_svg(figure: Figure, alt: str) -> str:
     text = _render(figure, "svg", transparent=True).decode("utf-8")
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    for colour, variable in _THEME.items():
-        text = text.replace(colour, variable)
+    for color, variable in _THEME.items():
+        text = text.replace(color, variable)
     # Width and height in points would fix the size; the viewBox keeps the shape at any width.
     head, rest = text.split(">", 1)
     width = re.search(r'width="([\d.]+)pt"', head)

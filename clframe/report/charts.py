@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from clframe.report.canvas import INK, MUTED, colours, label, labels, new_figure, style
+from clframe.report.canvas import INK, MUTED, colors, label, labels, new_figure, style
 from clframe.report.names import format_value
 from clframe.utils.statistics import Summary
 
@@ -24,14 +24,14 @@ def metric_bars(names: Sequence[str], metrics: Mapping[str, Sequence[Summary | N
     across = min(len(metrics), 3)
     down = math.ceil(len(metrics) / across)
     figure = new_figure(1.2 + 2.7 * across, down * (0.75 + 0.3 * len(names)))
-    shades = colours(len(names))
+    shades = colors(len(names))
     for index, (metric, cells) in enumerate(metrics.items()):
         axes = figure.add_subplot(down, across, index + 1)
-        for i, (cell, colour) in enumerate(zip(cells, shades, strict=True)):
+        for i, (cell, color) in enumerate(zip(cells, shades, strict=True)):
             text = "-"
             if cell is not None:
                 error = cell.standard_error
-                axes.barh(i, cell.mean, height=0.66, color=colour)
+                axes.barh(i, cell.mean, height=0.66, color=color)
                 if error is not None:
                     axes.errorbar(cell.mean, i, xerr=error, color=INK, capsize=2.5, linewidth=1)
                 text = format_value(cell.mean, 3)

@@ -101,12 +101,10 @@ def _check_settings(runs: Sequence[Run], by: Iterable[str]) -> None:
 
 def _table(runs: Sequence[Run], metrics: Sequence[str], by: Sequence[str]) -> Table:
     notes: list[str] = []
-    labelled: dict[str, list[Run]] = {}
+    labeled: dict[str, list[Run]] = {}
     for run in runs:
-        labelled.setdefault(_label(run, by), []).append(run)
-    groups = tuple(
-        Group(label, _once(label, members, notes)) for label, members in labelled.items()
-    )
+        labeled.setdefault(_label(run, by), []).append(run)
+    groups = tuple(Group(label, _once(label, members, notes)) for label, members in labeled.items())
     if names_differ([run.result.matrix for group in groups for run in group.runs]):
         notes.append("The runs do not all have the same experiences, tasks and measure.")
     shown = _metrics_of([run for group in groups for run in group.runs], metrics)

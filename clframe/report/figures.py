@@ -12,7 +12,7 @@ from clframe.report.canvas import (
     GRID,
     INK,
     MUTED,
-    colours,
+    colors,
     label,
     labels,
     new_figure,
@@ -87,14 +87,14 @@ def matrix_heatmap(
                 _hatch(axes, tops[i], j)
             elif numbered:
                 error = errors[i][j] if errors is not None else None
-                # Viridis turns from dark to light at about 0.6.
+                # Viridis goes from dark to light at about 0.6.
                 ink = "white" if value < 0.6 else "black"
                 _number(axes, (tops[i], j), value, error, ink, small=columns > 10)
     style(axes)
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
     axes.tick_params(length=0)
-    _name_ticks(axes, "x", matrix.columns, [j + 0.5 for j in range(columns)], room=wide)
+    _name_ticks(axes, "x", matrix.columns, [j + 0.5 for j in range(columns)], space=wide)
     _name_ticks(axes, "y", matrix.rows, [top + 0.5 for top in tops])
     axes.set_xlim(0, columns)
     axes.set_ylim(tops[-1] + 1, 0)
@@ -142,19 +142,19 @@ def _number(
 
 
 def _name_ticks(
-    axes: Axes, axis: str, names: Sequence[str], places: Sequence[float], room: float = 0.6
+    axes: Axes, axis: str, names: Sequence[str], places: Sequence[float], space: float = 0.6
 ) -> None:
     """Name the ticks, only every so many of them where there are too many to read.
 
-    `room` is the inches a name has along x before it must be turned.
+    `space` is the inches a name has along x before it must be rotated.
     """
-    step = max(1, math.ceil(len(names) / 40), math.ceil(0.22 / room))
+    step = max(1, math.ceil(len(names) / 40), math.ceil(0.22 / space))
     shown = labels(names[::step])
     if axis == "y":
         axes.set_yticks(places[::step], shown)
         return
     axes.set_xticks(places[::step], shown)
-    if max(map(len, shown)) * 0.085 > room * step:
+    if max(map(len, shown)) * 0.085 > space * step:
         axes.tick_params(axis="x", labelrotation=40)
         for text in axes.get_xticklabels():
             text.set_horizontalalignment("right")
@@ -165,7 +165,7 @@ def mean_matrix(matrices: Sequence[AccuracyMatrix]) -> tuple[AccuracyMatrix, Cel
     """Mean over seeds of each cell, and the standard error of that mean.
 
     A cell is unknown where any of the matrices lacks it: a mean over fewer seeds than its
-    neighbours have could not be compared with them.
+    neighbors have could not be compared with them.
 
     Raises:
         SettingError: The matrices have different rows, columns or measures.
@@ -202,14 +202,14 @@ def accuracy_curves(
     figure = new_figure(width, width / 2)
     axes = figure.add_subplot()
     places = range(len(matrix.rows))
-    shades = colours(len(matrix.columns))
+    shades = colors(len(matrix.columns))
     few = len(matrix.columns) <= _MOST_NAMED
-    for j, (name, colour) in enumerate(zip(matrix.columns, shades, strict=True)):
+    for j, (name, color) in enumerate(zip(matrix.columns, shades, strict=True)):
         line = _column(cells, j)
         axes.plot(
             places,
             line,
-            color=colour,
+            color=color,
             marker="o" if few else "",
             markersize=4,
             linewidth=1.6 if few else 1,
@@ -219,13 +219,13 @@ def accuracy_curves(
             spread = _column(errors, j)
             low = [y - e for y, e in zip(line, spread, strict=True)]
             high = [y + e for y, e in zip(line, spread, strict=True)]
-            axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
+            axes.fill_between(places, low, high, color=color, alpha=0.18, linewidth=0)
     mean = [_mean_of_row(row) for row in cells]
     axes.plot(places, mean, color=INK, linewidth=2.2, linestyle=(0, (4, 2)), label="mean")
     if matrix.rows[0] == BEFORE and len(matrix.rows) > 1:
         axes.axvline(0.5, color=MUTED, linewidth=0.8, linestyle=":")
     style(axes, grid="y")
-    _name_ticks(axes, "x", matrix.rows, places, room=(width - 2.1) / len(matrix.rows))
+    _name_ticks(axes, "x", matrix.rows, places, space=(width - 2.1) / len(matrix.rows))
     axes.set_ylim(-0.03, 1.03)
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
     axes.set_ylabel(f"{label(matrix.measure)} (%)")
@@ -233,7 +233,7 @@ def accuracy_curves(
     if few:
         _legend(figure)
     else:
-        _colour_scale(figure, axes, shades, matrix.columns)
+        _color_scale(figure, axes, shades, matrix.columns)
     return figure
 
 
@@ -250,8 +250,8 @@ def _legend(figure: Figure) -> None:
     figure.legend(loc="outside right upper", frameon=False, fontsize=8.5, labelcolor=INK)
 
 
-def _colour_scale(figure: Figure, axes: Axes, shades: Sequence[str], names: Sequence[str]) -> None:
-    """Instead of a long legend: the colours in order, with the first and last name."""
+def _color_scale(figure: Figure, axes: Axes, shades: Sequence[str], names: Sequence[str]) -> None:
+    """Instead of a long legend: the colors in order, with the first and last name."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, Normalize
 
@@ -274,13 +274,13 @@ def learning_curves(
 
     Args:
         curves: Values in order of epochs, by experience and by task.
-        tasks: All tasks in order, so that each keeps the colour it has in `accuracy_curves`.
+        tasks: All tasks in order, so that each keeps the color it has in `accuracy_curves`.
         measure: What the values are.
     """
     across = min(len(curves), 5)
     down = math.ceil(len(curves) / across)
     figure = new_figure(max(1.0 + 1.7 * across, 4.2), 0.4 + 1.7 * down)
-    shade = dict(zip(tasks, colours(len(tasks)), strict=True))
+    shade = dict(zip(tasks, colors(len(tasks)), strict=True))
     for index, (name, lines) in enumerate(curves.items()):
         axes = figure.add_subplot(down, across, index + 1)
         for task, values in lines.items():
@@ -310,14 +310,14 @@ def loss_curves(series: Mapping[str, Sequence[Epoch]], width: float = 7.6) -> Fi
     place = {key: i for i, key in enumerate(keys)}
     losses = [e.loss for epochs in series.values() for e in epochs]
     many = len(keys) > 60
-    for colour, (name, epochs) in zip(colours(len(series)), series.items(), strict=True):
+    for color, (name, epochs) in zip(colors(len(series)), series.items(), strict=True):
         named = False
         for experience in sorted({e.experience for e in epochs}):
             part = [e for e in epochs if e.experience == experience]
             axes.plot(
                 [place[e.experience, e.epoch] for e in part],
                 [e.loss for e in part],
-                color=colour,
+                color=color,
                 linewidth=1.5,
                 marker="" if many else "o",
                 markersize=4,

@@ -86,7 +86,7 @@ def _run_page(run: Run, notes: Sequence[str]) -> Iterator[str]:
         yield el.figure(
             learning_curves(shown, result.matrix.columns, result.matrix.measure),
             f"{result.matrix.measure} while learning each experience",
-            "A panel per experience, a line per task in the colours of the figure above."
+            "A panel per experience, a line per task in the colors of the figure above."
             + (f" {rest} later experiences are not shown." if rest else ""),
         )
     if run.epochs:
@@ -315,10 +315,10 @@ def _environment(run: Run) -> dict[str, str]:
 
 def _environments(runs: Sequence[Run]) -> Iterator[str]:
     """Each different environment once, with the number of runs made in it."""
-    counted: dict[tuple[tuple[str, str], ...], int] = {}
+    counts: dict[tuple[tuple[str, str], ...], int] = {}
     for run in runs:
         key = tuple(sorted(_environment(run).items()))
-        counted[key] = counted.get(key, 0) + 1
-    for entries, count in counted.items():
+        counts[key] = counts.get(key, 0) + 1
+    for entries, count in counts.items():
         title = "All runs" if count == len(runs) else f"{count} of {len(runs)} runs"
         yield el.pairs(title, dict(entries))

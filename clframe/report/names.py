@@ -17,7 +17,7 @@ Facts = Mapping[str, Mapping[str, Any]]
 """What a results.json says of metrics that clframe does not bring, by full name."""
 
 HEADLINES = tuple(name for name, info in CATALOG.items() if info.headline)
-"""What a comparison shows unless told otherwise, in this order."""
+"""What a comparison shows by default, in this order."""
 
 PER_EXPERIENCE = tuple(f"{family.name}." for family in FAMILIES if family.per == "experience")
 """Families whose lists hold a value per experience; the lists of others hold one per task."""
@@ -83,7 +83,7 @@ def format_value(value: float | None, digits: int = 4) -> str:
         return f"{value:.1f}"
     if value != 0 and abs(value) < 10**-digits:
         return f"{value:.2g}"
-    return f"{value + 0.0:.{digits}f}"  # + 0.0 turns -0.0 into 0.0
+    return f"{value + 0.0:.{digits}f}"  # + 0.0 makes 0.0 of -0.0
 
 
 def format_timing(name: str, value: float | None) -> str:

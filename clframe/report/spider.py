@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clframe.errors import SettingError
-from clframe.report.canvas import GRID, INK, MUTED, colours, label, labels, new_figure
+from clframe.report.canvas import GRID, INK, MUTED, colors, label, labels, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ def spiders(panels: Mapping[str, Series]) -> Figure:
         _check(series)
     across = min(len(panels), 2)
     down = math.ceil(len(panels) / across)
-    # Room for the names by hand: the automatic layout does not see the labels of polar axes.
+    # Space for the names by hand: the automatic layout does not see the labels of polar axes.
     panel, legend, height = 5.4, 2.0, 4.4
     width = panel * across + legend
     figure = new_figure(width, height * down)
@@ -86,19 +86,19 @@ def _draw(axes: Any, series: Series, bounds: tuple[float, float]) -> None:
     """All methods of one panel."""
     spokes = list(next(iter(series.values())))
     angles = [2 * math.pi * i / len(spokes) for i in range(len(spokes))]
-    # Beyond eight methods the colours come close, so strokes take turns as well.
+    # Beyond eight methods the colors come close, so line styles alternate as well.
     strokes = _STROKES if len(series) > 8 else _STROKES[:1]
-    for index, (colour, (name, values)) in enumerate(
-        zip(colours(len(series)), series.items(), strict=True)
+    for index, (color, (name, values)) in enumerate(
+        zip(colors(len(series)), series.items(), strict=True)
     ):
         line = [math.nan if (x := values[spoke]) is None else x for spoke in spokes]
         closed, around = [*line, line[0]], [*angles, angles[0]]
         stroke = strokes[index % len(strokes)]
-        axes.plot(around, closed, color=colour, linewidth=1.8, linestyle=stroke, label=label(name))
-        axes.plot(angles, line, color=colour, marker="o", markersize=3.5, linestyle="none")
-        # Many filled areas over each other would only be grey.
+        axes.plot(around, closed, color=color, linewidth=1.8, linestyle=stroke, label=label(name))
+        axes.plot(angles, line, color=color, marker="o", markersize=3.5, linestyle="none")
+        # Many filled areas over each other would only be gray.
         if len(series) <= 3 and not any(map(math.isnan, line)):
-            axes.fill(around, closed, color=colour, alpha=0.08)
+            axes.fill(around, closed, color=color, alpha=0.08)
     axes.set_ylim(*bounds)
     axes.set_theta_offset(math.pi / 2)
     axes.set_theta_direction(-1)

@@ -13,7 +13,7 @@ from clframe.report.settings import flatten
 from clframe.runs.reader import Run
 
 SWEEP = "sweep.json"
-# Runs that differ in these are told apart anyway.
+# Runs that differ in these are shown apart anyway.
 _APART = ("seed", "strategy", "stream", "scenario")
 
 
@@ -71,8 +71,8 @@ def told_apart(paths: Sequence[Path], runs: Sequence[Run]) -> list[str]:
 def swept_settings(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
     """The full names of the settings that a sweep over these keys varies besides the seed.
 
-    Strategies, streams and scenarios are told apart anyway. A bare name such as `lr` is looked for
-    in every group, and a group such as `model` is told apart by the name chosen in it.
+    Strategies, streams and scenarios are shown apart anyway. A bare name such as `lr` is looked for
+    in every group, and a group such as `model` is shown apart by the name chosen in it.
 
     Args:
         runs: The runs of the sweep.

@@ -59,7 +59,7 @@ def legend(tables: Sequence[Table]) -> list[str]:
 
 
 def as_text(tables: Sequence[Table], width: int | None = None) -> str:
-    """Tables for a terminal; wider ones than `width` characters go on below."""
+    """Tables for a terminal; wider ones than `width` characters continue below."""
     blocks = []
     for table in tables:
         lines = [heading(table), *_text_rows(table, width)]

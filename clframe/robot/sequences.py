@@ -84,7 +84,7 @@ class SequenceData(IndexedData):
     def gather(self, positions: Tensor) -> Any:
         """The stored sequences at these positions."""
         device = self.labels.device
-        x = self.frames.on(device)
+        x = self.frames.to(device)
         rows = self.rows[positions]
         found = fetch(x, rows.flatten().to(tensors_of(x)[0].device), device)
         return map_inputs(lambda t: t.unflatten(0, tuple(rows.shape)), found)

@@ -24,7 +24,7 @@ class OutOfMemoryError(ClframeError):
 
 @contextlib.contextmanager
 def translate_errors(learner: Learner, folder: RunFolder | None) -> Iterator[None]:
-    """Turn what the machine does to a run into errors that say what to do."""
+    """Translate what the machine does to a run into errors that say what to do."""
     try:
         yield
     except DataError as error:

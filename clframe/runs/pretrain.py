@@ -2,7 +2,7 @@
 
 LIBERO pretrains on its ninety short tasks at once and then learns a suite from there (Liu et al.,
 2023, T5). Taken over are the weights and buffers of the model at the end of a run, whatever stream
-and strategy made it; the optimiser, plugins and random numbers start anew.
+and strategy made it; the optimizer, plugins and random numbers start anew.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def start_from(path: Path, model: nn.Module) -> dict[str, Any]:
     Raises:
         RunFolderError: There is no such run, it has not come to its end, or its model is another.
     """
-    said = describe(path)
+    source = describe(path)
     folder = RunFolder(path)
-    if "stream" not in said:
+    if "stream" not in source:
         folder.read_config()  # which says so where it is no run folder at all
         raise RunFolderError(
             f"pretrain: run '{path}' has not come to its end; finish it with resume={path}"
@@ -60,38 +60,38 @@ def start_from(path: Path, model: nn.Module) -> dict[str, Any]:
     if info is None:
         raise RunFolderError(f"pretrain: run '{path}' has no checkpoint to take weights from")
     state = folder.checkpoints.read(info.number, torch.device("cpu"))["learner"]
-    found = {k.removeprefix(_MODEL): v for k, v in state.items() if k.startswith(_MODEL)}
-    _check(found, model.state_dict(), path)
-    model.load_state_dict(found)
-    return said
+    weights = {k.removeprefix(_MODEL): v for k, v in state.items() if k.startswith(_MODEL)}
+    _check(weights, model.state_dict(), path)
+    model.load_state_dict(weights)
+    return source
 
 
 def describe(path: Path) -> dict[str, Any]:
     """Which run it is; only its folder where it is not finished or not there any more."""
-    said: dict[str, Any] = {"run": str(path)}
+    source: dict[str, Any] = {"run": str(path)}
     try:
         results = json.loads(RunFolder(path).results.read_text())
-        return said | {key: results[key] for key in ("stream", "strategy", "seed")}
+        return source | {key: results[key] for key in ("stream", "strategy", "seed")}
     except (OSError, ValueError, KeyError, TypeError):
-        return said
+        return source
 
 
-def _check(found: dict[str, Tensor], wanted: dict[str, Tensor], path: Path) -> None:
+def _check(weights: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:
     """Refuse weights that are not this model's, naming the first that differs."""
-    for name, tensor in wanted.items():
-        if name not in found:
+    for name, tensor in expected.items():
+        if name not in weights:
             raise RunFolderError(
                 f"pretrain: the model of run '{path}' has no weights '{name}', which this one has; "
                 "give both runs the same model"
             )
-        if found[name].shape != tensor.shape:
+        if weights[name].shape != tensor.shape:
             raise RunFolderError(
-                f"pretrain: '{name}' is {list(found[name].shape)} in run '{path}' and "
+                f"pretrain: '{name}' is {list(weights[name].shape)} in run '{path}' and "
                 f"{list(tensor.shape)} here; both runs need the same model on inputs and outputs "
                 "of the same size"
             )
-    for name in found:
-        if name not in wanted:
+    for name in weights:
+        if name not in expected:
             raise RunFolderError(
                 f"pretrain: the model of run '{path}' has weights '{name}', which this one lacks; "
                 "give both runs the same model"

@@ -58,7 +58,7 @@ def known_strategies(registry: Registry) -> dict[str, Strategy]:
     """All strategies by name: those with a file, and one for each plugin without."""
     strategies = {}
     for name, file in config_files("strategy", registry.config_dirs).items():
-        if file.own and name in registry.names("plugin"):
+        if file.from_user and name in registry.names("plugin"):
             raise SettingError(f"'{file.path}' has the name of a plugin; call it differently")
         content = file.read()
         for plugin, values in content.items():
@@ -78,7 +78,7 @@ def known_strategies(registry: Registry) -> dict[str, Strategy]:
 def compose(
     strategy: StrategyLike, registry: Registry, stream: str = ""
 ) -> tuple[str, list[Plugin]]:
-    """Turn what a user named into a name and plugins, each made from checked settings.
+    """Convert what a user named to a name and plugins, each made from checked settings.
 
     Args:
         strategy: A strategy's name, names joined by ``+``, a plugin object, a mapping from plugin
@@ -115,8 +115,8 @@ def compose(
         if isinstance(item, Plugin):
             plugins.append(item)
         else:
-            own = registry.plugins_for(stream).get(item, {})
-            plugins.append(registry.build("plugin", item, {**own, **settings[item]}))
+            defaults = registry.plugins_for(stream).get(item, {})
+            plugins.append(registry.build("plugin", item, {**defaults, **settings[item]}))
     return "+".join(dict.fromkeys(names)) or "naive", plugins
 
 

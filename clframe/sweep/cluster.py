@@ -20,7 +20,7 @@ from clframe.sweep.local import LocalLauncher
 from clframe.sweep.settings import SweepSettings
 
 _SUBMITIT = {"timeout_min": 240, "name": "clframe"}
-_MOST_TIMEOUTS = 1000  # each goes on where the last one saved
+_MOST_TIMEOUTS = 1000  # each continues where the last one saved
 _ONE_BY_ONE = 0.2
 
 
@@ -84,7 +84,7 @@ class SubmititLauncher:
         from submitit import AutoExecutor
 
         given = {**_SUBMITIT, "cpus_per_task": self._settings.threads, **self._settings.submitit}
-        # Without a word of the user never anything but Slurm: submitit would fall back to this
+        # Never anything but Slurm unless the user says so: submitit would fall back to this
         # machine.
         cluster = given.pop("cluster", "slurm")
         with _sentences("sweep.submitit", (RuntimeError, ValueError, NameError, AssertionError)):
@@ -131,7 +131,7 @@ class SubmititLauncher:
             submitted.cancel(check=False)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 class RayLauncher:
@@ -153,14 +153,14 @@ class RayLauncher:
         self._remote: Any = None
 
     def _connect(self) -> Any:
-        options: Mapping[str, Any] = self._settings.ray
-        own = {key: value for key, value in options.items() if key != "address"}
+        settings: Mapping[str, Any] = self._settings.ray
+        options = {key: value for key, value in settings.items() if key != "address"}
         with _sentences("sweep.ray", (ConnectionError, ValueError, RuntimeError, TypeError)):
             self._ray.init(
-                address=options.get("address"), log_to_driver=False, logging_level="error"
+                address=settings.get("address"), log_to_driver=False, logging_level="error"
             )
             # A worker is left after one run, so that none inherits anything; fit itself resumes.
-            task = {"num_cpus": self._settings.threads, "max_retries": 0, "max_calls": 1, **own}
+            task = {"num_cpus": self._settings.threads, "max_retries": 0, "max_calls": 1, **options}
             return self._ray.remote(**task)(_call)
 
     def start(self, job: Job) -> None:
@@ -210,7 +210,7 @@ def _absent(package: str, extra: str) -> SettingError:
 
 @contextlib.contextmanager
 def _sentences(where: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Turn what a cluster's library says of wrong settings into a sentence of ours."""
+    """Translate what a cluster's library says of wrong settings into a SettingError."""
     try:
         yield
     except errors as error:

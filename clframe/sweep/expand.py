@@ -52,11 +52,11 @@ class Plan:
         Whole numbers as seeds cannot be wrong one by one, so one of them is enough.
         """
         first = {key: values[0] for key, values in self.axes.items()}
-        found = [first]
+        samples = [first]
         for key, values in self.axes.items():
             if key != "seed" or not all(value.isdecimal() for value in values):
-                found += [{**first, key: value} for value in values[1:]]
-        return found
+                samples += [{**first, key: value} for value in values[1:]]
+        return samples
 
     def overrides(self, combination: dict[str, str]) -> list[str]:
         """The overrides of one run."""
@@ -68,7 +68,7 @@ class Words(NamedTuple):
 
     overrides: list[str]
     """Of the runs."""
-    own: SweepSettings
+    settings: SweepSettings
     folder: Path | None
     """What ``sweep_dir=`` says."""
     allow: list[str]
@@ -82,7 +82,7 @@ def divide(words: Sequence[str]) -> Words:
     ['seed=0,1']
     """
     overrides: list[str] = []
-    own: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     folder: Path | None = None
     allow: list[str] = []
     for word in words:
@@ -94,7 +94,7 @@ def divide(words: Sequence[str]) -> Words:
         elif key in ("resume.allow", "resume_allow"):
             allow.append(word)
         elif key.startswith("sweep."):
-            _put(own, key, read(word).value())
+            _put(options, key, read(word).value())
         elif key.lstrip("+~").startswith("hydra"):
             raise SettingError(
                 f"'{word}': sweeps do not go through Hydra's launchers; choose one of clframe's "
@@ -102,17 +102,17 @@ def divide(words: Sequence[str]) -> Words:
             )
         else:
             overrides.append(word)
-    checked = SweepSettings(**settings.check(SweepSettings, own, "sweep"))
+    checked = SweepSettings(**settings.check(SweepSettings, options, "sweep"))
     return Words(overrides, checked, folder, allow)
 
 
-def _put(own: dict[str, Any], key: str, value: Any) -> None:
+def _put(options: dict[str, Any], key: str, value: Any) -> None:
     """Put ``sweep.jobs`` or ``sweep.submitit.timeout_min`` into its place."""
     parts = key.split(".")[1:]
     if len(parts) == 2 and parts[0] in ("submitit", "ray"):
-        own.setdefault(parts[0], {})[parts[1]] = value
+        options.setdefault(parts[0], {})[parts[1]] = value
     elif len(parts) == 1:
-        own[parts[0]] = value
+        options[parts[0]] = value
     else:
         raise SettingError(f"'{key}' has too many parts; settings of a sweep are sweep.NAME=value")
 
@@ -165,14 +165,14 @@ def _values(word: str, parsed: Any, names: Callable[[str], Sequence[str]]) -> tu
         )
     try:
         if isinstance(parsed._value, Glob):
-            found = parsed._value.filter(list(names(parsed.key_or_group)))
+            values = parsed._value.filter(list(names(parsed.key_or_group)))
         else:
-            found = list(parsed.sweep_string_iterator())
+            values = list(parsed.sweep_string_iterator())
     except (HydraException, ValueError) as error:
         raise SettingError(f"'{word}' cannot be listed: {' '.join(str(error).split())}") from error
-    if not found:
+    if not values:
         raise SettingError(f"'{word}' names no value")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(values))
 
 
 def run_name(combination: dict[str, str]) -> str:

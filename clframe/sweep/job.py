@@ -85,6 +85,6 @@ def last_log_line(log: Path) -> str:
     except OSError:
         return ""
     attempt = lines[max((i for i, line in enumerate(lines) if line.startswith("$ ")), default=0) :]
-    spoken = [line for line in attempt[1:] if line.strip()]
-    said = [line.removeprefix("clframe: ") for line in spoken if line.startswith("clframe: ")]
-    return (said or spoken or [""])[-1].strip()
+    printed = [line for line in attempt[1:] if line.strip()]
+    sentences = [line.removeprefix("clframe: ") for line in printed if line.startswith("clframe: ")]
+    return (sentences or printed or [""])[-1].strip()

@@ -63,7 +63,7 @@ class Interrupts:
         self.count += 1
 
     @contextmanager
-    def counted(self) -> Iterator[None]:
+    def counting(self) -> Iterator[None]:
         """Count instead of stopping."""
         before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
         try:

@@ -84,10 +84,10 @@ class LocalLauncher:
             del self._running[name]
         if self._answers.ended:
             self._errors.seek(0)
-            said = [line.strip() for line in self._errors if line.strip()]
-            reason = said[-1] if said else f"exit code {self._process.wait()}"
+            lines = [line.strip() for line in self._errors if line.strip()]
+            reason = lines[-1] if lines else f"exit code {self._process.wait()}"
             raise ClframeError(
-                f"the process that starts the runs has ended ({reason}); the same command goes on"
+                f"the process that starts the runs has ended ({reason}); the same command continues"
             )
         return ended
 

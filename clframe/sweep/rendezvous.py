@@ -10,7 +10,7 @@ from typing import Any
 class Rendezvous:
     """A barrier at which every thread brings something; the last to arrive does the work of all.
 
-    Between two meetings the threads run one at a time, holding the lock, so that nothing a run
+    Between two barriers the threads run one at a time, holding the lock, so that nothing a run
     does has to be safe for threads.
 
     Args:
@@ -21,7 +21,7 @@ class Rendezvous:
         self._brought: list[Any] = [None] * size
         self._results: Sequence[Any] = ()
         self._work: Callable[[list[Any]], Sequence[Any]] = list
-        self._barrier = threading.Barrier(size, self._meet)
+        self._barrier = threading.Barrier(size, self._work_for_all)
         self.lock = threading.Lock()
 
     def join(self, index: int, brought: Any, work: Callable[[list[Any]], Sequence[Any]]) -> Any:
@@ -36,10 +36,10 @@ class Rendezvous:
             self._barrier.wait()
         finally:
             self.lock.acquire()
-        # The next meeting cannot begin before this thread has come to it.
+        # The next barrier cannot be passed before this thread has come to it.
         return self._results[index]
 
-    def _meet(self) -> None:
+    def _work_for_all(self) -> None:
         self._results = self._work(list(self._brought))
 
     def abort(self) -> None:

@@ -71,7 +71,7 @@ def run_jobs(
         SweepSettings(jobs=at_once), visible_gpus(), None if cwd is None else str(cwd)
     )
     try:
-        with interrupts.counted():
+        with interrupts.counting():
             for ended in run_all(launcher, waiting, interrupts, lambda job: None):
                 reason = failure(ended.job, ended.code)
                 if reason is not None:

@@ -1,1 +1,1 @@
-"""How an experience is learned: engine, loop, optimisers, and several seeds as one model."""
+"""How an experience is learned: engine, loop, optimizers, and several seeds as one model."""

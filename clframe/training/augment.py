@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from clframe.core.stream import Experience, Stream
 
 
-def augmented(stream: Stream, said: Sequence[Any]) -> Stream:
+def augmented(stream: Stream, entries: Sequence[Any]) -> Stream:
     """The same stream with random changes of its training images; tasks stay as they are.
 
     Raises:
         SettingError: An augmentation cannot be used, or the stream shows no images.
     """
-    steps = make_steps(said)
+    steps = make_steps(entries)
     if not steps:
         return stream
     if len(stream.input_shape) != 3:
@@ -34,15 +34,15 @@ def augmented(stream: Stream, said: Sequence[Any]) -> Stream:
             f"trainer.augment changes images (channels, height, width), but stream '{stream.name}' "
             f"has inputs of shape {tuple(stream.input_shape)}"
         )
-    made: list[Augmented] = []
+    transforms: list[Augmented] = []
 
     def around(inner: Transform) -> Augmented:
         # One object for each of the stream's transforms, so that its data is still joined as one.
-        for known in made:
-            if known.inner == inner:
-                return known
-        made.append(Augmented(inner, steps))
-        return made[-1]
+        for transform in transforms:
+            if transform.inner == inner:
+                return transform
+        transforms.append(Augmented(inner, steps))
+        return transforms[-1]
 
     def changed(data: Data) -> Data:
         if isinstance(data, JoinedData):

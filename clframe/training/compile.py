@@ -45,7 +45,7 @@ def check_options(settings: TrainerSettings, device: torch.device, processes: in
 
 
 def _has_compiler() -> bool:
-    """Whether what torch.compile makes for the processor can be compiled."""
+    """Whether what torch.compile makes for the CPU can be compiled."""
     from torch._inductor.cpp_builder import get_cpp_compiler
     from torch._inductor.exc import InvalidCxxCompiler
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from clframe.core.trainer import TrainerSettings
 from clframe.data import storage
 from clframe.distributed import launch
-from clframe.distributed.batchnorm import share_statistics
+from clframe.distributed.batchnorm import sync_batchnorm
 from clframe.distributed.ranks import Ranks
 from clframe.errors import SettingError
 from clframe.training.compile import apply_options, check_options
@@ -74,16 +74,16 @@ class Engine:
         check_options(self.settings, self.device, self.world_size)
         self._plain = self.settings.precision in ("32-true", "32")
         self._step: Callable[[Batch], Step] | None = None
-        self._settle: Callable[[], None] | None = None
+        self._finish_gradients: Callable[[], None] | None = None
 
     def _check_processes(self) -> None:
         """Refuse a number of processes, or a way of starting them, that cannot work."""
-        said = f"trainer.devices={self.settings.devices}"
+        setting = f"trainer.devices={self.settings.devices}"
         started = int(os.environ.get("WORLD_SIZE", "1"))
         if self.world_size == 1:
             if started > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
                 raise SettingError(
-                    f"torchrun started {started} processes, but {said} asks for one: set "
+                    f"torchrun started {started} processes, but {setting} asks for one: set "
                     "trainer.devices to the processes of a machine and trainer.num_nodes to the "
                     "machines"
                 )
@@ -99,7 +99,7 @@ class Engine:
         cores = os.cpu_count() or 1
         if self.device.type == "cpu" and strategy.num_processes > cores:
             raise SettingError(
-                f"{said} asks for {strategy.num_processes} processes on a machine with {cores} "
+                f"{setting} asks for {strategy.num_processes} processes on a machine with {cores} "
                 f"CPU cores: set trainer.devices to {cores} at most"
             )
 
@@ -123,17 +123,17 @@ class Engine:
 
     @property
     def device(self) -> torch.device:
-        """Where the learner and its data live."""
+        """Where the learner and its data are stored."""
         return self.fabric.device
 
     def attach(self, learner: Learner) -> None:
-        """Put the learner on its device and make its optimiser."""
+        """Put the learner on its device and make its optimizer."""
         if not torch.cuda.is_available():
             # Lightning has torch look for GPUs through the driver's own library. Where there is
-            # none, every step of an optimiser would search the system for it.
+            # none, every step of an optimizer would search the system for it.
             os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
-        said = self.settings.device_memory
-        storage.set_room(self.device, storage.bytes_of(said, "trainer.device_memory"))
+        size = self.settings.device_memory
+        storage.set_budget(self.device, storage.bytes_of(size, "trainer.device_memory"))
         apply_options(learner.model, self.settings)
         optimizer = learner.configure_optimizers()
         if self.ranks is None:
@@ -143,14 +143,14 @@ class Engine:
             # is a mean of means. See clframe/distributed/ranks.py.
             self.fabric.to_device(learner)
             learner.optimizer = cast(Any, self.fabric.setup_optimizers(optimizer))
-            share_statistics(learner, self.ranks)
+            sync_batchnorm(learner, self.ranks)
         self._step = learner.training_step
-        self._settle = self._settling(learner)
+        self._finish_gradients = self._gradient_finisher(learner)
         learner.generator = torch.Generator(device=self.device)
         learner.generator.manual_seed(learner.seed)
 
     def renew_optimizer(self, learner: Learner) -> None:
-        """Replace the optimiser by a fresh one."""
+        """Replace the optimizer by a fresh one."""
         fresh = self.fabric.setup_optimizers(learner.configure_optimizers())
         learner.optimizer = cast(torch.optim.Optimizer, fresh)
 
@@ -173,10 +173,10 @@ class Engine:
     def backward(self, loss: Tensor) -> None:
         """Backward pass in the chosen precision; gradients are then what plugins may see."""
         self.fabric.backward(loss)
-        if self._settle is not None:
-            self._settle()
+        if self._finish_gradients is not None:
+            self._finish_gradients()
 
-    def _settling(self, learner: Learner) -> Callable[[], None] | None:
+    def _gradient_finisher(self, learner: Learner) -> Callable[[], None] | None:
         """What must happen to gradients after a backward pass; None where nothing must."""
         scaler = getattr(self.fabric.strategy.precision, "scaler", None)
         ranks = self.ranks
@@ -184,7 +184,7 @@ class Engine:
             return None
         parameters = list(learner.parameters())
 
-        def settle() -> None:
+        def finish() -> None:
             if ranks is not None:
                 ranks.average_gradients(parameters)
             if scaler is not None:
@@ -195,7 +195,7 @@ class Engine:
                     # be left with what is not a number.
                     torch._foreach_zero_(gradients)
 
-        return settle
+        return finish
 
     def batches(self, data: Data, order: Tensor, batch_size: int) -> Iterator[Batch]:
         """The global batches of an epoch in this order."""

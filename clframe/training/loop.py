@@ -91,6 +91,7 @@ class EpochLoop:
         self.state = self.learner.state
         self.hook = self.learner.plugins.hook
         self.checkpointer = self.state.checkpointer
+        self.schedule = self.learner.schedule
         self.n = len(data)
         self.in_step = in_step
         self.device = self.learner.engine.device
@@ -108,6 +109,8 @@ class EpochLoop:
     def begin(self) -> None:
         """Start, or go to where a resumed run was."""
         self.learner.train()
+        if self.schedule is not None:
+            self.schedule.begin(self.n, self.budget)
         # A resumed run has been here before: it continues in its epoch, or after the loop.
         self.checkpointer.on_loop_start(self.progress)
 
@@ -123,6 +126,8 @@ class EpochLoop:
         progress, state = self.progress, self.state
         self.hook.before_epoch(learner=self.learner, experience=self.experience, epoch=state.epoch)
         self.checkpointer.restore_epoch()
+        if self.schedule is not None:
+            self.schedule.begin_epoch()
         progress.started = time.perf_counter() - progress.seconds
         order = epoch_order(self.n, self.learner.seed, self.experience.index, state.epoch)
         order = order[: samples_of_epoch(self.n, self.budget, progress.left)]
@@ -136,6 +141,8 @@ class EpochLoop:
         progress.steps += 1
         if self.monitor is not None:
             self.monitor.add(loss, step)
+        if self.schedule is not None:
+            self.schedule.after_step()
         self.checkpointer.after_step(progress)
 
     def end_epoch(self) -> None:
@@ -153,9 +160,13 @@ class EpochLoop:
             "samples": self.used,
             "seconds": (time.perf_counter() - progress.started) / self.in_step,
         }
+        if self.schedule is not None:
+            logs["lr"] = self.schedule.lr
         self.hook.after_epoch(
             learner=self.learner, experience=self.experience, epoch=state.epoch, logs=logs
         )
+        if self.schedule is not None:
+            self.schedule.after_epoch(logs["loss"])
         self.learner.train()
         state.epoch += 1
         progress.epochs += 1

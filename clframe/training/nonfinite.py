@@ -70,8 +70,8 @@ class NonFiniteMonitor:
         raise NotFiniteError(
             f"the loss{self.whose} is not finite in experience '{self.experience.name}', epoch "
             f"{self.learner.epoch + 1}, step {number}: {whose}; the last checkpoint is from before "
-            "it. A smaller learning rate or weight may help, trainer.on_nan=ignore goes on all the "
-            "same"
+            "it. A smaller learning rate or weight may help, trainer.on_nan=ignore continues "
+            "regardless"
         )
 
     def _whose(self, parts: list[Tensor], terms: list[Tensor]) -> str:
@@ -98,13 +98,13 @@ class NonFiniteMonitor:
         if len(callers) == count:
             return [plugin.name for plugin in callers]
         # Some gave no answer, or several at once: ask each again.
-        given: dict[str, Any] = {"learner": self.learner}
-        given |= {"step": self._last} if hook == "penalty" else {"batch": self._last.batch}
+        arguments: dict[str, Any] = {"learner": self.learner}
+        arguments |= {"step": self._last} if hook == "penalty" else {"batch": self._last.batch}
         names: list[str] = []
         for plugin in callers:
             others = [other for other in plugins.ordered if other is not plugin]
             with torch.no_grad():
-                answers = plugins.manager.subset_hook_caller(hook, others)(**given)
+                answers = plugins.manager.subset_hook_caller(hook, others)(**arguments)
             for answer in answers:
                 names += [plugin.name] * (len(answer) if isinstance(answer, list) else 1)
         unknown = " or ".join(plugin.name for plugin in callers)

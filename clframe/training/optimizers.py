@@ -16,6 +16,7 @@ from clframe.hookspecs import hookimpl
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
+    from clframe.core.learner import Learner
     from clframe.core.registry import Registry
 
 Factory = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
@@ -69,6 +70,14 @@ def _factory(
         return kind(chosen, lr=lr, weight_decay=weight_decay, fused=fuse, **settings)
 
     return make
+
+
+def bare_optimizer(learner: Learner) -> torch.optim.Optimizer:
+    """The learner's optimizer without Fabric's wrapper."""
+    optimizer: Any = learner.optimizer
+    assert optimizer is not None
+    bare: torch.optim.Optimizer = getattr(optimizer, "optimizer", optimizer)
+    return bare
 
 
 def _fused(wanted: bool | None, parameters: list[nn.Parameter]) -> bool | None:

@@ -1,6 +1,6 @@
-"""What a person sees in the terminal: notices and the coloured matrix.
+"""What a person sees in the terminal: notices and the colored matrix.
 
-Colours only on a terminal and never with ``NO_COLOR``; nothing here touches torch.
+Colors only on a terminal and never with ``NO_COLOR``; nothing here touches torch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TextIO
 
 _LONG = 24
 """Names of tasks that are longer are put below the matrix and numbered in it."""
-# Muted red to green in the 256-colour palette, from 0 to 1.
+# Muted red to green in the 256-color palette, from 0 to 1.
 _SHADES = (131, 137, 143, 107, 71)
 
 
@@ -46,8 +46,8 @@ def say(text: str = "") -> None:
     print(text, flush=True)  # noqa: T201
 
 
-def coloured(stream: TextIO) -> bool:
-    """Whether this stream shows colours."""
+def colored(stream: TextIO) -> bool:
+    """Whether this stream shows colors."""
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
@@ -57,10 +57,10 @@ def matrix_table(
     rows: Sequence[str],
     columns: Sequence[str],
     values: Sequence[Sequence[float | None]],
-    colour: bool = False,
+    color: bool = False,
     width: int | None = None,
 ) -> str:
-    """The matrix as text; with colours, each cell is shaded by its value.
+    """The matrix as text; with colors, each cell is shaded by its value.
 
     Columns that do not fit the width are folded into further blocks. Where names are long (the
     instructions of robots), columns and rows are numbered and the names follow.
@@ -74,7 +74,7 @@ def matrix_table(
         short = {name: f"#{number}" for number, name in enumerate(columns, 1)}
         named = "\n".join(f"{number:<4}{name}" for name, number in short.items())
         rows = [short.get(name, name) for name in rows]
-        return f"{matrix_table(rows, list(short.values()), values, colour, width)}\n\n{named}"
+        return f"{matrix_table(rows, list(short.values()), values, color, width)}\n\n{named}"
     first = max(len(name) for name in ["", *rows])
     cell = max(5, *(len(name) for name in columns))
     fit = len(columns) if width is None else max(1, (width - first) // (cell + 2))
@@ -83,15 +83,15 @@ def matrix_table(
         chosen = range(start, min(start + fit, len(columns)))
         lines = [" " * first + "".join(f"  {columns[j]:>{cell}}" for j in chosen)]
         for name, row in zip(rows, values, strict=True):
-            cells = "".join("  " + _cell(row[j], cell, colour) for j in chosen)
+            cells = "".join("  " + _cell(row[j], cell, color) for j in chosen)
             lines.append(f"{name:<{first}}{cells}")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
 
-def _cell(value: float | None, width: int, colour: bool) -> str:
+def _cell(value: float | None, width: int, color: bool) -> str:
     text = f"{'-' if value is None else format(value, '.3f'):>{width}}"
-    if not colour or value is None:
+    if not color or value is None:
         return text
     shade = _SHADES[min(len(_SHADES) - 1, max(0, int(value * len(_SHADES))))]
     return f"\x1b[38;5;{shade}m{text}\x1b[0m"

@@ -43,7 +43,7 @@ class Lock:
         self._descriptor: int | None = None
 
     def take(self) -> None:
-        """Take the lock, or keep it if it is held already by this object.
+        """Take the lock, or keep it if this object has it already.
 
         Raises:
             ClframeError: Another process holds it; which error is said by ``in_use``.
@@ -72,7 +72,7 @@ class Lock:
             return True
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.touch()
-        # Held open for reading only, so that the file system can still be made read-only. NFS asks
+        # Opened for reading only, so that the file system can still be made read-only. NFS asks
         # for more.
         for mode in (os.O_RDONLY, os.O_RDWR):
             descriptor = os.open(self.path, mode)

@@ -51,10 +51,10 @@ def _parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
             ]
         else:
             flat.append(parameter.replace(annotation=hints.get(name, Any)))
-    found = {parameter.name: parameter for parameter in flat}
-    if len(found) < len(flat):
+    parameters = {parameter.name: parameter for parameter in flat}
+    if len(parameters) < len(flat):
         raise TypeError(f"{factory} has a setting twice: {[parameter.name for parameter in flat]}")
-    return found
+    return parameters
 
 
 def _annotations(factory: Callable[..., Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:

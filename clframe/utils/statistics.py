@@ -65,7 +65,7 @@ def summarize(values: Sequence[float], confidence: float | None = None) -> Summa
     if n == 0 or not all(map(math.isfinite, values)):
         raise SettingError("A summary needs a list of at least one finite number.")
     if confidence is not None and not 0 < confidence < 1:
-        raise SettingError(f"confidence is {confidence}, but it must lie between 0 and 1.")
+        raise SettingError(f"confidence is {confidence}, but it must be between 0 and 1.")
     mean = math.fsum(values) / n
     if n == 1:
         return Summary(1, mean, None)
@@ -93,7 +93,7 @@ def welch(first: Sequence[float], second: Sequence[float]) -> WelchTest | None:
 
     Returns:
         The test, or None where a sample has fewer than two values and so no spread. Two samples
-        without any spread are told apart exactly: p is 1 if they are equal and 0 if not.
+        without any spread are handled exactly: p is 1 if they are equal and 0 if not.
 
     >>> test = welch([1.0, 2.0, 3.0], [2.0, 4.0, 6.0])
     >>> round(test.t, 4), round(test.degrees_of_freedom, 4), round(test.p_value, 4)

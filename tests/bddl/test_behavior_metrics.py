@@ -92,13 +92,13 @@ def test_evaluate_an_episode() -> None:
             "hand_displacement": 2.0,
         }
     )
-    for pair in result["normalised"].values():
+    for pair in result["normalized"].values():
         assert pair == {"agent_over_human": 1.0, "human_over_agent": 1.0}
     json.dumps(result, allow_nan=False)
 
 
 def test_normalisation_of_nothing() -> None:
-    found = behavior.normalise({"a": 0, "b": 1, "c": 1}, {"a": 0, "b": 0})
+    found = behavior.normalize({"a": 0, "b": 1, "c": 1}, {"a": 0, "b": 0})
     assert found == {
         "a": {"agent_over_human": 1.0, "human_over_agent": 1.0},
         "b": {"agent_over_human": None, "human_over_agent": 0.0},

@@ -1,4 +1,4 @@
-"""Every method goes on at the very step after being killed, and ends with the same bits."""
+"""Every method continues at the exact step after being killed, and ends with the same bits."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def check(names: list[str], scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_method_goes_on_at_any_step(name: str) -> None:
+def test_a_method_continues_at_any_step(name: str) -> None:
     check([name], make(name).scenarios[0])
 
 
 @pytest.mark.parametrize(("names", "scenario"), TOGETHER)
-def test_compositions_go_on_at_any_step(names: list[str], scenario: Scenario) -> None:
+def test_compositions_continue_at_any_step(names: list[str], scenario: Scenario) -> None:
     check(names, scenario)

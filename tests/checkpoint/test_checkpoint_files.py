@@ -19,7 +19,7 @@ import yaml
 
 DAMAGE: dict[str, Callable[[Path, Path], Any]] = {
     "a flipped byte": lambda state, note: state.write_bytes(_flipped(state.read_bytes())),
-    "cut off": lambda state, note: os.truncate(state, state.stat().st_size // 2),
+    "truncated": lambda state, note: os.truncate(state, state.stat().st_size // 2),
     "empty": lambda state, note: os.truncate(state, 0),
     "no note": lambda state, note: note.unlink(),
     "half a note": lambda state, note: os.truncate(note, 40),
@@ -48,7 +48,7 @@ def test_a_damaged_checkpoint_is_passed_over(
     assert fit("resume=part") == 0
     error = capfd.readouterr().err
     assert f"'{state}' cannot be used" in error
-    assert "going on from the one before it" in error
+    assert "continuing from the one before it" in error
     assert same("whole", "part")
 
 
@@ -79,9 +79,9 @@ def test_a_checkpoint_of_a_stranger_runs_no_code(
     else:
         torch.save({"learner": Attack()}, state)
     content = state.read_bytes()
-    said = json.loads(note.read_text())
-    said.update(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
-    note.write_text(json.dumps(said))
+    saved = json.loads(note.read_text())
+    saved.update(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+    note.write_text(json.dumps(saved))
     capfd.readouterr()
     assert fit("resume=part") == 2
     assert "holds more than tensors and plain values" in capfd.readouterr().err
@@ -130,9 +130,9 @@ def test_changed_plugin_code_and_version_are_refused(
     with Path("act.py").open("a") as file:
         file.write("# changed\n")
     _, note = newest("part")
-    said = json.loads(note.read_text())
-    said["identity"]["version"]["clframe"] = "0.0.1"
-    note.write_text(json.dumps(said))
+    saved = json.loads(note.read_text())
+    saved["identity"]["version"]["clframe"] = "0.0.1"
+    note.write_text(json.dumps(saved))
     capfd.readouterr()
     assert fit("resume=part") == 2
     error = capfd.readouterr().err
@@ -155,14 +155,14 @@ def test_a_second_process_is_refused_until_the_first_is_dead(
     hold = (
         "import sys, pathlib; from clframe.utils.lock import Lock;"
         "lock = Lock(pathlib.Path('part/.lock')); lock.take();"
-        "print('held', flush=True); sys.stdin.read()"
+        "print('locked', flush=True); sys.stdin.read()"
     )
     other = subprocess.Popen(
         [sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert other.stdout is not None
     assert other.stdin is not None
-    assert other.stdout.readline() == "held\n"
+    assert other.stdout.readline() == "locked\n"
     before = {path: path.read_bytes() for path in Path("part").rglob("*") if path.is_file()}
     capfd.readouterr()
     assert fit("resume=part") == 2

@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill.py"
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks after imports")
 def test_killed_runs_end_with_the_same_bits(tmp_path: Path) -> None:
-    words = ["--kills", "4", "--strategies", "naive,packnet,dgr", "--json", "found.json"]
+    words = ["--kills", "4", "--strategies", "naive,packnet,dgr", "--json", "kills.json"]
     done = subprocess.run(
         [sys.executable, str(SCRIPT), *words],
         cwd=tmp_path,
@@ -25,8 +25,8 @@ def test_killed_runs_end_with_the_same_bits(tmp_path: Path) -> None:
         timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads((tmp_path / "found.json").read_text())
-    assert set(found) == {"naive", "packnet", "dgr"}
-    for kills in found.values():
+    kills_of = json.loads((tmp_path / "kills.json").read_text())
+    assert set(kills_of) == {"naive", "packnet", "dgr"}
+    for kills in kills_of.values():
         assert kills["kills"] == 4
         assert kills["equal"] == kills["runs"] >= 1

@@ -69,12 +69,12 @@ def test_what_was_learned_counts_and_is_recorded(first: Path, tmp_path: Path) ->
     assert min(ended) > 0.9
     assert fitted(tmp_path / "fresh", seed=3).matrix.before.mean() < 0.9
     kept = json.loads((tmp_path / "second" / "results.json").read_text())
-    said = {"run": str(first), "stream": "toy", "strategy": "multitask", "seed": 0}
-    assert kept["pretrain"] == result.pretrain == said
+    source = {"run": str(first), "stream": "toy", "strategy": "multitask", "seed": 0}
+    assert kept["pretrain"] == result.pretrain == source
     assert "pretrain" not in json.loads((tmp_path / "fresh" / "results.json").read_text())
 
 
-def test_a_run_that_goes_on_does_not_need_the_other_folder(first: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_does_not_need_the_other_folder(first: Path, tmp_path: Path) -> None:
     kwargs = {"pretrain": first, "checkpoint": {"every_n_steps": 3}}
     whole = fitted(tmp_path / "whole", **kwargs)
     with pytest.raises(Killed):

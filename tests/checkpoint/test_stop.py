@@ -1,4 +1,4 @@
-"""Signals save and leave; the run goes on at the very step."""
+"""Signals save and leave; the run continues at the exact step."""
 
 from __future__ import annotations
 

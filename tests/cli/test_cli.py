@@ -197,13 +197,13 @@ def test_resume_continues_to_the_same_numbers(here: Path) -> None:
     assert main(["fit", "run_dir=whole", *QUICK]) == 0
     code = (
         "import sys\n"
-        "from clframe import keeper\n"
-        "write = keeper.Keeper._write\n"
+        "from clframe.checkpoint.checkpointer import Checkpointer\n"
+        "write = Checkpointer._write\n"
         "def stop(self, *given):\n"
         "    number = write(self, *given)\n"
         "    if len(self.learner.seen) == 2: sys.exit(9)\n"
         "    return number\n"
-        "keeper.Keeper._write = stop\n"
+        "Checkpointer._write = stop\n"
         "from clframe.cli.main import main\n"
         f"sys.exit(main(['fit', 'run_dir=part', 'every_n_steps=1000', *{QUICK}]))\n"
     )

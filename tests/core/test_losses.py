@@ -25,9 +25,9 @@ def test_distillation_is_the_cross_entropy_of_softened_outputs() -> None:
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_shut_outputs_have_no_part(temperature: float) -> None:
-    shut = torch.finfo(torch.float32).min
-    student = torch.tensor([[0.3, -1.0, shut]], requires_grad=True)
-    targets = soft_targets(torch.tensor([[1.0, 0.2, shut]]), temperature)
+    masked = torch.finfo(torch.float32).min
+    student = torch.tensor([[0.3, -1.0, masked]], requires_grad=True)
+    targets = soft_targets(torch.tensor([[1.0, 0.2, masked]]), temperature)
     value = distillation_loss(student, targets, temperature)
     value.backward()
     alone = distillation_loss(student[:, :2], targets[:, :2], temperature)

@@ -109,7 +109,7 @@ def test_terms_take_part_in_a_weighted_mean() -> None:
 
 
 class Forgetful(Plugin):
-    """Changes its behaviour by a counter that it does not save."""
+    """Changes its behavior by a counter that it does not save."""
 
     def __init__(self) -> None:
         self.experiences = 0

@@ -37,8 +37,8 @@ def image_stream() -> Stream:
     source = TensorSource(x)
     tasks, learned = [], []
     for i in range(2):
-        own = (y // 2 == i).nonzero().squeeze(1)
-        data = TensorData(source, y[own], i, own)
+        indices = (y // 2 == i).nonzero().squeeze(1)
+        data = TensorData(source, y[indices], i, indices)
         tasks.append(Task(i, f"t{i}", (2 * i, 2 * i + 1), lambda data=data: data))  # type: ignore[misc]
         learned.append(Experience(i, f"e{i}", (tasks[i],), lambda data=data: data))  # type: ignore[misc]
     return Stream("images", "task", learned, tasks, (1, 8, 8), 4)
@@ -51,54 +51,54 @@ def image_stream() -> Stream:
 def test_equal_samples_of_a_batch_become_different(step: Any) -> None:
     torch.manual_seed(0)
     same = pictures(1).expand(64, -1, -1, -1).contiguous()
-    made = step(same)
-    assert made.dtype == torch.uint8
-    assert made.shape == same.shape
-    different = len({tuple(row.flatten().tolist()) for row in made})
+    changed = step(same)
+    assert changed.dtype == torch.uint8
+    assert changed.shape == same.shape
+    different = len({tuple(row.flatten().tolist()) for row in changed})
     assert different == 2 if isinstance(step, Flip) else different > 20
 
 
 def test_a_crop_is_the_padded_image_at_the_drawn_place() -> None:
     x, step = pictures(5), Crop(2)
     drawn = torch.tensor([[0, 0], [2, 2], [4, 1], [3, 4], [2, 0]])
-    made = step.apply(x, drawn, True)
+    changed = step.apply(x, drawn, True)
     wide = torch.nn.functional.pad(x, (2, 2, 2, 2))
     for i, (row, column) in enumerate(drawn.tolist()):
-        assert torch.equal(made[i], wide[i, :, row : row + 8, column : column + 8])
+        assert torch.equal(changed[i], wide[i, :, row : row + 8, column : column + 8])
 
 
 def test_a_flip_mirrors_the_chosen() -> None:
     x = pictures(2)
-    made = Flip().apply(x, torch.tensor([True, False]), True)
-    assert torch.equal(made[0], x[0].flip(2))
-    assert torch.equal(made[1], x[1])
+    changed = Flip().apply(x, torch.tensor([True, False]), True)
+    assert torch.equal(changed[0], x[0].flip(2))
+    assert torch.equal(changed[1], x[1])
 
 
 def test_quarter_turns_are_exact() -> None:
     x = pictures(2)
-    made = Rotate(90.0).apply(x, torch.tensor([torch.pi / 2, 0.0]), True)
-    assert torch.equal(made[0], x[0].rot90(1, (1, 2)))
-    assert torch.equal(made[1], x[1])
+    changed = Rotate(90.0).apply(x, torch.tensor([torch.pi / 2, 0.0]), True)
+    assert torch.equal(changed[0], x[0].rot90(1, (1, 2)))
+    assert torch.equal(changed[1], x[1])
 
 
 def test_a_turn_keeps_lengths_in_images_that_are_not_square() -> None:
     x = torch.zeros(1, 1, 9, 21)
     x[:, :, 4, 8:13] = 1.0  # a bar of five in the middle
-    made = Rotate(90.0).apply(x, torch.tensor([torch.pi / 2]), True)
-    assert made[0, 0, 2:7, 10].tolist() == pytest.approx([1.0] * 5, abs=1e-5)
-    assert float(made.sum()) == pytest.approx(5.0, abs=1e-4)
+    changed = Rotate(90.0).apply(x, torch.tensor([torch.pi / 2]), True)
+    assert changed[0, 0, 2:7, 10].tolist() == pytest.approx([1.0] * 5, abs=1e-5)
+    assert float(changed.sum()) == pytest.approx(5.0, abs=1e-4)
 
 
-def test_factors_of_colour_are_what_they_say() -> None:
+def test_factors_of_color_are_what_they_say() -> None:
     x = pictures(1).float() / 512
-    grey = (x * torch.tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
+    gray = (x * torch.tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
     jitter = Jitter()
     brighter = jitter.apply(x, torch.tensor([[1.5, 1.0, 1.0]]), True)
     assert torch.allclose(brighter, 1.5 * x)
     flat = jitter.apply(x, torch.tensor([[1.0, 0.0, 1.0]]), True)
-    assert torch.allclose(flat, grey.mean().expand_as(flat))
+    assert torch.allclose(flat, gray.mean().expand_as(flat))
     pale = jitter.apply(x, torch.tensor([[1.0, 1.0, 0.0]]), True)
-    assert torch.allclose(pale, grey.expand_as(pale))
+    assert torch.allclose(pale, gray.expand_as(pale))
 
 
 @pytest.mark.parametrize("entry", ["flip", {"crop": {"padding": 3}}, {"rotate": {"degrees": 90}}])
@@ -108,10 +108,10 @@ def test_depth_and_masks_go_with_their_picture(entry: Any) -> None:
     (step,) = make_steps([entry])
     if isinstance(step, Rotate):  # where the picture is not a mean of pixels
         step.draw = lambda n, device: (torch.arange(n) % 4) * (torch.pi / 2)  # type: ignore[method-assign]
-    made = step(x)
-    assert not torch.equal(made["rgb"], rgb)
-    assert torch.equal(made["rgb"][:, 0].to(torch.int16), made["depth"])
-    assert torch.equal(made["label"], x["label"])
+    changed = step(x)
+    assert not torch.equal(changed["rgb"], rgb)
+    assert torch.equal(changed["rgb"][:, 0].to(torch.int16), changed["depth"])
+    assert torch.equal(changed["label"], x["label"])
     assert torch.equal(Jitter()(x)["depth"], x["depth"])
 
 
@@ -121,17 +121,17 @@ def test_a_transform_of_torchvision_changes_a_batch_alike() -> None:
     x = {"rgb": rgb, "depth": rgb[:, 0].to(torch.int16)}
     steps = make_steps(["RandomHorizontalFlip", {"RandomCrop": {"size": 8, "padding": 2}}])
     for _ in range(8):
-        made = x
+        changed = x
         for step in steps:
-            made = step(made)
-        assert type(made["rgb"]) is Tensor
-        assert (made["rgb"] == made["rgb"][:1]).all()
-        assert torch.equal(made["rgb"][:, 0].to(torch.int16), made["depth"])
+            changed = step(changed)
+        assert type(changed["rgb"]) is Tensor
+        assert (changed["rgb"] == changed["rgb"][:1]).all()
+        assert torch.equal(changed["rgb"][:, 0].to(torch.int16), changed["depth"])
     assert torch.equal(make_steps([v2.RandomHorizontalFlip(p=1.0)])[0](rgb), rgb.flip(3))
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("entries", "message"),
     [
         (["flop"], "there is no augmentation 'flop'; did you mean 'flip'"),
         ([{"crop": {"paddding": 1}}], "unknown setting 'paddding'"),
@@ -142,9 +142,9 @@ def test_a_transform_of_torchvision_changes_a_batch_alike() -> None:
         ([{"RandomCrop": {}}], "'RandomCrop': "),
     ],
 )
-def test_what_is_wrong_is_said_at_the_start(said: Any, message: str) -> None:
+def test_what_is_wrong_is_said_at_the_start(entries: Any, message: str) -> None:
     with pytest.raises(SettingError, match=message):
-        prepare("split_mnist", trainer={"augment": said})
+        prepare("split_mnist", trainer={"augment": entries})
 
 
 def test_streams_without_images_are_refused() -> None:
@@ -196,7 +196,7 @@ def test_a_seed_decides_and_evaluation_is_not_changed() -> None:
 
 
 @pytest.mark.parametrize("plugin", [Replay(8), LwF()], ids=["replay", "lwf"])
-def test_a_run_that_is_killed_goes_on_with_the_same_numbers(plugin: clframe.Plugin) -> None:
+def test_a_run_that_is_killed_continues_with_the_same_numbers(plugin: clframe.Plugin) -> None:
     whole = trained([copy.deepcopy(plugin)], augment=CHANGES)
     _, learner = killed_run([plugin], image_stream(), augment=CHANGES)
     assert all(torch.equal(value, learner.state_dict()[key]) for key, value in whole.items())

@@ -27,7 +27,7 @@ def numbered(start: int, n: int, label: int = 0, task: int = 0) -> TensorData:
     return TensorData(x, torch.full((n,), label), task, transform=keep_inputs)
 
 
-def held(buffer: Buffer) -> list[int]:
+def stored(buffer: Buffer) -> list[int]:
     return sorted(buffer.inputs[: len(buffer)].flatten().tolist())
 
 
@@ -44,7 +44,7 @@ def test_a_reservoir_is_uniform_over_everything_seen(by_step: bool) -> None:
                 buffer.add_batch(data.gather(torch.arange(n)), data.labels, data.tasks, generator)
             else:
                 buffer.add(data, generator)
-        kept = held(buffer)
+        kept = stored(buffer)
         assert len(set(kept)) == size
         counts[kept] += 1
     expected = runs * size / seen
@@ -81,7 +81,7 @@ def test_class_balance_is_uniform_within_a_class_even_after_shrinking() -> None:
             shares = buffer.column("labels").bincount()
             assert shares.max() - shares.min() <= 1
             assert len(buffer) == size
-        kept = [k for k in held(buffer) if k < 20]
+        kept = [k for k in stored(buffer) if k < 20]
         counts[kept] += 1
     expected = runs * 4 / 20
     chi2 = ((counts - expected) ** 2 / expected).sum() / (1 - 4 / 20) * 19 / 20
@@ -94,7 +94,7 @@ def test_a_ring_keeps_the_newest_of_each_class() -> None:
     for start, label in ((0, 0), (10, 1), (20, 0)):
         data = numbered(start, 10, label)
         buffer.add(data, generator, data.labels)
-    assert held(buffer) == [17, 18, 19, 27, 28, 29]
+    assert stored(buffer) == [17, 18, 19, 27, 28, 29]
 
 
 @settings(max_examples=60, deadline=None)
@@ -177,12 +177,12 @@ def test_a_map_style_data_set_is_read_only_where_it_is_kept() -> None:
     labels = torch.arange(20) % 2
     buffer.add(MapData(Files(), labels), torch.Generator().manual_seed(0), labels)
     assert len(read) == 4
-    assert held(buffer) == sorted(read)
+    assert stored(buffer) == sorted(read)
     assert buffer.column("labels").bincount().tolist() == [2, 2]
 
 
 @pytest.mark.parametrize("policy", ["reservoir", "class_balanced", "ring"])
-def test_a_restored_buffer_goes_on_as_the_original(policy: Any) -> None:
+def test_a_restored_buffer_continues_as_the_original(policy: Any) -> None:
     stream = toy_stream("class", n_experiences=4)
     _, learner = toy_run([], stream)
 

@@ -34,11 +34,11 @@ def living() -> list[Any]:
     """Our worker processes, once those that are ending have ended."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        found = [child for child in multiprocessing.active_children() if child.is_alive()]
-        if not found or loader._running:
-            return found
+        alive = [child for child in multiprocessing.active_children() if child.is_alive()]
+        if not alive or loader._running:
+            return alive
         time.sleep(0.01)
-    return found
+    return alive
 
 
 class Who:
@@ -85,14 +85,14 @@ def test_an_order_that_was_left_in_the_middle_does_not_come_back() -> None:
 
 def test_data_can_be_read_while_it_is_read() -> None:
     data = data_of()
-    found = []
+    first_and_last = []
     for batch in data.batches(torch.arange(12), 4):
-        found.append((batch.x[0, 1].item(), rows(data, torch.tensor([11]))[0, 1].item()))
-    assert found == [(0, 11), (4, 11), (8, 11)]
+        first_and_last.append((batch.x[0, 1].item(), rows(data, torch.tensor([11]))[0, 1].item()))
+    assert first_and_last == [(0, 11), (4, 11), (8, 11)]
 
 
 def test_what_is_random_depends_on_the_place_in_the_order_alone() -> None:
-    """Not on the number of workers, nor on where an epoch was taken up."""
+    """Not on the number of workers, nor on where an epoch was resumed."""
     order = torch.randperm(12)
     one, two = rows(data_of(), order), rows(data_of(count=2), order)
     assert torch.equal(one[:, 1:], two[:, 1:])
@@ -137,8 +137,8 @@ class AtOnce(Who):
 
 
 def test_a_data_set_may_read_a_batch_at_once() -> None:
-    found = rows(MapData(AtOnce(), torch.zeros(12), num_workers=1), torch.tensor([3, 1]))
-    assert found[:, 1:].tolist() == [[3, 2], [1, 2]]
+    read = rows(MapData(AtOnce(), torch.zeros(12), num_workers=1), torch.tensor([3, 1]))
+    assert read[:, 1:].tolist() == [[3, 2], [1, 2]]
 
 
 def test_only_the_newest_data_sets_keep_their_workers() -> None:
@@ -154,12 +154,12 @@ def test_joined_data_is_read_by_workers_too() -> None:
     joined = join([data_of(), here, data_of()])
     assert isinstance(joined, JoinedData)
     order = torch.tensor([26, 0, 13, 12, 11, 15])
-    found = rows(joined, order, 3)
-    assert found[:, 1].tolist() == [11, 0, 0, 0, 11, 0]
-    read = found[[0, 1, 4, 5], 0]
+    samples = rows(joined, order, 3)
+    assert samples[:, 1].tolist() == [11, 0, 0, 0, 11, 0]
+    read = samples[[0, 1, 4, 5], 0]
     assert os.getpid() not in read.tolist()
     assert len(read.unique()) == 2
-    assert found[[2, 3], 0].tolist() == [0, 0]
+    assert samples[[2, 3], 0].tolist() == [0, 0]
 
 
 def test_one_data_set_in_parts_is_joined_as_one() -> None:
@@ -175,9 +175,9 @@ def test_a_run_ends_its_workers() -> None:
         def __getitem__(self, index: int) -> tuple[Tensor, int]:
             return torch.full((4,), float(index % 2)), index % 2
 
-    made = MapData(Started(20), torch.arange(20) % 2, num_workers=1)
-    task = Task(0, "all", (0, 1), lambda: made)
-    learned = [Experience(i, f"e{i}", (task,), lambda: made) for i in range(2)]
+    data = MapData(Started(20), torch.arange(20) % 2, num_workers=1)
+    task = Task(0, "all", (0, 1), lambda: data)
+    learned = [Experience(i, f"e{i}", (task,), lambda: data) for i in range(2)]
     stream = Stream("read", "domain", learned, [task], (4,), 2)
     counts: list[int] = []
 
@@ -199,13 +199,13 @@ class Noisy(Who):
         return torch.randn(4) + 2 * (index % 2), index % 2
 
 
-def test_a_run_that_is_killed_goes_on_with_the_same_samples() -> None:
+def test_a_run_that_is_killed_continues_with_the_same_samples() -> None:
     """Within an epoch, though each process starts workers of its own."""
 
     def stream() -> Stream:
-        made = MapData(Noisy(60), torch.arange(60) % 2, num_workers=1)
-        task = Task(0, "all", (0, 1), lambda: made)
-        learned = [Experience(i, f"e{i}", (task,), lambda: made) for i in range(2)]
+        data = MapData(Noisy(60), torch.arange(60) % 2, num_workers=1)
+        task = Task(0, "all", (0, 1), lambda: data)
+        learned = [Experience(i, f"e{i}", (task,), lambda: data) for i in range(2)]
         return Stream("noisy", "domain", learned, [task], (4,), 2)
 
     whole, learner = toy_run([], stream(), batch_size=8)

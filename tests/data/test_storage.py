@@ -1,4 +1,4 @@
-"""Where data lies: on the device, on the host, in mapped files, behind workers. Equal numbers."""
+"""Where data is stored: on the device, on the host, in mapped files, behind workers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clframe import DataError, MapData, SettingError, TensorData
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data import loader, storage
 from clframe.data.dataset import Data, scale_images
-from clframe.data.storage import TensorSource, bytes_of, map_files, set_room
+from clframe.data.storage import TensorSource, bytes_of, map_files, set_budget
 from clframe.testing import prepare, run_built
 
 META = torch.device("meta")
@@ -28,7 +28,7 @@ def _leave_no_trace() -> Iterator[None]:
     yield
     loader.end_all()
     for device in (META, CPU):
-        set_room(device, None)
+        set_budget(device, None)
 
 
 # ------------------------------------------------------------ what fits
@@ -36,27 +36,27 @@ def _leave_no_trace() -> Iterator[None]:
 
 def test_a_source_goes_to_the_device_as_far_as_there_is_room() -> None:
     first, second = (TensorSource(torch.zeros(100, 10, dtype=torch.uint8)) for _ in range(2))
-    set_room(META, 1500)
-    assert first.on(META).device == META
-    assert second.on(META).device == CPU  # both together are 2,000 bytes
+    set_budget(META, 1500)
+    assert first.to(META).device == META
+    assert second.to(META).device == CPU  # both together are 2,000 bytes
     del first
-    assert second.on(META).device == META
+    assert second.to(META).device == META
 
 
 def test_another_budget_lets_go_of_what_was_there() -> None:
     source = TensorSource({"rgb": torch.zeros(10, 3), "depth": torch.zeros(10)})
-    set_room(META, 160)
-    assert {t.device for t in source.on(META).values()} == {META}
-    set_room(META, 159)
-    assert {t.device for t in source.on(META).values()} == {CPU}
+    set_budget(META, 160)
+    assert {t.device for t in source.to(META).values()} == {META}
+    set_budget(META, 159)
+    assert {t.device for t in source.to(META).values()} == {CPU}
 
 
 def test_samples_that_stayed_on_the_host_are_brought_over_as_a_batch() -> None:
     x = {"a": torch.arange(10), "b": torch.randn(10, 2)}
     picked = torch.tensor([7, 0, 7])
-    found = storage.fetch(x, picked, CPU)
-    assert torch.equal(found["a"], picked)
-    assert torch.equal(found["b"], x["b"][picked])
+    fetched = storage.fetch(x, picked, CPU)
+    assert torch.equal(fetched["a"], picked)
+    assert torch.equal(fetched["b"], x["b"][picked])
     sent = storage.fetch(x, picked, META)
     assert {key: (t.device, t.shape) for key, t in sent.items()} == {
         "a": (META, (3,)),
@@ -66,19 +66,19 @@ def test_samples_that_stayed_on_the_host_are_brought_over_as_a_batch() -> None:
 
 def test_samples_on_the_device_are_gathered_there() -> None:
     data = TensorData(torch.zeros(20, 4), torch.arange(20), transform=scale_images)
-    set_room(META, 320)
-    there = data.to(META)
-    assert there.gather(torch.tensor([3, 1], device=META)).shape == (2, 4)
-    assert next(there.batches(torch.arange(20), 5)).x.device == META
+    set_budget(META, 320)
+    moved = data.to(META)
+    assert moved.gather(torch.tensor([3, 1], device=META)).shape == (2, 4)
+    assert next(moved.batches(torch.arange(20), 5)).x.device == META
 
 
 def test_mapped_files_stay_mapped_unless_they_fit(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(40, dtype=np.uint8).reshape(10, 4))
     source = map_files(tmp_path / "x.npy")
-    stored = source.on(CPU)
-    for room, read in ((None, False), (39, False), (40, True)):
-        set_room(CPU, room)
-        now = source.on(CPU)
+    stored = source.to(CPU)
+    for budget, read in ((None, False), (39, False), (40, True)):
+        set_budget(CPU, budget)
+        now = source.to(CPU)
         assert torch.equal(now, stored)
         assert (now.data_ptr() != stored.data_ptr()) == read
 
@@ -90,17 +90,17 @@ def test_a_file_that_cannot_be_mapped_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("size", "expected"),
     [(7, 7), ("7", 7), ("1KB", 1024), ("2 gb", 2**31), ("0.5GiB", 2**29), (None, None)],
 )
-def test_sizes_can_be_written_with_units(said: Any, expected: int | None) -> None:
-    assert bytes_of(said, "size") == expected
+def test_sizes_can_be_written_with_units(size: Any, expected: int | None) -> None:
+    assert bytes_of(size, "size") == expected
 
 
-@pytest.mark.parametrize("said", ["much", "-1", -1, "8 apples", "nan", "inf"])
-def test_what_is_no_size_is_refused(said: Any) -> None:
+@pytest.mark.parametrize("size", ["much", "-1", -1, "8 apples", "nan", "inf"])
+def test_what_is_no_size_is_refused(size: Any) -> None:
     with pytest.raises(SettingError, match=r"trainer\.device_memory must be a size"):
-        prepare("split_mnist", trainer={"device_memory": said})
+        prepare("split_mnist", trainer={"device_memory": size})
 
 
 # ------------------------------------------------------------ equal numbers
@@ -120,7 +120,7 @@ class Items:
 
 
 def stream_on(kind: str, folder: Path) -> Stream:
-    """Four classes of 6x6 images in two experiences, behind each tier."""
+    """Four classes of 6x6 images in two experiences, behind each kind of storage."""
     generator = torch.Generator().manual_seed(0)
     prototypes = torch.randint(0, 200, (4, 1, 6, 6), generator=generator)
     labels = torch.arange(4).repeat(30)
@@ -130,23 +130,23 @@ def stream_on(kind: str, folder: Path) -> Stream:
     for split in range(2):
         path = folder / f"{split}.npy"
         np.save(path, images[split].numpy())
-        made: dict[str, Callable[[], Any]] = {
+        makers: dict[str, Callable[[], Any]] = {
             "memory": lambda split=split: TensorSource(images[split]),  # type: ignore[misc]
             "mapped": lambda path=path: map_files(path),  # type: ignore[misc]
         }
-        sources.append(made.get(kind, lambda split=split: Items(images[split], labels))())  # type: ignore[misc]
+        sources.append(makers.get(kind, lambda split=split: Items(images[split], labels))())  # type: ignore[misc]
 
     def data(split: int, number: int) -> Data:
-        own = ((labels // 2) == number).nonzero().squeeze(1)
+        chosen = ((labels // 2) == number).nonzero().squeeze(1)
         source = sources[split]
         if isinstance(source, TensorSource):
-            return TensorData(source, labels[own], number, own, scale_images)
+            return TensorData(source, labels[chosen], number, chosen, scale_images)
         count = int(kind.removeprefix("workers"))
-        return MapData(source, labels[own], number, own, scale_images, count)
+        return MapData(source, labels[chosen], number, chosen, scale_images, count)
 
     tasks = [Task(i, f"t{i}", (2 * i, 2 * i + 1), lambda i=i: data(1, i)) for i in range(2)]  # type: ignore[misc]
     learned = [Experience(i, f"e{i}", (tasks[i],), lambda i=i: data(0, i)) for i in range(2)]  # type: ignore[misc]
-    return Stream("tiers", "class", learned, tasks, (1, 6, 6), 4)
+    return Stream("storage", "class", learned, tasks, (1, 6, 6), 4)
 
 
 def outcome(kind: str, folder: Path, **trainer: Any) -> tuple[np.ndarray, list[Tensor]]:
@@ -172,10 +172,10 @@ def test_all_tiers_give_equal_numbers(kind: str, augment: Any, tmp_path: Path) -
     assert all(torch.equal(a, b) for a, b in zip(weights, same, strict=True))
 
 
-@pytest.mark.parametrize("room", ["0", "1MB"])
-def test_a_budget_changes_no_number(room: str, accelerator: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("budget", ["0", "1MB"])
+def test_a_budget_changes_no_number(budget: str, accelerator: str, tmp_path: Path) -> None:
     matrix, weights = outcome("mapped", tmp_path, accelerator=accelerator)
-    others, same = outcome("mapped", tmp_path, accelerator=accelerator, device_memory=room)
+    others, same = outcome("mapped", tmp_path, accelerator=accelerator, device_memory=budget)
     assert (matrix == others).all()
     assert all(torch.equal(a, b) for a, b in zip(weights, same, strict=True))
 

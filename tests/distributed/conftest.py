@@ -36,7 +36,7 @@ def run_command(words: list[str], cwd: Path, **more: str) -> subprocess.Complete
 @pytest.fixture(scope="session")
 def command() -> Any:
     if (os.cpu_count() or 1) < 2:
-        pytest.skip("two processes need two processor cores")
+        pytest.skip("two processes need two CPU cores")
     return run_command
 
 

@@ -50,8 +50,8 @@ TWO = ["trainer.devices=2", "trainer.strategy=ddp"]
 
 def fit_words(folder: Path) -> list[str]:
     (folder / "trouble.py").write_text(TROUBLE)
-    said = [f"{key}={value}" for key, value in SETTINGS.items()]
-    return ["fit", "plugin_path=trouble.py", "strategy=[er,trouble]", "run_dir=run", *said]
+    settings = [f"{key}={value}" for key, value in SETTINGS.items()]
+    return ["fit", "plugin_path=trouble.py", "strategy=[er,trouble]", "run_dir=run", *settings]
 
 
 def in_one_process(folder: Path) -> Any:
@@ -76,18 +76,18 @@ def test_a_lost_rank_ends_the_run_which_then_continues(command: Any, tmp_path: P
     words = [*clf, *fit_words(tmp_path), *TWO]
     lost = command(words, tmp_path, TROUBLE="killed")
     assert lost.returncode == 2
-    said = [line for line in lost.stderr.splitlines() if line.startswith("clframe: ")]
-    assert len(said) == 1
-    assert "rank 1 of the run ended before its time, killed by signal 9" in said[0]
+    messages = [line for line in lost.stderr.splitlines() if line.startswith("clframe: ")]
+    assert len(messages) == 1
+    assert "rank 1 of the run ended before its time, killed by signal 9" in messages[0]
     assert "Traceback" not in lost.stderr
 
     done = command([*clf, "fit", "resume=run"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("accuracy on each task") == 1
     assert done.stderr.count("[5/5]") == 1
-    found = json.loads((tmp_path / "run" / "results.json").read_text())
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
     one = in_one_process(tmp_path)
-    assert found["matrix"]["values"] == one.matrix.to_json()["values"]
+    assert results["matrix"]["values"] == one.matrix.to_json()["values"]
     events = (tmp_path / "run" / "events.jsonl").read_text().splitlines()
     rows = [json.loads(line)["row"] for line in events if '"evaluation"' in line]
     assert rows == ["before", *(f"exp{i}" for i in range(5))]
@@ -98,16 +98,16 @@ def test_torchrun(command: Any, tmp_path: Path) -> None:
     done = command([*start, "--standalone", "-m", "clframe", *fit_words(tmp_path), *TWO], tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("accuracy on each task") == 1
-    found = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert found["matrix"]["values"] == in_one_process(tmp_path).matrix.to_json()["values"]
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["matrix"]["values"] == in_one_process(tmp_path).matrix.to_json()["values"]
 
 
 def test_an_error_of_one_rank_is_one_sentence(command: Any, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "clframe", *fit_words(tmp_path), *TWO]
     done = command(words, tmp_path, TROUBLE="error")
     assert done.returncode == 2
-    said = [line for line in done.stderr.splitlines() if line.startswith("clframe: ")]
-    assert said == ["clframe: rank 1 of the run failed: plugin 'trouble' has had enough"]
+    messages = [line for line in done.stderr.splitlines() if line.startswith("clframe: ")]
+    assert messages == ["clframe: rank 1 of the run failed: plugin 'trouble' has had enough"]
     assert "Traceback" not in done.stderr
 
 

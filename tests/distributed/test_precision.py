@@ -20,9 +20,9 @@ from clframe.training.engine import Engine
 
 def test_every_strategy_in_bf16(worker: Any) -> None:
     for case in worker.cases():
-        found = worker.one(case, 1, precision="bf16-mixed")
-        assert torch.tensor(found["matrix"]).isfinite().all(), case
-        for path, leaf in pytree.tree_flatten_with_path([found["learner"], found["plugins"]])[0]:
+        end = worker.one(case, 1, precision="bf16-mixed")
+        assert torch.tensor(end["matrix"]).isfinite().all(), case
+        for path, leaf in pytree.tree_flatten_with_path([end["learner"], end["plugins"]])[0]:
             if isinstance(leaf, Tensor) and leaf.is_floating_point():
                 where = f"{case}: {pytree.keystr(path)}"
                 assert leaf.dtype in (torch.float32, torch.float64), where
@@ -43,12 +43,12 @@ def test_precisions_that_cannot_work_are_refused(precision: str) -> None:
 
 
 def test_16_bits_need_a_graphics_card() -> None:
-    with pytest.raises(SettingError, match="16-mixed needs a graphics card"):
+    with pytest.raises(SettingError, match="16-mixed needs a GPU"):
         Engine(TrainerSettings(accelerator="cpu", precision="16-mixed"))
 
 
 class _Half(MixedPrecision):
-    """The precision of 16-mixed on the processor, which Lightning offers on graphics cards only."""
+    """The precision of 16-mixed on the CPU, which Lightning offers on GPUs only."""
 
     def __init__(self, scale: float) -> None:
         super().__init__("16-mixed", "cpu", torch.amp.GradScaler("cpu", init_scale=scale))
@@ -71,7 +71,7 @@ class Look(Plugin):
 
     @hookimpl
     def after_step(self, learner: Learner) -> None:
-        """Note whether the optimiser moved."""
+        """Note whether the optimizer moved."""
         self.moved.append(not torch.equal(learner.model.head.weight, self._before))  # type: ignore[union-attr, arg-type]
 
 

@@ -70,7 +70,7 @@ class Drift(Plugin):
 
 
 def small_images() -> Stream:
-    """Two experiences of 6 x 6 images for a network with batch normalisation."""
+    """Two experiences of 6 x 6 images for a network with batch normalization."""
     generator = torch.Generator().manual_seed(3)
 
     def data(number: int) -> TensorData:
@@ -160,14 +160,14 @@ def named() -> dict[str, tuple[str, str]]:
     from clframe.strategies import compose, known_strategies
 
     registry = discover()
-    found = {}
+    strategies = {}
     for name in known_strategies(registry):
         plugins = compose(name, registry)[1]
         if plugins and all(hasattr(plugin, "metrics") for plugin in plugins):
             continue  # computes metrics, so it is no method of learning
         fitting = [s for s in ("class", "task", "domain") if all(s in p.scenarios for p in plugins)]
-        found[name] = (name, fitting[0])
-    return found
+        strategies[name] = (name, fitting[0])
+    return strategies
 
 
 def settings_for(name: str) -> Any:
@@ -231,12 +231,12 @@ def cases() -> list[str]:
 
 def main(devices: int, folder: Path) -> None:
     """Run all cases and save what this rank ended with."""
-    found: dict[str, Any] = {}
+    outcomes: dict[str, Any] = {}
     for case in cases():
         try:
-            found[case] = one(case, devices)
-        except ClframeError as error:  # on all ranks alike, so the other cases can go on
-            found[case] = {"error": str(error)}
+            outcomes[case] = one(case, devices)
+        except ClframeError as error:  # on all ranks alike, so the other cases can continue
+            outcomes[case] = {"error": str(error)}
     rank = torch.distributed.get_rank()
     prepared = prepare(
         toy_stream(), [Drift()], MLP, trainer={"accelerator": "cpu", "devices": devices}
@@ -244,8 +244,8 @@ def main(devices: int, folder: Path) -> None:
     try:
         run(prepared.learner, prepared.stream, "drift")
     except PluginError as error:
-        found["(drift)"] = {"error": str(error)}
-    torch.save(found, folder / f"rank{rank}.pt")
+        outcomes["(drift)"] = {"error": str(error)}
+    torch.save(outcomes, folder / f"rank{rank}.pt")
 
 
 if __name__ == "__main__":

@@ -29,23 +29,23 @@ def history(folder: Path) -> dict[str, Any]:
     """What an offline run holds: its config and all values of each logged key."""
     key_of = WANDB_RUNS["key_of"]
     (path,) = (folder / "run").rglob("*.wandb")
-    found: dict[str, Any] = {"config": {}, "history": {}}
+    logged: dict[str, Any] = {"config": {}, "history": {}}
     for record in WANDB_RUNS["records"](path):
         for item in record.history.item:
-            found["history"].setdefault(key_of(item), []).append(item.value_json)
+            logged["history"].setdefault(key_of(item), []).append(item.value_json)
         for item in [*record.run.config.update, *record.config.update]:
-            found["config"][key_of(item)] = item.value_json
-    return found
+            logged["config"][key_of(item)] = item.value_json
+    return logged
 
 
 @pytest.mark.slow
 def test_wandb_offline_holds_config_losses_matrix_and_metrics(tmp_path: Path) -> None:
     done = run_offline(tmp_path, WANDB_MODE="offline")
     assert done.returncode == 0, done.stderr
-    found = history(tmp_path)
-    assert "seed" in found["config"]
-    assert found["config"]["seed"] == "4"
-    keys = found["history"]
+    logged = history(tmp_path)
+    assert "seed" in logged["config"]
+    assert logged["config"]["seed"] == "4"
+    keys = logged["history"]
     assert len(keys["train/loss"]) == 3 * 2
     assert "eval/accuracy/task0" in keys
     assert "metrics/gem.acc" in keys

@@ -1,4 +1,4 @@
-"""Names, directions and ranges: the catalogue, the functions and the documentation agree."""
+"""Names, directions and ranges: the catalog, the functions and the documentation agree."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def scalars(family: str, values: dict[str, Any]) -> set[str]:
     return {f"{family}.{name}" for name, value in values.items() if not isinstance(value, list)}
 
 
-def test_the_catalogue_lists_exactly_what_the_functions_return() -> None:
-    found: set[str] = set()
+def test_the_catalog_lists_exactly_what_the_functions_return() -> None:
+    result: set[str] = set()
     for family, values in metrics.matrix_metrics(np.eye(3), np.zeros(3), np.ones(3)).items():
-        found |= scalars(family, values)
-    found |= scalars("libero", metrics.libero(np.zeros((2, 2, 3))))
-    found |= scalars("continual_world", metrics.continual_world(np.eye(3)))
+        result |= scalars(family, values)
+    result |= scalars("libero", metrics.libero(np.zeros((2, 2, 3))))
+    result |= scalars("continual_world", metrics.continual_world(np.eye(3)))
     log = ROOT / "tests" / "data" / "l2metrics" / "g01_hand_2task" / "lifetime.tsv"
-    found |= scalars("l2", metrics.l2.evaluate(log, maintenance_method="both").lifetime)
-    assert found == set(CATALOG)
+    result |= scalars("l2", metrics.l2.evaluate(log, maintenance_method="both").lifetime)
+    assert result == set(CATALOG)
 
 
 @pytest.mark.parametrize("name", sorted(CATALOG))
@@ -70,20 +70,20 @@ def test_values_stay_in_their_range() -> None:
     generator = np.random.default_rng(0)
     for _ in range(50):
         matrix = generator.random((5, 5))
-        found = metrics.matrix_metrics(matrix, generator.random(5), generator.random(5))
-        found["libero"] = metrics.libero(generator.random((4, 4, 6)))
+        result = metrics.matrix_metrics(matrix, generator.random(5), generator.random(5))
+        result["libero"] = metrics.libero(generator.random((4, 4, 6)))
         curves = generator.random((2, 4, 6)).tolist()
-        found["continual_world"] = metrics.continual_world(
+        result["continual_world"] = metrics.continual_world(
             generator.random((4, 4)), curves=curves[0], reference=curves[1]
         )
-        unbounded = found["continual_world"].pop("forward_transfer")
+        unbounded = result["continual_world"].pop("forward_transfer")
         assert unbounded <= 1
         for name, info in CATALOG.items():
             family, _, key = name.partition(".")
             if family != "l2" and name != "continual_world.forward_transfer":
                 assert info.low is not None
                 assert info.high is not None
-                assert info.low <= found[family][key] <= info.high
+                assert info.low <= result[family][key] <= info.high
 
 
 def test_importing_the_metrics_is_light() -> None:

@@ -18,23 +18,23 @@ def test_three_tasks_by_hand() -> None:
     R = [[1.0, 0.1, 0.0], [0.7, 0.6, 0.2], [0.4, 0.8, 0.9]]
     curves = [[0.0, 0.5, 1.0], [0.1, 0.5, 0.6], [0.2, 0.8, 0.9]]
     reference = [[0.0, 0.5, 1.0], [0.0, 0.2, 0.6], [0.0, 0.8, 1.0]]
-    found = continual_world(R, curves=curves, reference=reference)
-    assert found["performance"] == pytest.approx((0.4 + 0.8 + 0.9) / 3)
-    assert found["forgetting_i"] == pytest.approx([0.6, -0.2, 0.0])
-    assert found["forgetting"] == pytest.approx(0.4 / 3)
+    result = continual_world(R, curves=curves, reference=reference)
+    assert result["performance"] == pytest.approx((0.4 + 0.8 + 0.9) / 3)
+    assert result["forgetting_i"] == pytest.approx([0.6, -0.2, 0.0])
+    assert result["forgetting"] == pytest.approx(0.4 / 3)
     # Areas: 0.5, 0.425, 0.675; of the references: 0.5, 0.25, 0.65.
-    assert found["area_i"] == pytest.approx([0.5, 0.425, 0.675])
+    assert result["area_i"] == pytest.approx([0.5, 0.425, 0.675])
     gains = [0.0, 0.175 / 0.75, 0.025 / 0.35]
-    assert found["forward_transfer_i"] == pytest.approx(gains)
-    assert found["forward_transfer"] == pytest.approx(sum(gains) / 3)
+    assert result["forward_transfer_i"] == pytest.approx(gains)
+    assert result["forward_transfer"] == pytest.approx(sum(gains) / 3)
 
 
 def test_a_task_that_comes_back_counts_by_interval() -> None:
     R = [[1.0, 0.0], [0.2, 0.8], [0.9, 0.5], [0.3, 0.7]]
-    found = continual_world(R, [[0], [1], [0], [1]])
-    assert found["performance"] == pytest.approx(0.5)
-    assert found["forgetting_i"] == pytest.approx([0.7, 0.1, 0.6, 0.0])
-    assert found["forward_transfer"] is None
+    result = continual_world(R, [[0], [1], [0], [1]])
+    assert result["performance"] == pytest.approx(0.5)
+    assert result["forgetting_i"] == pytest.approx([0.7, 0.1, 0.6, 0.0])
+    assert result["forward_transfer"] is None
 
 
 def test_held_out_tasks_count_for_nothing() -> None:

@@ -57,11 +57,11 @@ def test_series_after_preprocessing(path: Path) -> None:
     final = header.index(f"{settings['perf_measure']}_final")
     number = header.index("exp_num")
     wanted = {int(c[number]): float(c[final]) for c in (line.split("\t") for line in lines[1:])}
-    found = {
+    series = {
         int(n): v for s in result.series for n, v in zip(s.exp_num, s.value.tolist(), strict=True)
     }
-    assert found.keys() == wanted.keys()
-    assert all(math.isclose(found[n], wanted[n], rel_tol=1e-6, abs_tol=1e-8) for n in wanted)
+    assert series.keys() == wanted.keys()
+    assert all(math.isclose(series[n], wanted[n], rel_tol=1e-6, abs_tol=1e-8) for n in wanted)
 
 
 def test_folder_table_and_file_give_the_same() -> None:
@@ -84,9 +84,9 @@ def test_a_list_of_records_and_rows_in_any_file_order_are_read() -> None:
     for record in records:
         record["reward"] = float(record["reward"])
         record["task_params"] = {}
-    found = l2.evaluate(records, profile="reference")
+    result = l2.evaluate(records, profile="reference")
     wanted = l2.evaluate(DATA / "g01_hand_2task" / "lifetime.tsv", profile="reference")
-    assert found.lifetime == wanted.lifetime
+    assert result.lifetime == wanted.lifetime
 
 
 def test_the_files_of_the_reference_command_line_are_met() -> None:
@@ -113,9 +113,9 @@ def test_format_1_0_without_a_subtype_is_read(tmp_path: Path) -> None:
     column = lines[0].index("block_subtype")
     old = tmp_path / "old.tsv"
     old.write_text("\n".join("\t".join(c[:column] + c[column + 1 :]) for c in lines) + "\n")
-    found = l2.evaluate(old, profile="reference")
+    result = l2.evaluate(old, profile="reference")
     assert (
-        found.lifetime
+        result.lifetime
         == l2.evaluate(DATA / "g01_hand_2task" / "lifetime.tsv", profile="reference").lifetime
     )
 

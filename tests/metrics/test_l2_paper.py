@@ -197,7 +197,7 @@ def test_scaling_and_clamping_by_hand() -> None:
     assert (result.min, result.max) == (1.0, 101.0)
 
 
-def test_smoothing_is_centred_and_keeps_a_line() -> None:
+def test_smoothing_is_centered_and_keeps_a_line() -> None:
     line = np.arange(50.0)
     for window in (3, 5, 7):
         inner = slice(window, -window)

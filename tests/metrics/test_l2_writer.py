@@ -1,4 +1,4 @@
-"""The log writer: what it writes can be read, continued and cut."""
+"""The log writer: what it writes can be read, continued and truncated."""
 
 from __future__ import annotations
 
@@ -83,18 +83,18 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
 
 def test_a_log_cut_to_some_blocks_and_continued_is_the_same(tmp_path: Path) -> None:
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    whole, truncated = tmp_path / "whole", tmp_path / "truncated"
     write_blocks(writer(whole), 0, 6)
-    first = writer(cut)
+    first = writer(truncated)
     write_blocks(first, 0, 5)
     first.begin_block("train")
     first.record("junk", {"accuracy": 0.0, "loss": 0.0})
     first.flush()
-    again = writer(cut, resume=True)
+    again = writer(truncated, resume=True)
     again.truncate(3)
     assert again.blocks == 3
     write_blocks(again, 3, 6)
-    assert content(cut) == content(whole)
+    assert content(truncated) == content(whole)
 
 
 def test_a_log_continued_inside_a_block_is_the_same(tmp_path: Path) -> None:
@@ -104,21 +104,21 @@ def test_a_log_continued_inside_a_block_is_the_same(tmp_path: Path) -> None:
                 log.begin_block("train" if step % 8 else "test")
             log.record("a_1", {"accuracy": step / 40, "loss": 0.0})
 
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    whole, truncated = tmp_path / "whole", tmp_path / "truncated"
     for stop in (1, 4, 6, 7, 8):
         complete = writer(whole / str(stop))
         run(complete, 0, 12)
         complete.close()
-        killed = writer(cut / str(stop))
+        killed = writer(truncated / str(stop))
         run(killed, 0, stop)
         state = json.loads(json.dumps(killed.state_dict()))
-        run(killed, stop, 11)  # goes on after the checkpoint, then is killed
+        run(killed, stop, 11)  # continues after the checkpoint, then is killed
         killed.flush()
-        again = writer(cut / str(stop), resume=True)
+        again = writer(truncated / str(stop), resume=True)
         again.load_state_dict(state)
         run(again, stop, 12)
         again.close()
-        assert content(cut / str(stop)) == content(whole / str(stop))
+        assert content(truncated / str(stop)) == content(whole / str(stop))
 
 
 def test_a_state_before_the_first_block_can_be_restored(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_wrong_use_is_refused(tmp_path: Path) -> None:
     log.end_block()
     with pytest.raises(DataError, match="already holds a log"):
         writer(tmp_path / "log")
-    with pytest.raises(DataError, match="cannot be cut to 5 blocks"):
+    with pytest.raises(DataError, match="cannot be truncated to 5 blocks"):
         writer(tmp_path / "log", resume=True).truncate(5)
     with pytest.raises(DataError, match="had written 3"):
         log.load_state_dict(

@@ -43,40 +43,40 @@ def test_values_above_the_diagonal_are_never_read(case: dict[str, Any]) -> None:
 
 def test_the_earliest_of_equal_maxima_counts() -> None:
     c = [[[0.0, 1.0, 1.0], [0.0, 0.0, 0.0]], [[0.9, 0.5, 0.1], [0.0, 1.0, 1.0]]]
-    found = libero(c)
-    assert found["e_star"] == [1, 1]
-    assert found["matrix"][1][0] == 0.5
+    result = libero(c)
+    assert result["e_star"] == [1, 1]
+    assert result["matrix"][1][0] == 0.5
 
 
 def test_notebook_takes_the_fresh_matrix() -> None:
     c = [[[0.0, 0.6], [0.9, 0.9]], [[0.5, 0.4], [0.0, 1.0]]]
-    found = libero(c, variant="notebook", confusion=[[0.5, 0.9], [0.3, 0.8]])
-    assert found["fwt"] == libero(c)["fwt"]
-    assert found["nbt"] == pytest.approx((0.5 - 0.3) / 2)
-    assert found["auc"] == pytest.approx(((0.3 + 0.3) / 2 + 0.5) / 2)
+    result = libero(c, variant="notebook", confusion=[[0.5, 0.9], [0.3, 0.8]])
+    assert result["fwt"] == libero(c)["fwt"]
+    assert result["nbt"] == pytest.approx((0.5 - 0.3) / 2)
+    assert result["auc"] == pytest.approx(((0.3 + 0.3) / 2 + 0.5) / 2)
 
 
 def test_one_task_has_no_nbt() -> None:
-    found = libero([[[0.0, 0.5]]])
-    assert (found["fwt"], found["nbt"], found["auc"]) == (0.25, None, 0.25)
+    result = libero([[[0.0, 0.5]]])
+    assert (result["fwt"], result["nbt"], result["auc"]) == (0.25, None, 0.25)
 
 
 def test_missing_measurements_give_none() -> None:
     c = np.array([[[0.0, 0.5], [0.0, 0.0]], [[math.nan, math.nan], [0.2, 0.4]]])
-    found = libero(c)
-    assert found["fwt"] == pytest.approx((0.25 + 0.3) / 2)
-    assert found["nbt"] is None
-    assert found["auc"] is None
-    assert found["auc_k"] == [None, pytest.approx(0.3)]
+    result = libero(c)
+    assert result["fwt"] == pytest.approx((0.25 + 0.3) / 2)
+    assert result["nbt"] is None
+    assert result["auc"] is None
+    assert result["auc_k"] == [None, pytest.approx(0.3)]
 
 
 def test_recurring_tasks() -> None:
     c = np.zeros((3, 2, 2))
     c[0, 0], c[1, 1], c[2, 0] = [0.2, 0.8], [0.0, 0.6], [0.1, 0.9]
     c[1, 0], c[2, 1] = [0.7, 0.5], [0.6, 0.3]
-    found = libero(c, task_of_row=[0, 1, 0])
+    result = libero(c, task_of_row=[0, 1, 0])
     # Task 0: only row 1 is a later task; task 1: row 2 is.
-    assert found["nbt_k"] == [pytest.approx(0.3), pytest.approx(0.3)]
+    assert result["nbt_k"] == [pytest.approx(0.3), pytest.approx(0.3)]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Memory(Plugin):
     def scores_of(self, learner: Learner, task: Task) -> Tensor:
         x = next(iter(task.data.batches(torch.arange(80), 80))).x
         learner.eval()
-        with torch.no_grad():
+        with torch.no_grad(), hooks.in_task(learner, task):
             scores = hooks.predict(learner, x, task)
         learner.train()
         return scores

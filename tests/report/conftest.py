@@ -134,12 +134,12 @@ def make_run(tmp_path: Path) -> MakeRun:
 
     def make(folder: str | None = None, edit: Any = None, **settings: Any) -> Path:
         content = results(**settings)
-        place = folder or "{stream}/{strategy}/s{seed}".format(**content)
-        made = write_run(tmp_path / place, content)
+        name = folder or "{stream}/{strategy}/s{seed}".format(**content)
+        path = write_run(tmp_path / name, content)
         if edit is not None:  # of results.json alone, so that it may be anything
             edit(content)
-            (made / "results.json").write_text(json.dumps(content), "utf-8")
-        return made
+            (path / "results.json").write_text(json.dumps(content), "utf-8")
+        return path
 
     return make
 

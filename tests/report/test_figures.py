@@ -70,8 +70,8 @@ def test_heatmap_numbers_can_be_read_on_their_cells() -> None:
     from matplotlib import colormaps
     from matplotlib.colors import to_rgb
 
-    def luminance(colour: Any) -> float:
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
+    def luminance(color: Any) -> float:
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color[:3]]
         return float(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
 
     for value in (0.0, 0.3, 0.5, 0.59, 0.6, 0.75, 1.0):

@@ -140,17 +140,17 @@ def test_damaged_files_are_one_sentence(make_run: MakeRun, content: bytes, expec
 def test_finds_runs_below_any_folder_once(sweep: Path) -> None:
     one = sweep / "split_mnist" / "ewc" / "s0"
     (sweep / "link").symlink_to(one)
-    found = find_runs([sweep, one, one / "results.json", sweep / "link"])
-    assert len(found.finished) == 9
-    assert found.unfinished == ()
+    runs = find_runs([sweep, one, one / "results.json", sweep / "link"])
+    assert len(runs.finished) == 9
+    assert runs.unfinished == ()
 
 
 def test_unfinished_runs_are_told_apart(make_run: MakeRun, tmp_path: Path) -> None:
     finished, stopped = make_run(seed=0), make_run(seed=1)
     (stopped / "results.json").unlink()
-    found = find_runs([tmp_path])
-    assert found.finished == (finished,)
-    assert found.unfinished == (stopped,)
+    runs = find_runs([tmp_path])
+    assert runs.finished == (finished,)
+    assert runs.unfinished == (stopped,)
     with pytest.raises(
         ClframeError, match="has not finished; continue it with 'clframe fit resume="
     ):

@@ -78,7 +78,7 @@ def test_equals_separate_runs(name: str, scenario: str) -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
-def test_optimiser_state_is_each_seeds_own_again(optimizer: str) -> None:
+def test_optimizer_state_is_each_seeds_own_again(optimizer: str) -> None:
     settings = {"name": optimizer, "lr": 0.01} | ({"momentum": 0.9} if optimizer == "sgd" else {})
     given = arguments("naive", "domain", optimizer=settings)
     apart, group = both(**given)
@@ -164,9 +164,9 @@ def test_bad_seeds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
         fit_seeds(RunConfig(), [1, 1])
     assert main(["fit", "seeds=[a]"]) == 2
     assert main(["fit", "seeds=[0,1]", "seed=3"]) == 2
-    said = capsys.readouterr().err
-    assert "seeds must be a list" in said
-    assert "seed and seeds cannot both be given" in said
+    output = capsys.readouterr().err
+    assert "seeds must be a list" in output
+    assert "seed and seeds cannot both be given" in output
 
 
 def test_the_command_shows_means_over_seeds(
@@ -174,9 +174,9 @@ def test_the_command_shows_means_over_seeds(
 ) -> None:
     words = ["fit", "seeds=[0,1]", "max_steps=3", "hidden=[8]", f"run_dir={tmp_path / 'r'}"]
     assert main(words) == 0
-    said = capsys.readouterr().out
-    assert "seeds 0, 1" in said
-    assert "over 2 seeds" in said
+    output = capsys.readouterr().out
+    assert "seeds 0, 1" in output
+    assert "over 2 seeds" in output
     single = clframe.fit(
         "split_mnist", model={"name": "mlp", "hidden": [8]}, max_steps=3, seed=1, run_dir=False
     )
@@ -194,9 +194,9 @@ def test_the_quick_pass_of_perceptrons_equals_the_models_own() -> None:
     assert quick is not None
     x = torch.randn(3, 7, 1, 4, 4)
     outputs, features = quick(stacked, x)
-    for seat, model in enumerate(models):
-        assert torch.allclose(outputs[seat], model(x[seat]), atol=1e-6)
-        assert torch.allclose(features[seat], model.features(x[seat]), atol=1e-6)
+    for index, model in enumerate(models):
+        assert torch.allclose(outputs[index], model(x[index]), atol=1e-6)
+        assert torch.allclose(features[index], model.features(x[index]), atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -34,21 +34,21 @@ from clframe import Plugin, hookimpl
 class Trouble(Plugin):
     '''Does to its own run what the file 'armed' says for its seed.'''
 
-    def told(self, learner):
+    def order(self, learner):
         armed = Path("armed")
         return armed.read_text().split()[learner.seed] if armed.exists() else ""
 
     @hookimpl
     def before_experience(self, learner, experience):
         Path(f"pid-{learner.seed}").write_text(str(os.getpid()))
-        if len(learner.seen) == 2 and self.told(learner) == "kill":
+        if len(learner.seen) == 2 and self.order(learner) == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        if len(learner.seen) == 2 and self.told(learner) == "raise":
+        if len(learner.seen) == 2 and self.order(learner) == "raise":
             raise RuntimeError("the third block is too much")
 
     @hookimpl
     def after_step(self, learner, step):
-        if self.told(learner) == "dawdle":
+        if self.order(learner) == "dawdle":
             Path(f"dawdles-{learner.seed}").touch()
             time.sleep(1)
 """
@@ -125,7 +125,7 @@ def test_every_combination_runs_once_and_is_compared(
     assert "4 runs" in (folder / "report.html").read_text()
 
 
-def test_a_failed_run_is_told_and_the_others_go_on(
+def test_a_failed_run_is_reported_and_the_others_continue(
     here: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (here / "armed").write_text("nothing kill raise")
@@ -134,12 +134,12 @@ def test_a_failed_run_is_told_and_the_others_go_on(
     assert main(words) == 2
     folder = here / "all of them"
     assert states(folder) == {"seed-0": "finished", "seed-1": "failed", "seed-2": "failed"}
-    told = capfd.readouterr()
-    assert "failed: seed=1: its process was ended by SIGKILL" in told.err
-    assert "failed: seed=2: RuntimeError: the third block is too much" in told.err
-    assert str(Path("all of them/logs/seed-2.log")) in told.err
-    assert "2 of 3 runs failed" in told.err
-    assert "Traceback" not in told.err
+    output = capfd.readouterr()
+    assert "failed: seed=1: its process was ended by SIGKILL" in output.err
+    assert "failed: seed=2: RuntimeError: the third block is too much" in output.err
+    assert str(Path("all of them/logs/seed-2.log")) in output.err
+    assert "2 of 3 runs failed" in output.err
+    assert "Traceback" not in output.err
     assert main(["report", "all of them"]) == 0
     assert "seed-2 of the sweep failed: RuntimeError" in (folder / "report.html").read_text()
 
@@ -160,7 +160,7 @@ def test_a_failed_run_is_told_and_the_others_go_on(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
-def test_a_stopped_sweep_ends_its_runs_and_goes_on(here: Path, sign: signal.Signals) -> None:
+def test_a_stopped_sweep_ends_its_runs_and_continues(here: Path, sign: signal.Signals) -> None:
     (here / "armed").write_text("dawdle dawdle nothing")
     words = ["fit", "-m", "plugin_path=trouble.py", "strategy=trouble", "seed=0,1,2"]
     words += ["max_steps=100", "logger=none", "sweep_dir=all", "sweep.jobs=2"]
@@ -172,13 +172,13 @@ def test_a_stopped_sweep_ends_its_runs_and_goes_on(here: Path, sign: signal.Sign
     assert all(map(alive, pids))
     assert main([*words]) == 2  # one sweep at a time in a folder
     process.send_signal(sign)
-    _, told = process.communicate(timeout=120)
+    _, output = process.communicate(timeout=120)
     waits_for(lambda: not any(map(alive, pids)))
     assert not (here / "pid-2").exists()
     if sign != signal.SIGKILL:
         assert process.returncode == 130
-        assert "0 of 3 runs are finished" in told
-        assert "Traceback" not in told
+        assert "0 of 3 runs are finished" in output
+        assert "Traceback" not in output
         assert states(here / "all") == {
             "seed-0": "stopped",
             "seed-1": "stopped",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -100,7 +101,9 @@ def learner_after(strategy: Any, experiences: int, folder: Any = False) -> Learn
         trainer={"max_steps": 1, "batch_size": BATCH, "accelerator": "cpu"},
     )
     learner, hook = prepared.learner, prepared.learner.plugins.hook
-    set_up(learner, stream, prepared.folder)
+    entered = contextlib.nullcontext() if not prepared.folder else prepared.folder.entered()
+    with entered:
+        set_up(learner, stream, prepared.folder)
     for experience in stream.experiences:
         learner.begin(experience)
         hook.before_experience(learner=learner, experience=experience)

@@ -1,4 +1,4 @@
-"""Optimisers by name are PyTorch's, with the settings they are given."""
+"""Optimizers by name are PyTorch's, with the settings they are given."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from clframe.training import optimizers
     ],
 )
 def test_each_makes_its_own_kind(factory: Any, kind: type, expected: dict[str, float]) -> None:
-    made = factory()(nn.Linear(2, 2).parameters())
-    assert type(made) is kind
-    assert expected.items() <= made.defaults.items()
-    assert made.defaults["fused"]
+    optimizer = factory()(nn.Linear(2, 2).parameters())
+    assert type(optimizer) is kind
+    assert expected.items() <= optimizer.defaults.items()
+    assert optimizer.defaults["fused"]
     given = factory(lr=0.5, weight_decay=0.25, fused=False)(nn.Linear(2, 2).parameters())
     assert given.defaults["lr"] == 0.5
     assert given.defaults["weight_decay"] == 0.25

@@ -21,7 +21,7 @@ from clframe.utils.lock import Lock
 HOLD = (
     "import sys, pathlib; from clframe.utils.lock import Lock;"
     "lock = Lock(pathlib.Path(sys.argv[1])); lock.take();"
-    "print('held', flush=True); sys.stdin.read()"
+    "print('locked', flush=True); sys.stdin.read()"
 )
 
 
@@ -35,7 +35,7 @@ def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         text=True,
     )
     assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
+    assert process.stdout.readline() == "locked\n"
     yield process
     process.kill()
     process.communicate()
@@ -56,20 +56,20 @@ def test_the_caller_says_the_sentence(tmp_path: Path, other: subprocess.Popen[st
 def test_waiting_is_told_once_and_ends_with_the_holder(
     tmp_path: Path, other: subprocess.Popen[str]
 ) -> None:
-    told: list[bool] = []
+    notices: list[bool] = []
 
     def notice() -> None:
-        told.append(True)
+        notices.append(True)
         threading.Timer(0.2, other.kill).start()
 
     lock = Lock(tmp_path / ".lock")
     lock.wait(notice)
-    assert told == [True]
+    assert notices == [True]
     with pytest.raises(RunFolderError):
         Lock(lock.path).take()
     lock.release()
     lock.wait(notice)
-    assert told == [True]
+    assert notices == [True]
     lock.release()
 
 
@@ -114,7 +114,7 @@ def test_network_drives_that_want_a_file_open_for_writing(
         Lock(tmp_path / ".lock").take()
 
 
-def test_without_locks_everybody_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_locks_everybody_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def flock(*_: Any) -> None:
         raise OSError(errno.ENOLCK, "no locks")
 

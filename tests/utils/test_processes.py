@@ -134,7 +134,7 @@ def test_errors_come_back_as_sentences(one: WorkerPool) -> None:
         ask(one, eval, "(_ for _ in ()).throw(EOFError)")
     with pytest.raises(RuntimeError, match="a worker process failed"):
         ask(one, eval, "lambda: 'no answer that can be handed back'")
-    assert ask(one, operator.add, 1, 2) == 3  # and the worker goes on
+    assert ask(one, operator.add, 1, 2) == 3  # and the worker continues
 
 
 def test_a_call_that_cannot_be_handed_over() -> None:

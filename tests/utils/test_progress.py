@@ -27,7 +27,7 @@ def test_lines_where_there_is_no_terminal(
         assert capsys.readouterr().err == "clframe: rendering: 1,005 of 2,000 images\n"
         meter.update(5)  # not so soon
         monkeypatch.setattr(meter, "_next_line", 0.0)
-        meter.update(990)  # the end is told by the summary
+        meter.update(990)  # the summary shows the end
         assert capsys.readouterr().err == ""
     assert capsys.readouterr().err.startswith("clframe: rendering: 2,000 images in 0.")
 

@@ -60,14 +60,14 @@ def test_one_name_cannot_be_two_settings() -> None:
 def test_robot_streams_have_defaults_of_their_own(tmp_path: Path) -> None:
     registry = discover()
     shared = settings.defaults(ImitationSettings)
-    for name, own in {
+    for name, overrides in {
         "tabletop_goal": {},
         "metaworld_cw10": {},
         "point_robot": {"num_demos": 40, "horizon": 40, "num_envs": 20, "num_workers": 0},
         "libero_goal": {"horizon": 600, "task_input": "language", "num_envs": 4},
     }.items():
         defaults = settings.defaults(registry.get("stream", name).factory)
-        expected = {**shared, **own}
+        expected = {**shared, **overrides}
         if name == "libero_goal":
             del expected["goal_seed"]
         assert {key: defaults[key] for key in expected} == expected

@@ -67,20 +67,18 @@ def evaluate_logs(log: Log, experts: Sequence[Log], settings: Settings) -> L2Res
     if settings.reference:
         notes += [f"Profile 'reference' reproduces a defect: {text}." for text in REFERENCE_DEFECTS]
     expert_regimes = _expert_regimes(experts, {r.task for r in regimes}, by_params, notes)
-    ranges = preprocess(regimes, [r for _, own in expert_regimes for r in own], settings)
+    ranges = preprocess(regimes, [r for _, training in expert_regimes for r in training], settings)
     # The program lists the expert stored last first; so do we.
     curves: dict[str, list[Curve]] = {}
-    for task, own in reversed(expert_regimes):
-        curves.setdefault(task, []).append(Curve.of(own))
+    for task, of_expert in reversed(expert_regimes):
+        curves.setdefault(task, []).append(Curve.of(of_expert))
 
     measured = [measure(regime, settings) for regime in regimes]
-    counted = _hide_wake_evaluations(measured, settings)
+    valid = _hide_wake_evaluations(measured, settings)
     appearance = list(dict.fromkeys(regime.task for regime in regimes))
-    moved, transfer_notes = transfer(
-        counted, appearance, settings.transfer_kinds, settings.reference
-    )
+    moved, transfer_notes = transfer(valid, appearance, settings.transfer_kinds, settings.reference)
     notes += transfer_notes
-    tasks = _by_task(measured, counted)
+    tasks = _by_task(measured, valid)
     block_index = _learning_block_index(regimes)
     result = {
         name: task_metrics(name, parts, block_index, moved, curves.get(name, []), settings, notes)
@@ -111,7 +109,7 @@ def evaluate_logs(log: Log, experts: Sequence[Log], settings: Settings) -> L2Res
             Series(r.task, r.train, r.block_num, r.exp_num, before, r.value)
             for r, before in zip(regimes, raw, strict=True)
         ],
-        expert_curves={task: [c.value for c in own] for task, own in curves.items()},
+        expert_curves={task: [c.value for c in of_task] for task, of_task in curves.items()},
     )
 
 
@@ -119,16 +117,17 @@ def _expert_regimes(
     experts: Sequence[Log], tasks: set[str], by_params: bool, notes: list[str]
 ) -> list[tuple[str, list[Regime]]]:
     """Training regimes of each expert whose task occurs in the lifetime."""
-    found = []
+    training = []
     for expert in experts:
-        own = [r for r in find_regimes(expert, by_params) if r.train]
-        if own[0].task in tasks:
-            found.append((own[0].task, own))
+        of_expert = [r for r in find_regimes(expert, by_params) if r.train]
+        if of_expert[0].task in tasks:
+            training.append((of_expert[0].task, of_expert))
         else:
             notes.append(
-                f"{expert.name} is an expert of {own[0].task}, which the lifetime does not contain."
+                f"{expert.name} is an expert of {of_expert[0].task}, "
+                "which the lifetime does not contain."
             )
-    return found
+    return training
 
 
 def _hide_wake_evaluations(measured: Sequence[Measured], settings: Settings) -> list[Measured]:
@@ -137,24 +136,24 @@ def _hide_wake_evaluations(measured: Sequence[Measured], settings: Settings) -> 
     The profile `reference` does so even if only learning blocks sleep.
     """
     asleep = any(m.regime.sleep and (settings.reference or not m.regime.train) for m in measured)
-    counted = []
+    valid = []
     for item in measured:
         if asleep and not item.regime.train and not item.regime.sleep:
             item.avg_perf = None
         else:
-            counted.append(item)
-    return counted
+            valid.append(item)
+    return valid
 
 
-def _by_task(measured: Sequence[Measured], counted: Sequence[Measured]) -> dict[str, TaskParts]:
+def _by_task(measured: Sequence[Measured], valid: Sequence[Measured]) -> dict[str, TaskParts]:
     """Group regimes by task: trained tasks in order of first training, then the others."""
     trained = [m.regime.task for m in measured if m.regime.train]
     names = dict.fromkeys([*trained, *(m.regime.task for m in measured)])
     parts = {name: TaskParts([], []) for name in names}
     for item in measured:
         parts[item.regime.task].all.append(item)
-    for item in counted:
-        parts[item.regime.task].counted.append(item)
+    for item in valid:
+        parts[item.regime.task].valid.append(item)
     return parts
 
 

@@ -31,7 +31,7 @@ class Curve:
 
 
 def averaged(experts: Sequence[Curve]) -> list[Curve]:
-    """Cut the curves to the shortest and average them, for the STE averaging method `time`."""
+    """Truncate the curves to the shortest and average them, for the STE averaging method `time`."""
     shortest = min(len(curve.value) for curve in experts)
     mean = np.mean([curve.value[:shortest] for curve in experts], axis=0)
     return [Curve(np.arange(shortest), mean)]
@@ -45,7 +45,7 @@ def averaged(experts: Sequence[Curve]) -> list[Curve]:
     family="l2",
     paper="New et al., 2022",
 )  # fmt: skip
-def relative_performance(own: Curve, experts: Sequence[Curve]) -> list[float | None]:
+def relative_performance(curve: Curve, experts: Sequence[Curve]) -> list[float | None]:
     """RP against each expert: sum of the first m values over the sum of the expert's first m.
 
     m is the shorter of the two lengths. Above 1: better than the expert. None where the expert's
@@ -53,9 +53,9 @@ def relative_performance(own: Curve, experts: Sequence[Curve]) -> list[float | N
     """
     ratios: list[float | None] = []
     for expert in experts:
-        m = min(len(own.value), len(expert.value))
+        m = min(len(curve.value), len(expert.value))
         below = float(expert.value[:m].sum())
-        ratios.append(float(own.value[:m].sum()) / below if below != 0 else None)
+        ratios.append(float(curve.value[:m].sum()) / below if below != 0 else None)
     return ratios
 
 
@@ -68,7 +68,7 @@ def relative_performance(own: Curve, experts: Sequence[Curve]) -> list[float | N
     paper="New et al., 2022",
 )  # fmt: skip
 def sample_efficiency(
-    own: Curve, experts: Sequence[Curve], settings: Settings
+    curve: Curve, experts: Sequence[Curve], settings: Settings
 ) -> tuple[dict[str, Any], list[str]]:
     """SE against each expert: (sat / sat_STE) * (ets_STE / ets). Above 1: better than the expert.
 
@@ -79,7 +79,7 @@ def sample_efficiency(
     Returns:
         The value ``sample_efficiency`` and the lists it came from, and remarks.
     """
-    top, when = saturation(mean_per_experience(own.exp_num, own.value), settings)
+    top, when = saturation(mean_per_experience(curve.exp_num, curve.value), settings)
     result: dict[str, Any] = {
         "sample_efficiency": None,
         "ste_saturation_vals": [],
@@ -93,7 +93,7 @@ def sample_efficiency(
     notes = []
     if when == 0:
         return result, ["its curve is highest at the start, so it has no sample efficiency."]
-    falling = settings.reference and (slope(own.exp_num, own.value) or 0.0) < 0
+    falling = settings.reference and (slope(curve.exp_num, curve.value) or 0.0) < 0
     for expert in experts:
         expert_top, expert_when = saturation(
             mean_per_experience(expert.exp_num, expert.value), settings

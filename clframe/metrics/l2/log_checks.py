@@ -1,4 +1,4 @@
-"""Turn the text of a log into checked NumPy columns, sorted by experience.
+"""Convert the text of a log to checked NumPy columns, sorted by experience.
 
 Every refusal names the file, the row and the column.
 """
@@ -80,7 +80,7 @@ def checked_log(rows: LogRows, measure: str, agnostic: bool = False) -> Log:
     Args:
         rows: The log as read.
         measure: Column with the performance.
-        agnostic: Cut task names at the first underscore, so that variants count as one task.
+        agnostic: Truncate task names at the first underscore, so that variants count as one task.
     """
     block_num = _whole_numbers(rows, "block_num")
     exp_num = _whole_numbers(rows, "exp_num")

@@ -101,9 +101,9 @@ def _read_folder(folder: Path) -> LogRows:
             f"{folder} is not an l2logger folder: it has no {LOGGER_FILE} naming the measures."
         )
     if len(infos) > 1:
-        found = ", ".join(str(info.parent.relative_to(folder)) for info in infos[:3])
+        names = ", ".join(str(info.parent.relative_to(folder)) for info in infos[:3])
         raise DataError(
-            f"{folder} holds {len(infos)} lifetimes ({found}{', ...' if len(infos) > 3 else ''}): "
+            f"{folder} holds {len(infos)} lifetimes ({names}{', ...' if len(infos) > 3 else ''}): "
             "give one of them."
         )
     root = infos[0].parent

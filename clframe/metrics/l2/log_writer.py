@@ -30,7 +30,7 @@ class L2LogWriter:
     """Writes the blocks of one lifetime, one file per block, each replaced in one step.
 
     A block reaches the disk when it ends, when the state is taken and on `flush`; so what a
-    checkpoint knows is on disk, and what a killed run wrote later is cut off when it continues.
+    checkpoint knows is on disk, and what a killed run wrote later is dropped when it continues.
 
     Args:
         folder: Where the log goes; created if it does not exist.
@@ -183,7 +183,7 @@ class L2LogWriter:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Cut the log on disk back to a position and continue from there."""
+        """Truncate the log on disk to a position and continue from there."""
         block, rows, kind = int(state["block"]), int(state["rows"]), state["kind"]
         lines: list[str] = []
         if rows:
@@ -202,17 +202,17 @@ class L2LogWriter:
         Args:
             blocks: How many blocks to keep.
         """
-        found = self._block_folders()
-        if blocks < 0 or any(number not in found for number in range(blocks)):
+        folders = self._block_folders()
+        if blocks < 0 or any(number not in folders for number in range(blocks)):
             raise DataError(
-                f"{self.folder} cannot be cut to {blocks} blocks: it has {len(found)} of them."
+                f"{self.folder} cannot be truncated to {blocks} blocks: it has {len(folders)}."
             )
-        for number, folder in found.items():
+        for number, folder in folders.items():
             if number >= blocks:
                 shutil.rmtree(folder)
         self._block, self._kind, self._lines, self._exp_num = blocks, None, [], 0
         if blocks:
-            last = _lines_of(found[blocks - 1] / DATA_FILE)[-1]
+            last = _lines_of(folders[blocks - 1] / DATA_FILE)[-1]
             self._exp_num = int(last.split("\t")[self._columns.index("exp_num")]) + 1
 
     def _block_folders(self) -> dict[int, Path]:

@@ -15,8 +15,8 @@ import numpy as np
 from clframe.metrics.l2.log_checks import Floats, Ints
 from clframe.metrics.l2.result import L2Result, Series
 
-# Okabe and Ito's colours, told apart by colour-blind readers.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
+# Okabe and Ito's colors, distinct to color-blind readers.
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
 _MOST_POINTS = 4000  # per curve; more cannot be seen and make slow, large files
 
 
@@ -40,33 +40,33 @@ def draw_lifetime(result: L2Result) -> Any:
     """Draw the measure as logged above, and the preprocessed curves with evaluations below."""
     figure, axes = _figure(2, 1, (11, 6.5), sharex=True)
     raw_axes, axes = axes[0][0], axes[1][0]
-    colours = _task_colours(result)
+    colors = _task_colors(result)
     for series in result.series:
         if not series.train:
             continue
         x, raw = _thin(series.exp_num, series.raw)
-        raw_axes.plot(x, raw, ".", ms=4, alpha=0.6, color=colours[series.task], mew=0)
+        raw_axes.plot(x, raw, ".", ms=4, alpha=0.6, color=colors[series.task], mew=0)
         x, value = _thin(series.exp_num, series.value)
-        axes.plot(x, value, lw=1.6, color=colours[series.task], solid_capstyle="round")
+        axes.plot(x, value, lw=1.6, color=colors[series.task], solid_capstyle="round")
     for task, points in _evaluations(result).items():
         x = [float(s.exp_num.mean()) for s in points]
         style = {"ms": 4, "lw": 0.8, "alpha": 0.8, "mec": "white", "mew": 0.5}
-        raw_axes.plot(x, [s.raw.mean() for s in points], "--o", color=colours[task], **style)
-        axes.plot(x, [s.value.mean() for s in points], "--o", color=colours[task], **style)
+        raw_axes.plot(x, [s.raw.mean() for s in points], "--o", color=colors[task], **style)
+        axes.plot(x, [s.value.mean() for s in points], "--o", color=colors[task], **style)
     for axis in (raw_axes, axes):
-        _shade_learning(axis, result, colours)
+        _shade_learning(axis, result, colors)
     raw_axes.set_ylabel(f"{result.measure} (as logged)")
     axes.set_ylabel(f"{result.measure} (preprocessed)")
     axes.set_xlabel("experience")
     raw_axes.set_title("Lifetime: learning (points, lines) and evaluation (circles)", loc="left")
-    _legend(figure, colours)
+    _legend(figure, colors)
     return figure
 
 
 def draw_evaluations(result: L2Result) -> Any:
     """Draw one panel per task: mean and 95 % interval of each evaluation, learning shaded."""
     evaluations = {task: points for task, points in _evaluations(result).items() if points}
-    colours = _task_colours(result)
+    colors = _task_colors(result)
     rows, columns = _grid(len(evaluations))
     figure, axes = _figure(
         rows, columns, (3.9 * columns, 2.5 * rows + 0.6), sharey=True, sharex=True
@@ -81,16 +81,16 @@ def draw_evaluations(result: L2Result) -> Any:
         ]
         for series in result.series:
             if series.train:
-                own = series.task == task
+                same_task = series.task == task
                 axis.axvspan(
                     series.block_num - 0.5,
                     series.block_num + 0.5,
                     lw=0,
-                    color=colours[series.task],
-                    alpha=0.30 if own else 0.07,
+                    color=colors[series.task],
+                    alpha=0.30 if same_task else 0.07,
                 )
         axis.errorbar(
-            blocks, means, yerr=reach, fmt="-o", ms=4, lw=1.2, capsize=2, color=colours[task]
+            blocks, means, yerr=reach, fmt="-o", ms=4, lw=1.2, capsize=2, color=colors[task]
         )
         axis.set_title(task, loc="left", fontsize=10)
         axis.xaxis.get_major_locator().set_params(integer=True)
@@ -106,7 +106,7 @@ def draw_evaluations(result: L2Result) -> Any:
 
 def draw_experts(result: L2Result) -> Any:
     """Draw each task's learning curve, blocks joined, beside the curves of its experts."""
-    colours = _task_colours(result)
+    colors = _task_colors(result)
     tasks = [task for task in result.unique_tasks if task in result.expert_curves]
     rows, columns = _grid(len(tasks))
     figure, axes = _figure(rows, columns, (3.9 * columns, 2.6 * rows + 0.6), sharey=True)
@@ -118,7 +118,7 @@ def draw_experts(result: L2Result) -> Any:
         start = 0
         for series in (s for s in result.series if s.train and s.task == task):
             x, y = _thin(start + np.arange(len(series.value)), series.value)
-            axis.plot(x, y, lw=1.6, color=colours[task], label=None if start else "lifetime")
+            axis.plot(x, y, lw=1.6, color=colors[task], label=None if start else "lifetime")
             start += len(series.value)
             axis.axvline(start, ls=":", lw=0.8, color="0.6")
         rp, se = result.tasks[task]["ste_rel_perf"], result.tasks[task]["sample_efficiency"]
@@ -207,38 +207,38 @@ def _save(figure: Any, path: Path) -> Path:
     return path
 
 
-def _task_colours(result: L2Result) -> dict[str, Any]:
+def _task_colors(result: L2Result) -> dict[str, Any]:
     import matplotlib
 
     names = result.unique_tasks
-    if len(names) <= len(_COLOURS):
-        return dict(zip(names, _COLOURS, strict=False))
+    if len(names) <= len(_COLORS):
+        return dict(zip(names, _COLORS, strict=False))
     palette = matplotlib.colormaps["turbo"]
     return {name: palette(i / (len(names) - 1)) for i, name in enumerate(names)}
 
 
-def _legend(figure: Any, colours: dict[str, Any]) -> None:
+def _legend(figure: Any, colors: dict[str, Any]) -> None:
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], color=colour, lw=3, label=name) for name, colour in colours.items()]
+    handles = [Line2D([], [], color=color, lw=3, label=name) for name, color in colors.items()]
     columns = min(8, len(handles))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
 
 
-def _shade_learning(axis: Any, result: L2Result, colours: dict[str, Any]) -> None:
+def _shade_learning(axis: Any, result: L2Result, colors: dict[str, Any]) -> None:
     for series in result.series:
         if series.train:
             axis.axvspan(
-                series.exp_num[0], series.exp_num[-1], lw=0, alpha=0.06, color=colours[series.task]
+                series.exp_num[0], series.exp_num[-1], lw=0, alpha=0.06, color=colors[series.task]
             )
 
 
 def _evaluations(result: L2Result) -> dict[str, list[Series]]:
-    found: dict[str, list[Series]] = {task: [] for task in result.unique_tasks}
+    evaluations: dict[str, list[Series]] = {task: [] for task in result.unique_tasks}
     for series in result.series:
         if not series.train:
-            found[series.task].append(series)
-    return found
+            evaluations[series.task].append(series)
+    return evaluations
 
 
 def _thin(x: Ints, y: Floats) -> tuple[Sequence[Any] | Ints, Floats]:

@@ -147,6 +147,6 @@ def slope(x: ArrayLike, y: ArrayLike) -> float | None:
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if len(x) < 2:
         return None
-    centred = x - x.mean()
-    spread = float(centred @ centred)
-    return float(centred @ (y - y.mean())) / spread if spread > 0 else None
+    centered = x - x.mean()
+    spread = float(centered @ centered)
+    return float(centered @ (y - y.mean())) / spread if spread > 0 else None

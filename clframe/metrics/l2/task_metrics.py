@@ -31,7 +31,7 @@ class TaskParts:
     """Regimes of one task: all of them, and those that count (some wake evaluations may not)."""
 
     all: list[Measured]
-    counted: list[Measured]
+    valid: list[Measured]
 
 
 @metric(
@@ -72,14 +72,14 @@ def task_metrics(
     """
     learning = [m for m in parts.all if m.regime.train]
     awake = [m for m in learning if not m.regime.sleep]
-    evaluations = [m for m in parts.counted if not m.regime.train]
+    evaluations = [m for m in parts.valid if not m.regime.train]
     recovery_times = fill_recovery(awake, settings)
     # Which learning block of the lifetime a recovery belongs to; the program counts 0, 1, 2, ...
     at = [block_index[m.regime.block_num] for m in awake[1:]]
     if settings.reference or len(set(at)) < len(at):
         at = list(range(len(recovery_times)))
     recovery = theil_sen(at, recovery_times)
-    kept = {kind: maintenance(parts.counted, kind) for kind in settings.maintenance_kinds}
+    kept = {kind: maintenance(parts.valid, kind) for kind in settings.maintenance_kinds}
     train_values = [m.avg_perf for m in learning if m.avg_perf is not None]
     eval_values = [m.avg_perf for m in evaluations if m.avg_perf is not None]
     result: dict[str, Any] = {
@@ -119,14 +119,14 @@ def _against_experts(
     settings: Settings,
     notes: list[str],
 ) -> dict[str, Any]:
-    own = Curve.of([m.regime for m in awake])
+    curve = Curve.of([m.regime for m in awake])
     if settings.ste_averaging_method == "time":
         experts = averaged(experts)
-    ratios = relative_performance(own, experts)
+    ratios = relative_performance(curve, experts)
     known = [ratio for ratio in ratios if ratio is not None]
     if len(known) < len(ratios):
         notes.append(f"{name}: an expert's performance sums to 0, so it gives no RP.")
-    efficiency, remarks = sample_efficiency(own, experts, settings)
+    efficiency, remarks = sample_efficiency(curve, experts, settings)
     notes += [f"{name}: {remark}" for remark in remarks]
     return {"ste_rel_perf": mean(known), "ste_rel_perf_vals": known, **efficiency}
 

@@ -60,7 +60,7 @@ def transfer(
     Returns:
         The values, under names such as ``forward_transfer_ratio``, and remarks.
     """
-    found: Transfer = {
+    values: Transfer = {
         f"{direction}_transfer_{kind}": {source: {} for source in tasks}
         for kind in kinds
         for direction in DIRECTIONS
@@ -82,12 +82,12 @@ def transfer(
             between = learning[
                 bisect_right(numbers, x.regime.number) : bisect_left(numbers, y.regime.number)
             ]
-            own = any(r.regime.task == target for r in between)
+            relearned = any(r.regime.task == target for r in between)
             sources = {
                 direction: _sources(between, target, first, direction, rank)
                 for direction in DIRECTIONS
             }
-            if own and not reference:
+            if relearned and not reference:
                 if sources["forward"] or sources["backward"]:
                     notes.append(
                         f"{target} was itself learned between its evaluations in blocks "
@@ -106,9 +106,9 @@ def transfer(
                     for kind in kinds:
                         value = _value(kind, x.term_perf, y.term_perf)
                         if value is not None:
-                            pairs = found[f"{direction}_transfer_{kind}"][source]
+                            pairs = values[f"{direction}_transfer_{kind}"][source]
                             pairs.setdefault(target, []).append(value)
-    return found, notes
+    return values, notes
 
 
 def _sources(

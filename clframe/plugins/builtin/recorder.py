@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from clframe.core.plugin import Plugin
 from clframe.core.results import without_nan
 from clframe.hookspecs import hookimpl
-from clframe.runs.append_file import GrowingFile
+from clframe.runs.append_file import AppendOnlyFile
 from clframe.runs.reader import EVENTS
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Recorder(Plugin):
     supports_batched_seeds = True
 
     def __init__(self, path: str) -> None:
-        self.file = GrowingFile(Path(path))
+        self.file = AppendOnlyFile(Path(path))
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
@@ -47,12 +47,13 @@ class Recorder(Plugin):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Drop what was written after the checkpoint, so that nothing is there twice."""
-        self.file.go_back(state["length"])
+        self.file.rollback(state["length"])
 
     @hookimpl(trylast=True)
     def after_prepare(self, stream: Stream, seconds: float) -> None:
-        """One line for the data: rendering or recording it may have taken minutes."""
-        self.write("prepare", stream=stream.name, source=stream.source, seconds=seconds)
+        """The first line, for the data: rendering or recording it may have taken minutes."""
+        if not self.file.length():  # a resumed run has that line already
+            self.write("prepare", stream=stream.name, source=stream.source, seconds=seconds)
 
     @hookimpl(trylast=True)
     def after_epoch(

@@ -47,6 +47,7 @@ class BatchedStepper:
         self.clip = stack.learners[0].engine.settings.gradient_clip_val
         self.parameters = [[p for p in x.parameters() if p.requires_grad] for x in stack.learners]
         self.optimizer = stack.take_optimizers()
+        self.scheduled = stack.learners[0].schedule is not None
         self.mask = Masks(stack.learners)
         self._no_steps: list[Step | None] = [None] * len(stack.learners)
 
@@ -76,6 +77,8 @@ class BatchedStepper:
                 learner.plugins.hook.after_backward(learner=learner, step=step)
         for parameters in self.parameters:
             clip_gradients(parameters, self.clip)
+        if self.scheduled:
+            self.stack.follow_schedule(self.optimizer)
         self.optimizer.step()
         if self.on_step:
             for learner, step in zip(learners, steps, strict=True):

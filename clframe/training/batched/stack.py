@@ -19,6 +19,7 @@ from torch.func import vmap
 from clframe.core.learner import Learner
 from clframe.errors import SettingError
 from clframe.training.batched.perceptron import batched_pass
+from clframe.training.optimizers import bare_optimizer
 
 # Optimizers that treat every element by itself, so that a stack is nothing to them.
 _BY_ELEMENT = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
@@ -39,19 +40,14 @@ def unsupported_learner(learner: Learner) -> str | None:
     optimizer = learner.make_optimizer([nn.Parameter(torch.zeros(1))])
     if not isinstance(optimizer, _BY_ELEMENT):
         return f"optimizer {type(optimizer).__name__} is not known to treat elements one by one"
+    if learner.schedule is not None and learner.schedule.follows_loss:
+        return "the scheduler gives each seed a learning rate of its own"
     return None
 
 
 def copied(value: Any) -> Any:
     """A copy that shares nothing."""
     return value.clone() if isinstance(value, Tensor) else copy.copy(value)
-
-
-def bare_optimizer(learner: Learner) -> torch.optim.Optimizer:
-    """The learner's optimizer without Fabric's wrapper."""
-    optimizer = learner.optimizer
-    assert optimizer is not None
-    return getattr(optimizer, "optimizer", optimizer)
 
 
 class Stack:
@@ -67,15 +63,15 @@ class Stack:
     @torch.no_grad()
     def __init__(self, learners: Sequence[Learner]) -> None:
         self.learners = list(learners)
-        self._own = [dict(learner.model.named_parameters()) for learner in learners]
-        shapes = [{name: p.shape for name, p in own.items()} for own in self._own]
+        self._params = [dict(learner.model.named_parameters()) for learner in learners]
+        shapes = [{name: p.shape for name, p in params.items()} for params in self._params]
         if any(s != shapes[0] for s in shapes):
             raise SettingError("seeds can be trained together only if their models are equal")
         self.tensors: dict[str, Tensor] = {}
-        for name, first in self._own[0].items():
-            tensor = torch.stack([own[name] for own in self._own])
-            for index, own in enumerate(self._own):
-                own[name].data = tensor[index]
+        for name, first in self._params[0].items():
+            tensor = torch.stack([params[name] for params in self._params])
+            for index, params in enumerate(self._params):
+                params[name].data = tensor[index]
             self.tensors[name] = tensor.requires_grad_(first.requires_grad)
         self.trained = {name: t for name, t in self.tensors.items() if t.requires_grad}
         self._gradients: list[Tensor] = []
@@ -123,9 +119,10 @@ class Stack:
         self._gradients = [torch.zeros_like(tensor) for tensor in self.trained.values()]
         for (name, tensor), gradient in zip(self.trained.items(), self._gradients, strict=True):
             tensor.grad = gradient
-            for index, own in enumerate(self._own):
-                own[name].grad = gradient[index]
-            states = [o.state[own[name]] for o, own in zip(optimizers, self._own, strict=True)]
+            for index, params in enumerate(self._params):
+                params[name].grad = gradient[index]
+            pairs = zip(optimizers, self._params, strict=True)
+            states = [optimizer.state[params[name]] for optimizer, params in pairs]
             for key, first in states[0].items():
                 by_element = isinstance(first, Tensor) and first.shape == tensor.shape[1:]
                 stacked.state[tensor][key] = (
@@ -137,11 +134,17 @@ class Stack:
         """Set all gradients to zero in place, since the learners look into them."""
         torch._foreach_zero_(self._gradients)
 
+    def follow_schedule(self, stacked: torch.optim.Optimizer) -> None:
+        """Take over the learning rate, which is the same for all seeds."""
+        group = bare_optimizer(self.learners[0]).param_groups[0]
+        stacked.param_groups[0].update({k: v for k, v in group.items() if k != "params"})
+
     def copy_optimizers(self, stacked: torch.optim.Optimizer) -> None:
         """Give every learner a copy of its part of the stacked optimizer's state."""
         for name, tensor in self.trained.items():
-            for index, (learner, own) in enumerate(zip(self.learners, self._own, strict=True)):
-                state = bare_optimizer(learner).state[own[name]]
+            pairs = zip(self.learners, self._params, strict=True)
+            for index, (learner, params) in enumerate(pairs):
+                state = bare_optimizer(learner).state[params[name]]
                 for key, value in stacked.state[tensor].items():
                     by_element = isinstance(value, Tensor) and value.shape == tensor.shape
                     state[key] = copied(value[index] if by_element else value)
@@ -151,6 +154,6 @@ class Stack:
         self.copy_optimizers(stacked)
         for name, tensor in self.trained.items():
             tensor.grad = None
-            for own in self._own:
-                own[name].grad = None
+            for params in self._params:
+                params[name].grad = None
         self._gradients = []

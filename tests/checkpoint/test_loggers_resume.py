@@ -1,4 +1,4 @@
-"""Loggers of a run that is taken up: the same run, every point once; a dead server is no matter."""
+"""Loggers of a resumed run: the same run, every point once; a dead server is no matter."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def points_of_board(run: str) -> list[tuple[str, int, float]]:
     """Every scalar of all event files: length, check sum, record, check sum; again and again."""
     from tensorboardX.proto.event_pb2 import Event
 
-    found = []
+    points = []
     for path in sorted(Path(run, "tensorboard").glob("events.*")):
         content, place = path.read_bytes(), 0
         while place < len(content):
             (length,) = struct.unpack("<Q", content[place : place + 8])
             event = Event.FromString(content[place + 12 : place + 12 + length])
-            found += [
+            points += [
                 (value.tag, event.step, value.simple_value)
                 for value in event.summary.value
                 if value.tag != "matrix"
             ]
             place += 16 + length
-    return found
+    return points
 
 
 def table(run: str) -> list[dict[str, str]]:
@@ -44,14 +44,14 @@ def table(run: str) -> list[dict[str, str]]:
 
 def events(run: str) -> list[dict[str, Any]]:
     lines = Path(run, "events.jsonl").read_text().splitlines()
-    found = [json.loads(line) for line in lines]
-    return [{k: v for k, v in event.items() if k != "seconds"} for event in found]
+    events = [json.loads(line) for line in lines]
+    return [{k: v for k, v in event.items() if k != "seconds"} for event in events]
 
 
 def test_files_hold_every_point_once(fit: Any, same: Any) -> None:
     loggers = "logger=[csv,tensorboard]"
     assert fit("run_dir=whole", loggers) == 0
-    # Stopped in the second epoch, then told to leave at once: points are logged and lost twice.
+    # Stopped in the second epoch, then asked to leave at once: points are logged and lost twice.
     assert fit("run_dir=part", loggers, "checkpoint.every_n_steps=4", act="13:SIGTERM") == 130
     assert fit("resume=part", act="19:twice") == 130
     assert len(table("part")) <= len(table("whole"))
@@ -71,7 +71,7 @@ def test_events_that_somebody_cut_do_not_end_the_run(
     assert fit("run_dir=part", act="13:SIGTERM") == 130
     os.truncate("part/events.jsonl", 0)
     assert fit("resume=part") == 0
-    assert "what is missing stays so" in capfd.readouterr().err
+    assert "the missing part is lost" in capfd.readouterr().err
     assert same("whole", "part")
 
 
@@ -101,7 +101,7 @@ def run_wandb(folder: Path, **variables: str) -> tuple[int, str]:
 
 
 @pytest.mark.slow
-def test_wandb_goes_on_as_the_same_run(tmp_path: Path) -> None:
+def test_wandb_continues_as_the_same_run(tmp_path: Path) -> None:
     assert run_wandb(tmp_path, WANDB_MODE="offline", AT="27", SIGN="SIGTERM")[0] == 130
     code, error = run_wandb(tmp_path, WANDB_MODE="offline")
     assert code == 0, error
@@ -118,14 +118,14 @@ def test_wandb_goes_on_as_the_same_run(tmp_path: Path) -> None:
 
 def _logged(folders: list[Path], key: str) -> list[str]:
     """All values of a key in the files of offline runs."""
-    found = []
+    points = []
     for folder in folders:
         (path,) = folder.glob("*.wandb")
         for record in WANDB_RUNS["records"](path):
-            found += [
+            points += [
                 item.value_json for item in record.history.item if WANDB_RUNS["key_of"](item) == key
             ]
-    return found
+    return points
 
 
 @pytest.mark.slow

@@ -1,0 +1,198 @@
+"""Plugins clean up once, however a run ends."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clframe
+from clframe import Learner, Plugin, SettingError, hookimpl
+from clframe.testing import prepare, run_built, toy_stream
+
+
+class Tidy(Plugin):
+    """Notes how the run ended."""
+
+    def __init__(self, name: str = "tidy", problem: Exception | None = None) -> None:
+        self.name = name
+        self.problem = problem
+        self.ends: list[BaseException | None] = []
+
+    @hookimpl
+    def teardown(self, learner: Learner, error: BaseException | None) -> None:
+        """Note it, and fail if that was asked for."""
+        self.ends.append(error)
+        if self.problem is not None:
+            raise self.problem
+
+
+class Broken(Plugin):
+    """Ends the run at a hook."""
+
+    def __init__(self, at: str, error: BaseException) -> None:
+        self.at = at
+        self.error = error
+
+    def _end(self, at: str) -> None:
+        if at == self.at:
+            raise self.error
+
+    @hookimpl
+    def configure(self) -> None:
+        """End it before anything is learned."""
+        self._end("configure")
+
+    @hookimpl
+    def after_step(self) -> None:
+        """End it in the midst of learning."""
+        self._end("after_step")
+
+    @hookimpl
+    def after_evaluation(self, row: str) -> None:
+        """End it after the last row."""
+        if row == "exp2":
+            self._end("after_evaluation")
+
+    @hookimpl
+    def after_run(self) -> None:
+        """End it when everything is written."""
+        self._end("after_run")
+
+
+def fit(*plugins: Plugin, **values: Any) -> clframe.Result:
+    quiet = {"run_dir": False, "progress": False, "max_epochs": 1}
+    return clframe.fit(toy_stream(), list(plugins), **{**quiet, **values})
+
+
+def test_after_success_there_is_no_error(tmp_path: Path) -> None:
+    tidy = Tidy()
+    fit(tidy, run_dir=tmp_path / "run")
+    assert tidy.ends == [None]
+
+
+@pytest.mark.parametrize("folder", [False, True])
+@pytest.mark.parametrize("at", ["configure", "after_step", "after_evaluation", "after_run"])
+@pytest.mark.parametrize("error", [SettingError("no more"), ValueError("no"), KeyboardInterrupt()])
+def test_the_error_that_ended_the_run_is_given(
+    at: str, error: BaseException, folder: bool, tmp_path: Path
+) -> None:
+    first, last = Tidy("first"), Tidy("last")
+    with pytest.raises(type(error)) as caught:
+        fit(first, Broken(at, error), last, run_dir=tmp_path / "run" if folder else False)
+    assert caught.value is error
+    assert first.ends == last.ends == [error]
+
+
+def test_the_lock_is_free_and_nothing_is_left_of_a_run_that_never_began(tmp_path: Path) -> None:
+    tidy = Tidy()
+    with pytest.raises(ValueError, match="never"):
+        fit(tidy, Broken("configure", ValueError("never")), run_dir=tmp_path / "deep" / "run")
+    assert len(tidy.ends) == 1
+    assert not (tmp_path / "deep").exists()
+    fit(Tidy(), run_dir=tmp_path / "deep" / "run")
+
+
+def test_every_plugin_cleans_up_even_if_another_fails_to() -> None:
+    plugins = [Tidy("one"), Tidy("two", ValueError("two")), Tidy("three", ValueError("three"))]
+    last = Tidy("four")
+    with pytest.raises(ValueError, match="two"):  # the first one's
+        fit(*plugins, last)
+    assert all(plugin.ends == [None] for plugin in (*plugins, last))
+
+
+def test_the_runs_own_error_goes_before_that_of_cleaning_up() -> None:
+    error = SettingError("the run's own")
+    one, two = Tidy("one", ValueError("one")), Tidy("two")
+    with pytest.raises(SettingError, match="the run's own"):
+        fit(one, Broken("after_step", error), two)
+    assert one.ends == two.ends == [error]
+
+
+def test_it_comes_after_the_results_are_written(tmp_path: Path) -> None:
+    class Looks(Plugin):
+        """Looks at the folder."""
+
+        there = False
+
+        @hookimpl
+        def teardown(self) -> None:
+            """Whether the results are there."""
+            self.there = (tmp_path / "run/results.json").exists()
+
+    looks = Looks()
+    fit(looks, run_dir=tmp_path / "run")
+    assert looks.there
+
+
+def test_a_learner_is_torn_down_once_per_run() -> None:
+    tidy = Tidy()
+    built = prepare(toy_stream(), tidy, max_epochs=1)
+    run_built(built)
+    assert tidy.ends == [None]
+
+
+# ------------------------------------------------------------ loggers
+
+CODE = """
+import sys
+import clframe
+from clframe import Plugin, hookimpl
+from clframe.testing import toy_stream
+class Broken(Plugin):
+    @hookimpl
+    def after_experience(self, experience):
+        if experience.index == 1 and sys.argv[1] == "failed":
+            raise clframe.ClframeError("it is enough")
+clframe.fit(toy_stream(), Broken(), max_epochs=1, logger="wandb", run_dir="run", progress=False)
+"""
+
+
+def records(content: bytes) -> Iterator[bytes]:
+    """A 7-byte head, then LevelDB's log format in blocks of 32 KiB."""
+    place, parts = 7, b""
+    while place < len(content):
+        left = 32768 - place % 32768
+        if left < 7:
+            place += left
+            continue
+        _, length, kind = struct.unpack("<IHB", content[place : place + 7])
+        parts += content[place + 7 : place + 7 + length]
+        place += 7 + length
+        if kind in (1, 4):
+            yield parts
+            parts = b""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("status", "code"), [("success", 0), ("failed", 1)])
+def test_wandb_is_told_how_the_run_ended(status: str, code: int, tmp_path: Path) -> None:
+    pytest.importorskip("wandb")
+    from wandb.proto import wandb_internal_pb2
+
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
+    environment |= {"HOME": str(tmp_path), "OMP_NUM_THREADS": "1", "WANDB_MODE": "offline"}
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, status],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == code, done.stderr
+    (path,) = (tmp_path / "run").rglob("*.wandb")
+    ends = []
+    for data in records(path.read_bytes()):
+        record = wandb_internal_pb2.Record()
+        record.ParseFromString(data)
+        if record.HasField("exit"):
+            ends.append(record.exit.exit_code)
+    assert ends == [code]
