@@ -49,7 +49,8 @@ class Trace:
 
     def __init__(self, manager: pluggy.PluginManager, every_step: bool = False) -> None:
         self.every_step = every_step
-        self._answers: list[str] = []
+        self._answers: list[list[str]] = []
+        """Of the call that goes on and of those around it: hooks are called within hooks."""
         self._printed: set[str] = set()
         self._started: list[float] = []
         for caller in vars(manager.hook).values():
@@ -69,7 +70,7 @@ class Trace:
             answer = function(*arguments)
             took = (time.perf_counter() - started) * 1000
             name = getattr(implementation.plugin, "name", "?")
-            self._answers.append(f"{name} {took:.2f} ms {describe(answer)}")
+            self._answers[-1].append(f"{name} {took:.2f} ms {describe(answer)}")
             return answer
 
         implementation.function = timed
@@ -77,15 +78,16 @@ class Trace:
     def _before(self, hook: str, implementations: Any, arguments: Any) -> None:
         if hook == "before_experience":
             self._printed.clear()
-        self._answers = []
+        self._answers.append([])
         self._started.append(time.perf_counter())
 
     def _after(self, outcome: Any, hook: str, implementations: Any, arguments: Any) -> None:
         took = (time.perf_counter() - self._started.pop()) * 1000
+        said = self._answers.pop()
         if not implementations or (
             hook in PER_STEP and hook in self._printed and not self.every_step
         ):
             return
         self._printed.add(hook)
-        answers = "; ".join(self._answers) or "nobody answered"
+        answers = "; ".join(said) or "nobody answered"
         sys.stderr.write(f"trace {hook:<18} {took:8.2f} ms  {answers}\n")
