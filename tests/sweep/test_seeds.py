@@ -229,7 +229,7 @@ def test_a_learner_with_a_loss_of_its_own_is_not_batched() -> None:
 
 
 class Dies(Plugin):
-    """Ends the runs after so many steps of a seed."""
+    """Ends the runs after so many steps of all seeds together, which share this object."""
 
     together = True
     limit = 10**9
@@ -263,7 +263,7 @@ def test_a_seed_of_a_batch_can_be_resumed_alone(
     for one in alone:
         run_built(one)
     # 12 steps an epoch and 24 an experience: in the second epoch of the second one.
-    monkeypatch.setattr(Dies, "limit", 24 + 18)
+    monkeypatch.setattr(Dies, "limit", len(SEEDS) * (24 + 18))
     given["strategy"] = [Dies(), {"replay": {"size": 20}}]
     folders = [tmp_path / f"s{seed}" for seed in SEEDS]
     with pytest.raises(clframe.ClframeError, match="the machine goes down"):
