@@ -29,6 +29,7 @@ def main(words: Sequence[str]) -> int:
     from clframe.config.compose import compose
     from clframe.core.registry import discover
     from clframe.core.results import Result
+    from clframe.runs.folder import RunFolder
     from clframe.training.engine import ONE_PROCESS
 
     hide_library_warnings()
@@ -41,6 +42,7 @@ def main(words: Sequence[str]) -> int:
     folder = out or default_folder(stream, config.seed)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunFolderError(f"out '{folder}' is not empty; give a new folder for the experts")
+    RunFolder(folder).check()
     taught = dict.fromkeys(task.name for experience in stream for task in experience.tasks)
     places = {name: folder / re.sub(r"[^\w.-]+", "-", name) for name in taught}
     notice(f"{len(places)} experts in {folder}")

@@ -100,8 +100,12 @@ def task_contexts(learner: HasPlugins, task: Task) -> list[TaskContext]:
     plugins = learner.plugins
     if not plugins.implements("task_context"):
         return []
-    answers = plugins.hook.task_context(learner=learner, task=task)
-    return [TaskContext(*answer) for answer in answers if answer is not None]
+    contexts: list[TaskContext] = []
+    for number, call in enumerate(plugins.calls("task_context")):
+        for key, enter in call(learner=learner, task=task):
+            # Two plugins may have equal keys, and either may have none for a task.
+            contexts.append(TaskContext((number, key), enter))
+    return contexts
 
 
 @contextlib.contextmanager

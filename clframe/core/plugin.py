@@ -141,12 +141,11 @@ class Plugins:
         return [implementation.plugin for implementation in implementations] == [plugin]
 
     def calls(self, hook: str) -> Iterator[Callable[..., Any]]:
-        """Each plugin's own implementation of a hook, to be called one by one."""
-        caller = getattr(self.hook, hook)
-        for plugin in self.ordered:
-            others = [other for other in self.ordered if other is not plugin]
-            if any(implementation.plugin is plugin for implementation in caller.get_hookimpls()):
-                yield self.manager.subset_hook_caller(hook, others)
+        """Each plugin's own implementation of a hook, to be called one by one in their order."""
+        # pluggy calls the last one first.
+        for implementation in reversed(getattr(self.hook, hook).get_hookimpls()):
+            others = [other for other in self.ordered if other is not implementation.plugin]
+            yield self.manager.subset_hook_caller(hook, others)
 
     def state_dict(self) -> dict[str, dict[str, Any]]:
         """The state of every plugin by name."""

@@ -223,3 +223,73 @@ def test_a_learner_with_a_loss_of_its_own_is_not_batched() -> None:
     stream = dataclasses.replace(toy_stream("class"), learner=Halved)
     group = SeedGroup(configs((0, 1), stream=stream, strategy="naive", model="mlp"))
     assert "learner Halved" in (unsupported_reason(group.runs) or "")
+
+
+# ------------------------------------------------------------ checkpoints
+
+
+class Dies(Plugin):
+    """Ends the runs after so many steps of all seeds together, which share this object."""
+
+    together = True
+    limit = 10**9
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    @hookimpl
+    def after_step(self) -> None:
+        """Count."""
+        self.steps += 1
+        if self.steps > Dies.limit:
+            raise clframe.ClframeError("the machine goes down")
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_a_seed_of_a_batch_can_be_resumed_alone(
+    optimizer: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    settings = {"name": optimizer, "lr": 0.01} | ({"momentum": 0.9} if optimizer == "sgd" else {})
+    given = arguments(
+        [Dies(), {"replay": {"size": 20}}],
+        "class",
+        optimizer=settings,
+        checkpoint={"every_n_steps": 5, "keep": 1},
+    )
+    alone = [build(config) for config in configs(**given)]
+    for one in alone:
+        run_built(one)
+    # 12 steps an epoch and 24 an experience: in the second epoch of the second one.
+    monkeypatch.setattr(Dies, "limit", len(SEEDS) * (24 + 18))
+    given["strategy"] = [Dies(), {"replay": {"size": 20}}]
+    folders = [tmp_path / f"s{seed}" for seed in SEEDS]
+    with pytest.raises(clframe.ClframeError, match="the machine goes down"):
+        fit_seeds(RunConfig(**{**given, "run_dir": tmp_path, "progress": False}), SEEDS)
+    monkeypatch.setattr(Dies, "limit", 10**9)
+    for seed, one, folder in zip(SEEDS, alone, folders, strict=True):
+        notes = [json.loads(path.read_text()) for path in (folder / "checkpoints").glob("*.json")]
+        last = max(notes, key=lambda note: note["file"])
+        assert last["position"]["experience"] == "exp1"
+        assert (last["position"]["epoch"], last["position"]["done"]) == (1, False)
+        assert last["position"]["step"] > 0
+        capfd.readouterr()
+        (config,) = configs((seed,), **given)
+        resumed = build(config.replace(resume=folder, strategy=[Dies(), {"replay": {"size": 20}}]))
+        result = run_built(resumed)
+        assert "resumed in experience exp1, epoch 2, after step" in capfd.readouterr().err
+        np.testing.assert_allclose(result.matrix.values, one.learner.state.matrix.values, atol=0.05)
+        for key, value in one.learner.state_dict().items():
+            other = resumed.learner.state_dict()[key]
+            torch.testing.assert_close(other, value, rtol=1e-3, atol=1e-4, msg=key)
+
+
+def test_saving_within_the_loop_changes_no_seed(tmp_path: Path) -> None:
+    given = arguments("naive", "class", run_dir=tmp_path / "plain", progress=False)
+    plain = fit_seeds(RunConfig(**given), SEEDS)
+    given |= {"run_dir": tmp_path / "saved", "checkpoint": {"every_n_steps": 1}}
+    saved = fit_seeds(RunConfig(**given), SEEDS)
+    for one, other in zip(plain, saved, strict=True):
+        assert (one.matrix.values == other.matrix.values).all()
