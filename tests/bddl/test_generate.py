@@ -125,7 +125,7 @@ SOUND = """(define (problem libero_kitchen_tabletop_manipulation) (:domain robos
          "No plan"),
     ],
 )  # fmt: skip
-def test_unsound_tasks_are_told(old: str, new: str, sentence: str) -> None:
+def test_unsound_tasks_are_reported(old: str, new: str, sentence: str) -> None:
     assert SOUND.count(old) == 1
     problems = task_problems(parse(SOUND.replace(old, new)), CATALOG)
     assert any(sentence in text for text in problems), problems

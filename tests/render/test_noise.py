@@ -41,7 +41,7 @@ def test_there_is_no_depth_where_nothing_is_or_out_of_range() -> None:
     assert (depth_noise(wall(12.0), np.random.default_rng(0)) == 0).all()
 
 
-def test_holes_lie_left_of_near_things_as_wide_as_the_disparity_step() -> None:
+def test_holes_are_left_of_near_things_as_wide_as_the_disparity_step() -> None:
     depth = wall(1.5)
     depth[:, 40:60] = 0.5
     focal = 100 / (2 * math.tan(math.radians(22.5)))

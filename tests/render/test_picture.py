@@ -193,7 +193,7 @@ def test_a_fine_texture_far_away_becomes_its_mean(make_scene: MakeScene) -> None
     assert light.mean() == pytest.approx(0.35, rel=0.02)
 
 
-def test_the_texture_of_a_mesh_lies_in_the_frame_it_was_drawn_in(make_scene: MakeScene) -> None:
+def test_the_texture_of_a_mesh_is_in_the_frame_it_was_drawn_in(make_scene: MakeScene) -> None:
     mesh = (
         '<mujoco><asset><mesh name="slab" vertex="-.5 -.5 0 .5 -.5 0 .5 .5 0 -.5 .5 0 '
         '-.5 -.5 .1 .5 -.5 .1 .5 .5 .1 -.5 .5 .4"/></asset><worldbody>{}</worldbody></mujoco>'
