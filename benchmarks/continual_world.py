@@ -170,7 +170,7 @@ def page(found: grid.Found, command: str) -> str:
 The tasks, their order, the success criterion (the goal holds at any of 200 steps) and the metrics
 are those of Continual World (Wołczyk et al., 2021); the learner is another one. There, soft
 actor-critic learns each task from a million steps of its own; here a perceptron clones
-demonstrations, told the task by a one-hot code. So the published numbers, of CW20, stand beside
+demonstrations, given the task as a one-hot code. So the published numbers, of CW20, stand beside
 ours to compare the order of methods and not their values. Mean ± standard error over seeds.
 
 {table(found)}

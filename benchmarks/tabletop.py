@@ -114,7 +114,7 @@ def page(found: grid.Found, command: str, numbers_file: str) -> str:
 
 `{command}`, {datetime.date.today().isoformat()}: {run["source"]}.
 
-`experiment=tabletop/goal5_<method>`: a perceptron that is told the state and the task's number; the
+`experiment=tabletop/goal5_<method>`: a perceptron given the state and the task's number; the
 current task is measured before learning and every 25 of 50 epochs by 10 rollouts of at most 120
 steps, the best of these points is kept, then all tasks learned so far are measured. LIBERO takes
 every 5 of 50 epochs, 20 rollouts and 600 steps (`experiment=tabletop/libero_<method>`). Published:

@@ -22,8 +22,8 @@ def gradients(learner: Learner, batch: Batch, parameters: Sequence[nn.Parameter]
     with learner.engine.autocast():
         outputs, _ = learner.run_model(batch.x, batch.task)
         loss = learner.part_loss(outputs, batch)
-    found = torch.autograd.grad(loss, parameters, allow_unused=True)
+    values = torch.autograd.grad(loss, parameters, allow_unused=True)
     return [
         torch.zeros_like(parameter) if gradient is None else gradient
-        for parameter, gradient in zip(parameters, found, strict=True)
+        for parameter, gradient in zip(parameters, values, strict=True)
     ]

@@ -76,7 +76,7 @@ class CWRStar(Plugin):
     @hookimpl
     def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:
         """Consolidate the rows of this experience's classes and put cw into the head."""
-        # Unfrozen between experiences, so that a fresh optimiser covers the same parameters.
+        # Unfrozen between experiences, so that a fresh optimizer covers the same parameters.
         for p in self._frozen:
             p.requires_grad_(True)
         self._frozen = []

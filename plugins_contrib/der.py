@@ -118,7 +118,7 @@ class DERpp(DER):
         super().__init__(size, alpha, batch_size)
         at_least(beta, 0, "derpp.beta")
         self.beta = beta
-        self._labelled: Batch | None = None
+        self._labeled: Batch | None = None
 
     @hookimpl
     def extra_batches(self, learner: Learner, batch: Batch) -> list[Batch]:
@@ -126,15 +126,15 @@ class DERpp(DER):
         parts = super().extra_batches(learner, batch)
         if parts:
             positions = self.buffer.draw(self.batch_size or len(batch), learner.generator)
-            self._labelled = recall(self.buffer, learner, positions)
-            parts.append(self._labelled)
+            self._labeled = recall(self.buffer, learner, positions)
+            parts.append(self._labeled)
         return parts
 
     @hookimpl
     def penalty(self, learner: Learner, step: Step) -> Tensor | None:
         """Both terms."""
         distance = super().penalty(learner, step)
-        if distance is None or self._labelled is None:
+        if distance is None or self._labeled is None:
             return None
-        labelled = learner.task_loss(outputs_of(step, self._labelled), self._labelled)
-        return distance + self.beta * labelled
+        labeled = learner.task_loss(outputs_of(step, self._labeled), self._labeled)
+        return distance + self.beta * labeled

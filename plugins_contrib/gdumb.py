@@ -21,7 +21,7 @@ class GDumb(Plugin):
 
     A baseline that asks what the method adds: the greedy balancing sampler fills the memory as
     samples come and makes room in the largest class for one that has less; the network starts
-    from its first weights and trains on the memory alone. The optimiser is the run's own, made
+    from its first weights and trains on the memory alone. The optimizer is the run's own, made
     anew; its learning rate goes from its value down to ``min_lr`` of it and starts again after
     1, 2, 4, ... epochs (cosine with warm restarts; the paper goes from 0.05 to 0.0005 with SGD).
 

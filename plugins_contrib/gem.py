@@ -27,12 +27,12 @@ class GEM(Plugin):
     min over v >= margin of v'(GG' + eps I)v / 2 + (G g)'v.
 
     By the method's nature a step takes one more backward pass per past task, so its time grows
-    with their number, and it waits for the device, since the small quadratic programme is solved
+    with their number, and it waits for the device, since the small quadratic program is solved
     on the host; ``agem`` does neither.
 
     Args:
         per_task: Samples kept of each task, drawn uniformly.
-        margin: Lower bound of the dual variables: how strongly to favour the past (the paper's
+        margin: Lower bound of the dual variables: how strongly to favor the past (the paper's
             "memory strength").
         eps: Added to the diagonal for a unique solution.
     """
@@ -101,7 +101,7 @@ def flat(tensors: list[Tensor]) -> Tensor:
 def solve_dual(
     gram: NDArray[np.float64], linear: NDArray[np.float64], margin: float
 ) -> NDArray[np.float64]:
-    """The v >= margin that minimises v' gram v / 2 + linear' v, for a positive definite matrix.
+    """The v >= margin that minimizes v' gram v / 2 + linear' v, for a positive definite matrix.
 
     The active-set method of Lawson & Hanson ("Solving Least Squares Problems", 1974), exact after
     finitely many small solves: variables leave the bound one at a time, and return to it when

@@ -45,5 +45,5 @@ def shown(word: str, limit: int = 60) -> str:
     >>> shown("x" * 100, limit=5)
     "'xxxxx...'"
     """
-    cut = word if len(word) <= limit else word[:limit] + "..."
-    return ascii(cut) if not cut.isprintable() else f"'{cut}'"
+    shortened = word if len(word) <= limit else word[:limit] + "..."
+    return ascii(shortened) if not shortened.isprintable() else f"'{shortened}'"

@@ -163,8 +163,8 @@ class FormulaReader:
 
     def _atom(self, form: Form, bound: frozenset[str]) -> Atom:
         if isinstance(form, Word) or not form.items or not isinstance(form.items[0], Word):
-            found = f"the word {shown(form.text)}" if isinstance(form, Word) else "this"
-            sentence = f"Expected a formula such as (ontop ?a ?b) instead of {found}."
+            actual = f"the word {shown(form.text)}" if isinstance(form, Word) else "this"
+            sentence = f"Expected a formula such as (ontop ?a ?b) instead of {actual}."
             raise self.source.error(sentence, form.offset)
         predicate = form.items[0].text
         words: list[Word] = []
@@ -182,9 +182,9 @@ class FormulaReader:
 
     def _sorts(self, predicate: str, given: int, offset: int) -> tuple[str, ...]:
         if self.domain is None:
-            known = self.arities.setdefault(predicate, given)
-            if given not in (1, 2) or known != given:
-                wanted = known if known in (1, 2) else "1 or 2"
+            arity = self.arities.setdefault(predicate, given)
+            if given not in (1, 2) or arity != given:
+                wanted = arity if arity in (1, 2) else "1 or 2"
                 sentence = f"{shown(predicate)} has {given} terms; expected {wanted}."
                 self.report.error(sentence, offset)
             return ()

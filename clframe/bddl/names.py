@@ -41,7 +41,7 @@ class NameTable(Mapping[str, str]):
 
     def of_type(self, kind: str) -> tuple[str, ...]:
         """The instances declared under exactly this type."""
-        return tuple(name for name, own in self._types.items() if own == kind)
+        return tuple(name for name, type_ in self._types.items() if type_ == kind)
 
     def by_type(self) -> dict[str, tuple[str, ...]]:
         """Type -> instances, types in the order in which they first occur."""

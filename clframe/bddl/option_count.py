@@ -24,18 +24,18 @@ def option_counts(nodes: Sequence[OptionNode]) -> list[int]:
     """
     totals: list[int] = []
     for node in nodes:
-        own = [totals[child] for child in node.children]
+        counts = [totals[child] for child in node.children]
         match node.choice:
             case Choice.LITERAL:
                 total = 1
             case Choice.JOIN:
-                total = _product(own)
+                total = _product(counts)
             case Choice.PICK:
-                total = sum(own)
+                total = sum(counts)
             case Choice.CHOOSE:
-                total = _chosen(own, node.count)
+                total = _chosen(counts, node.count)
             case Choice.MATCH:
-                total = _matched(own, node.width, node.count)
+                total = _matched(counts, node.width, node.count)
         totals.append(min(total, CAP))
     return totals
 
@@ -43,7 +43,7 @@ def option_counts(nodes: Sequence[OptionNode]) -> list[int]:
 def _product(numbers: list[int]) -> int:
     total = 1
     for number in numbers:
-        # A zero may still follow, so a large product is cut back and not returned at once.
+        # A zero may still follow, so a large product is capped and not returned at once.
         total = min(total * number, CAP)
     return total
 

@@ -86,7 +86,7 @@ def matchings(
             for chosen_columns in permutations(range(width), pairs):
                 yield list(zip(chosen_rows, chosen_columns, strict=True))
         return
-    # Row by row, going on only where the rest can still be completed.
+    # Row by row, continuing only where the rest can still be completed.
     waiting: list[tuple[int, list[tuple[int, int]]]] = [(0, [])]
     while waiting:
         row, cells = waiting.pop()

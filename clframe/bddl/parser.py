@@ -136,14 +136,14 @@ def _sections(report: Report, form: Group) -> _Sections:
 
 
 def _is_libero(report: Report, sections: _Sections, domain_name: str) -> bool:
-    known = shipped_domain(domain_name)
+    domain = shipped_domain(domain_name)
     extra = [section for section in _LIBERO if section in sections]
-    if known is not None and known.name != LIBERO_DOMAIN:
+    if domain is not None and domain.name != LIBERO_DOMAIN:
         for section in extra:
             sentence = f"{shown(section)} belongs to LIBERO's dialect, whose domain is robosuite."
             report.error(sentence, sections[section].offset)
         return False
-    return known is not None or bool(extra)
+    return domain is not None or bool(extra)
 
 
 def _known_domain(report: Report, section: Group, name: str) -> Domain | None:
@@ -177,13 +177,13 @@ def _words(report: Report, section: Group | None) -> tuple[str, ...]:
 
 def _declared(report: Report, section: Group, declared: dict[str, str]) -> NameTable:
     """Read a typed list, adding its names to those declared so far."""
-    own: dict[str, str] = {}
+    types: dict[str, str] = {}
     for word, kind in typed_names(report.source, section.items[1:]):
         name = word.text
         if name.startswith("?") or kind.startswith("?"):
             report.error("A declared name must not start with '?'.", word.offset)
         if name in declared:
-            if own.get(name) != kind:
+            if types.get(name) != kind:
                 sentence = f"{shown(name)} is declared twice, as {shown(declared[name])} before."
                 report.error(sentence, word.offset)
             else:
@@ -194,8 +194,8 @@ def _declared(report: Report, section: Group, declared: dict[str, str]) -> NameT
             sentence = f"{shown(name)} stands for instances that only a scene can supply."
             report.quirk(Leniency.WILDCARDS, sentence, word.offset)
         declared[name] = kind
-        own[name] = kind
-    return NameTable(own.items())
+        types[name] = kind
+    return NameTable(types.items())
 
 
 def _regions(report: Report, section: Group | None, declared: dict[str, str]) -> tuple[Region, ...]:
@@ -220,11 +220,11 @@ def _init(report: Report, reader: FormulaReader, section: Group) -> tuple[InitLi
     entries: list[InitLiteral] = []
     for form in section.items[1:]:
         entry = reader.init_literal(form)
-        known = seen.get(entry.literal)
-        if known is None:
+        positive = seen.get(entry.literal)
+        if positive is None:
             seen[entry.literal] = entry.positive
             entries.append(entry)
-        elif known == entry.positive:
+        elif positive == entry.positive:
             sentence = f"The literal {shown(' '.join(entry.literal))} is given twice."
             report.quirk(Leniency.REPEATED_INIT, sentence, form.offset)
         else:

@@ -89,8 +89,8 @@ def _numbers(report: Report, form: Form, count: int, shape: str) -> list[float]:
     values = []
     for item in form.items:
         if isinstance(item, Group) or not _NUMBER.fullmatch(item.text):
-            found = shown(item.text) if isinstance(item, Word) else "a parenthesis"
-            raise report.source.error(f"Expected a number, not {found}.", item.offset)
+            actual = shown(item.text) if isinstance(item, Word) else "a parenthesis"
+            raise report.source.error(f"Expected a number, not {actual}.", item.offset)
         value = float(item.text)
         if not math.isfinite(value):
             raise report.source.error(f"The number {shown(item.text)} is too large.", item.offset)

@@ -24,7 +24,7 @@ class Report:
         self.warnings: list[BDDLError] = []
 
     def error(self, sentence: str, offset: int) -> None:
-        """Note a fault and go on reading, unless there are too many already."""
+        """Note a fault and continue reading, unless there are too many already."""
         self.errors.append(self.source.error(sentence, offset))
         if len(self.errors) >= _MOST_ERRORS:
             self.finish()

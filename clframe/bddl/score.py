@@ -2,7 +2,7 @@
 
 BEHAVIOR (Srivastava et al. 2021) defines Q as the maximum over ground options C of
 (true literals of C) / (literals of C). Both counts add up over the parts of an option, so the
-maximum of the quotient is a fractional programme: for a guess p/q, the option that maximises
+maximum of the quotient is a fractional program: for a guess p/q, the option that maximizes
 q * (true literals) - p * (literals) is found bottom up in one pass, and its quotient is the next
 guess (Dinkelbach 1967). The passes are exact in whole numbers, and the guess rises until
 nothing beats it.
@@ -39,8 +39,8 @@ def best_fraction(options: Options, earns: Counts, limits: Limits) -> Fraction |
     literals = {node.literal for node in options if node.choice is Choice.LITERAL}
     points = {literal: int(earns(literal)) for literal in literals}
     if all((atom, not sign) not in literals for atom, sign in literals):
-        found = _best_relaxed(options, points, frozenset())
-        return None if found is None else found[0]
+        best = _best_relaxed(options, points, frozenset())
+        return None if best is None else best[0]
     return _search(options, points, limits)
 
 
@@ -50,9 +50,9 @@ def _search(options: Options, points: dict[Signed, int], limits: Limits) -> Frac
     heap: list[tuple[Fraction, int, int, list[Signed], frozenset[Signed]]] = []
 
     def push(banned: frozenset[Signed]) -> None:
-        found = _best_relaxed(options, points, banned)
-        if found is not None:
-            share, option = found
+        best = _best_relaxed(options, points, banned)
+        if best is not None:
+            share, option = best
             # Among equal bounds the deepest case first: it is nearest to being settled.
             heapq.heappush(heap, (-share, -len(banned), next(order), option, banned))
 
@@ -143,10 +143,10 @@ def _best_children(
         width = node.width
         cells = [values[child] for child in node.children]
         rows = [cells[i : i + width] for i in range(0, len(cells), width or 1)]
-        found = best_pairs(rows, node.count)
-        if found is None:
+        pairs = best_pairs(rows, node.count)
+        if pairs is None:
             return None, None
-        return found[0], [node.children[row * width + column] for row, column in found[1]]
+        return pairs[0], [node.children[row * width + column] for row, column in pairs[1]]
     wanted = 1 if node.choice is Choice.PICK else node.count
     feasible = [(value, child) for child in node.children if (value := values[child]) is not None]
     if len(feasible) < wanted:

@@ -120,7 +120,7 @@ Rectangle = tuple[float, float, float, float]
 class Region:
     """A region of LIBERO's dialect.
 
-    With ``ranges`` it is one or more rectangles (x0, y0, x1, y1) in metres on its target; without,
+    With ``ranges`` it is one or more rectangles (x0, y0, x1, y1) in meters on its target; without,
     a named site of the target, such as the inside of a drawer.
     """
 

@@ -68,15 +68,15 @@ def _section(name: str, lines: Iterable[str]) -> list[str]:
 
 
 def _typed(names: NameTable) -> list[str]:
-    """Names in declared order, neighbours of one type on one line."""
+    """Names in declared order, neighbors of one type on one line."""
     lines: list[str] = []
     run: list[str] = []
     kind = ""
-    for name, own in names.items():
-        if run and own != kind:
+    for name, type_ in names.items():
+        if run and type_ != kind:
             lines.append(f"{' '.join(run)} - {kind}")
             run = []
-        kind = own
+        kind = type_
         run.append(name)
     if run:
         lines.append(f"{' '.join(run)} - {kind}")

@@ -10,7 +10,7 @@ from torch import nn
 from clframe.errors import ClframeError, SettingError, nearest
 from clframe.hookspecs import hookimpl
 from clframe.models.classifier import Classifier
-from clframe.models.depth import COLOURS, Normalise, add_stem, widen
+from clframe.models.depth import COLORS, Normalize, add_stem, widen
 from clframe.models.pretrained import PACKAGED, load_packaged
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def make_body(
     Args:
         name: timm's name.
         input_shape: Channels, height and width.
-        pretrained: Load weights; inputs in 0..1 are then normalised as these weights want it.
+        pretrained: Load weights; inputs in 0..1 are then normalized as these weights want it.
         depth_stem: What becomes of a fourth channel; see :func:`backbone`.
     """
     import timm
@@ -48,20 +48,20 @@ def make_body(
         raise SettingError(
             f"model '{name}' takes images (channels, height, width), got {input_shape}"
         )
-    with_depth = input_shape[0] == COLOURS + 1
+    with_depth = input_shape[0] == COLORS + 1
     if depth_stem == "separate" and not with_depth:
         raise SettingError(
-            "model.depth_stem=separate needs inputs of four channels, colours and depth, got "
+            "model.depth_stem=separate needs inputs of four channels, colors and depth, got "
             f"{tuple(input_shape)}"
         )
-    # timm fits weights to four channels by giving every channel a share; ours keep the colours.
+    # timm fits weights to four channels by giving every channel a share; ours keep the colors.
     special = with_depth and (pretrained or depth_stem == "separate")
     try:
-        body = _create(name, COLOURS if special else input_shape[0], input_shape[1:], pretrained)
+        body = _create(name, COLORS if special else input_shape[0], input_shape[1:], pretrained)
         if special:
             (widen if depth_stem == "channel" else add_stem)(body, name)
         if pretrained:
-            body = nn.Sequential(_normalise(body, name, input_shape[0]), body)
+            body = nn.Sequential(_normalize(body, name, input_shape[0]), body)
     except ClframeError:
         raise
     except Exception as error:
@@ -86,7 +86,7 @@ def _create(name: str, channels: int, size: tuple[int, ...], pretrained: bool) -
 
     packaged = pretrained and name in PACKAGED
     options: dict[str, Any] = {"in_chans": channels, "pretrained": pretrained, "num_classes": 0}
-    if packaged and channels == COLOURS:
+    if packaged and channels == COLORS:
         options.update(pretrained=False, num_classes=1000)
     elif packaged:
         raise SettingError(
@@ -103,11 +103,11 @@ def _create(name: str, channels: int, size: tuple[int, ...], pretrained: bool) -
     return body
 
 
-def _normalise(body: nn.Module, name: str, channels: int) -> Normalise:
+def _normalize(body: nn.Module, name: str, channels: int) -> Normalize:
     if name in PACKAGED:
-        return Normalise(channels, PACKAGED[name].mean, PACKAGED[name].std)
+        return Normalize(channels, PACKAGED[name].mean, PACKAGED[name].std)
     config: Any = body.pretrained_cfg
-    return Normalise(channels, tuple(config["mean"]), tuple(config["std"]))
+    return Normalize(channels, tuple(config["mean"]), tuple(config["std"]))
 
 
 def _line(error: Exception) -> str:
@@ -130,10 +130,10 @@ def backbone(
         backbone: timm's name.
         pretrained: Load pretrained weights: those of an installed package for
             tf_efficientnet_lite0 (the extra ``pretrained``), else timm's, which need the network or
-            timm's cache. Inputs in 0..1 are then normalised as the weights want it.
-        depth_stem: Inputs of colours and depth: a fourth input ``channel`` of the first convolution
-            (with pretrained weights the colours keep theirs, depth gets their mean), or a
-            ``separate`` first layer for depth whose output is added to that of the colours.
+            timm's cache. Inputs in 0..1 are then normalized as the weights want it.
+        depth_stem: Inputs of colors and depth: a fourth input ``channel`` of the first convolution
+            (with pretrained weights the colors keep theirs, depth gets their mean), or a
+            ``separate`` first layer for depth whose output is added to that of the colors.
     """
     body, width = make_body(backbone, input_shape, pretrained, depth_stem)
     return Classifier(body, width, n_outputs)

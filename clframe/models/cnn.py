@@ -32,7 +32,7 @@ def cnn(
         n_outputs: Output units.
         channels: Of each block.
         features: Width of the hidden layer.
-        norm: Normalisation after each convolution: none, ``batch`` (the same as true) or ``group``
+        norm: Normalization after each convolution: none, ``batch`` (the same as true) or ``group``
             (up to eight groups of channels; holds no running statistics of past data).
         down: Halve by 2x2 max-pooling after the convolution, or by a ``stride`` of 2 in it, which
             costs a quarter.

@@ -1,4 +1,4 @@
-"""How a network made for colour images takes depth as a fourth channel."""
+"""How a network made for color images takes depth as a fourth channel."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from torch import Tensor, nn
 
 from clframe.errors import SettingError
 
-COLOURS = 3
+COLORS = 3
 
 
-class Normalise(nn.Module):
+class Normalize(nn.Module):
     """Shifts and scales channels in 0..1 to what pretrained weights were learned with.
 
-    Channels that are not colours (depth) get the mean over the colours.
+    Channels that are not colors (depth) get the mean over the colors.
 
     Args:
         channels: Of the inputs.
-        mean: Of each colour.
-        std: Of each colour.
+        mean: Of each color.
+        std: Of each color.
     """
 
     def __init__(self, channels: int, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
         super().__init__()
         for name, values in (("mean", mean), ("std", std)):
             common = sum(values) / len(values)
-            colours = list(values) if channels >= COLOURS else []
-            full = colours + [common] * (channels - len(colours))
+            colors = list(values) if channels >= COLORS else []
+            full = colors + [common] * (channels - len(colors))
             self.register_buffer(name, torch.tensor(full).view(1, -1, 1, 1), persistent=False)
         self.mean: Tensor
         self.std: Tensor
@@ -37,38 +37,38 @@ class Normalise(nn.Module):
 
 
 class DepthStem(nn.Module):
-    """A first layer for colour beside one for depth; their outputs are added.
+    """A first layer for color beside one for depth; their outputs are added.
 
-    The depth branch (convolution, batch normalisation, ReLU) ends in a scale of each channel that
-    starts at zero: before training the network is exactly the colour network.
+    The depth branch (convolution, batch normalization, ReLU) ends in a scale of each channel that
+    starts at zero: before training the network is exactly the color network.
 
     Args:
-        colour: The first convolution of a network for three channels.
+        color: The first convolution of a network for three channels.
     """
 
-    def __init__(self, colour: nn.Conv2d) -> None:
+    def __init__(self, color: nn.Conv2d) -> None:
         super().__init__()
-        self.colour = colour
+        self.color = color
         # The same class and settings, so that its output has the same size (TF's padding, too).
-        self.depth = type(colour)(
+        self.depth = type(color)(
             1,
-            colour.out_channels,
-            colour.kernel_size,  # type: ignore[arg-type]
-            colour.stride,  # type: ignore[arg-type]
-            colour.padding,  # type: ignore[arg-type]
+            color.out_channels,
+            color.kernel_size,  # type: ignore[arg-type]
+            color.stride,  # type: ignore[arg-type]
+            color.padding,  # type: ignore[arg-type]
             bias=False,
         )
         with torch.no_grad():
-            self.depth.weight.copy_(colour.weight.mean(1, keepdim=True))
-        self.norm = nn.BatchNorm2d(colour.out_channels)
+            self.depth.weight.copy_(color.weight.mean(1, keepdim=True))
+        self.norm = nn.BatchNorm2d(color.out_channels)
         # After the ReLU, so that it gets a gradient although it is zero.
-        self.scale = nn.Parameter(torch.zeros(1, colour.out_channels, 1, 1))
+        self.scale = nn.Parameter(torch.zeros(1, color.out_channels, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The first layer's output for colours and depth together."""
-        colour: Tensor = self.colour(x[:, :COLOURS])
-        depth: Tensor = self.norm(self.depth(x[:, COLOURS:]))
-        return colour + self.scale * depth.relu()
+        """The first layer's output for colors and depth together."""
+        color: Tensor = self.color(x[:, :COLORS])
+        depth: Tensor = self.norm(self.depth(x[:, COLORS:]))
+        return color + self.scale * depth.relu()
 
 
 def first_convolution(body: nn.Module, backbone: str) -> tuple[str, nn.Conv2d]:
@@ -76,7 +76,7 @@ def first_convolution(body: nn.Module, backbone: str) -> tuple[str, nn.Conv2d]:
     config = getattr(body, "pretrained_cfg", None) or {}
     name = config.get("first_conv")
     layer = body.get_submodule(name) if isinstance(name, str) else None
-    if not isinstance(layer, nn.Conv2d) or layer.in_channels != COLOURS:
+    if not isinstance(layer, nn.Conv2d) or layer.in_channels != COLORS:
         raise SettingError(
             f"model '{backbone}' has no single first convolution that depth could be added to: "
             "choose another backbone, or a stream without depth"
@@ -86,14 +86,14 @@ def first_convolution(body: nn.Module, backbone: str) -> tuple[str, nn.Conv2d]:
 
 
 def widen(body: nn.Module, backbone: str) -> None:
-    """Give the first convolution a channel for depth whose weights are the mean of the colours'.
+    """Give the first convolution a channel for depth whose weights are the mean of the colors'.
 
-    The colours keep theirs.
+    The colors keep theirs.
     """
     _, layer = first_convolution(body, backbone)
     weight = layer.weight.detach()
     layer.weight = nn.Parameter(torch.cat([weight, weight.mean(1, keepdim=True)], 1))
-    layer.in_channels = COLOURS + 1
+    layer.in_channels = COLORS + 1
 
 
 def add_stem(body: nn.Module, backbone: str) -> None:

@@ -162,12 +162,12 @@ class Frozen(Classifier):
         """The same stream with features for inputs, each data set encoded on first use."""
 
         def once(item: Experience | Task) -> Callable[[], Data]:
-            made: list[Data] = []
+            encoded: list[Data] = []
 
             def load() -> Data:
-                if not made:
-                    made.append(self.encoder.encode(item.data, item.name, device))
-                return made[0]
+                if not encoded:
+                    encoded.append(self.encoder.encode(item.data, item.name, device))
+                return encoded[0]
 
             return load
 

@@ -24,7 +24,7 @@ class Packaged:
         package: To import.
         locator: Its class whose ``get_model_file_path()`` tells the file.
         sha256: Of the file.
-        mean: Subtracted from each colour in 0..1.
+        mean: Subtracted from each color in 0..1.
         std: Then divided by.
     """
 
@@ -77,13 +77,13 @@ def load_packaged(model: nn.Module, backbone: str) -> None:
     same order under other names, so they are paired by place and checked by shape.
     """
     stored: dict[str, torch.Tensor] = torch.load(packaged_weights(backbone), weights_only=True)
-    own = model.state_dict()
-    same = len(stored) == len(own) and all(
-        a.shape == b.shape for a, b in zip(stored.values(), own.values(), strict=True)
+    weights = model.state_dict()
+    same = len(stored) == len(weights) and all(
+        a.shape == b.shape for a, b in zip(stored.values(), weights.values(), strict=True)
     )
     if not same:
         raise SettingError(
             f"the packaged weights of '{backbone}' do not fit timm's model of that name: this "
             "version of timm builds it in another way"
         )
-    model.load_state_dict(dict(zip(own, stored.values(), strict=True)))
+    model.load_state_dict(dict(zip(weights, stored.values(), strict=True)))

@@ -138,10 +138,10 @@ def conv_encoder(
 ) -> tuple[nn.Module, int]:
     """Two convolutions that halve the sides, then fully connected layers."""
     _check_image(input_shape)
-    colours, height, width = input_shape
+    colors, height, width = input_shape
     dense, out = mlp_encoder((channels[1], height // 4, width // 4), hidden)
     return nn.Sequential(
-        nn.Conv2d(colours, channels[0], 4, stride=2, padding=1),
+        nn.Conv2d(colors, channels[0], 4, stride=2, padding=1),
         nn.ReLU(),
         nn.Conv2d(channels[0], channels[1], 4, stride=2, padding=1),
         nn.ReLU(),
@@ -157,13 +157,13 @@ def conv_decoder(
 ) -> nn.Module:
     """The mirror image of :func:`conv_encoder`."""
     _check_image(output_shape)
-    colours, height, width = output_shape
+    colors, height, width = output_shape
     return nn.Sequential(
         mlp_decoder(latent, (channels[1], height // 4, width // 4), hidden),
         nn.ReLU(),
         nn.ConvTranspose2d(channels[1], channels[0], 4, stride=2, padding=1),
         nn.ReLU(),
-        nn.ConvTranspose2d(channels[0], colours, 4, stride=2, padding=1),
+        nn.ConvTranspose2d(channels[0], colors, 4, stride=2, padding=1),
     )
 
 

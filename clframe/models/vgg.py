@@ -1,4 +1,4 @@
-"""VGG-16 with batch normalisation as OpenLORIS-Object uses it."""
+"""VGG-16 with batch normalization as OpenLORIS-Object uses it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def vgg(
     hidden: list[int] | tuple[int, ...] = (4096, 4096),
     dropout: float = 0.5,
 ) -> Classifier:
-    """VGG-16 with batch normalisation, from scratch (She et al., OpenLORIS-Object, 2020).
+    """VGG-16 with batch normalization, from scratch (She et al., OpenLORIS-Object, 2020).
 
-    Five blocks of 3x3 convolutions with batch normalisation and ReLU, each followed by 2x2
+    Five blocks of 3x3 convolutions with batch normalization and ReLU, each followed by 2x2
     max-pooling; then 512 -> 4096 -> 4096 -> outputs with dropout. At 32x32 (and up to 63x63, so at
     the 50x50 of the paper) the last block leaves one pixel; larger maps are averaged to one, so
     the size of the network does not depend on that of the images.
@@ -48,7 +48,7 @@ def vgg(
     before = input_shape[0]
     for block in BLOCKS:
         for count in block:
-            # The bias is in the original; batch normalisation makes it idle, not wrong.
+            # The bias is in the original; batch normalization makes it idle, not wrong.
             layers += [nn.Conv2d(before, count, 3, padding=1), nn.BatchNorm2d(count), nn.ReLU()]
             before = count
         layers.append(nn.MaxPool2d(2))

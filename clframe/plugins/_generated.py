@@ -1,4 +1,4 @@
-"""What the plugins share that replay generated inputs, labelled by the previous model."""
+"""What the plugins share that replay generated inputs, labeled by the previous model."""
 
 from __future__ import annotations
 

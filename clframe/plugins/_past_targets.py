@@ -96,16 +96,16 @@ class PastTargets:
         self.learner.current_task = task
         logits = previous(x)
         if self.learner.stream.scenario == "task" and self.by_lot:
-            known = self.learner.mask_outputs(logits, task)
+            masked = self.learner.mask_outputs(logits, task)
         else:
-            known = logits.masked_fill(self.masked, torch.finfo(logits.dtype).min)
-        labels = known.argmax(1)
+            masked = logits.masked_fill(self.masked, torch.finfo(logits.dtype).min)
+        labels = masked.argmax(1)
         loss: BatchLoss | None = None
         if self.every_task:
             split = self._split(logits)
             loss = self._distil(split) if self.distill else self._label_by_task(split)
         elif self.distill:
-            loss = self._distil(known)
+            loss = self._distil(masked)
         return Batch(x, labels, task, weight, loss)
 
     def _draw_tasks(self, n: int) -> Tensor:

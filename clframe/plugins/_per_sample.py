@@ -6,7 +6,7 @@ the same numbers:
 
 * Where all parameters are in plain linear layers, a sample's gradient is an outer product of what
   went in and what came back. So its measure is an outer product too, the sum over samples is one
-  matrix product, and nothing of the size of the model is held per sample.
+  matrix product, and nothing of the size of the model is stored per sample.
 * Other models go through ``torch.func.vmap``, in portions of bounded size.
 * What ``vmap`` cannot do (recurrent layers) is done sample by sample.
 """
@@ -41,7 +41,7 @@ Measure: TypeAlias = "Callable[[Tensor], Tensor]"
 
 
 class NotPlainError(Exception):
-    """A linear layer is used in a way that the short cut does not cover."""
+    """A linear layer is used in a way that the shortcut does not cover."""
 
 
 @contextlib.contextmanager
@@ -128,17 +128,17 @@ def linear_layers(
     layers: dict[str, nn.Linear] = {}
     covered: list[str] = []
     for name, module in model.named_modules(remove_duplicate=False):
-        own = [
+        names = [
             name_in(name, key)
             for key, parameter in module.named_parameters(recurse=False, remove_duplicate=False)
             if parameter.requires_grad
         ]
         # A subclass may compute something else, so only the class itself counts.
-        if own and type(module) is not nn.Linear:
+        if names and type(module) is not nn.Linear:
             return None
-        if own:
+        if names:
             layers[name] = module
-            covered += own
+            covered += names
     # A parameter that two layers share has one name in `parameters` but two here.
     return layers if sorted(covered) == sorted(parameters) else None
 

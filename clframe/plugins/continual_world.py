@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class ContinualWorld(Plugin):
     """Adds Continual World's forward transfer against runs that learned one task each.
 
-    Average performance and forgetting need no reference and are always told. The reference runs
+    Average performance and forgetting need no reference and are always reported. The reference runs
     must have been trained for as long and measured as often (``trainer.check_val_every_n_epoch``).
 
     Args:

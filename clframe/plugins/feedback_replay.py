@@ -43,7 +43,7 @@ class FeedbackReplay(_GeneratedReplay):
 
     One network is classifier and variational autoencoder: the model's features are the encoder, and
     linear heads for mean and log-variance and a decoder are attached to them and trained by the
-    learner's own optimiser. At experience t, with ``L_V`` the autoencoder's loss (mean over pixels
+    learner's own optimizer. At experience t, with ``L_V`` the autoencoder's loss (mean over pixels
     of the reconstruction error plus ``KL / pixels``)::
 
         L = 1 / t(L_V + L_class)[current] + (1 - 1 / t)(L_V + L_distil)[replayed]
@@ -86,7 +86,7 @@ class FeedbackReplay(_GeneratedReplay):
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Attach the feedback connections, so that the learner's optimiser trains them."""
+        """Attach the feedback connections, so that the learner's optimizer trains them."""
         advice = "use plugin 'generative_replay'"
         head = linear_head(learner.model, "plugin 'feedback_replay'", advice)
         shape = stream.input_shape

@@ -48,8 +48,8 @@ class Freeze(Plugin):
         if self.after == 0:
             features.requires_grad_(False)
 
-        # Not requires_grad: a parameter must not leave the optimiser in the middle of a run, or
-        # the optimiser's saved state would no longer fit the one of a continued run.
+        # Not requires_grad: a parameter must not leave the optimizer in the middle of a run, or
+        # the optimizer's saved state would no longer fit the one of a continued run.
         # Only while training, so that other plugins can still take gradients in between.
         def stop(module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
             return output.detach() if self._stopping else None
@@ -75,7 +75,7 @@ class Freeze(Plugin):
 
     @hookimpl(trylast=True)
     def after_backward(self) -> None:
-        """Drop gradients that a penalty gave to frozen features; optimisers pass over them."""
+        """Drop gradients that a penalty gave to frozen features; optimizers skip them."""
         if self.frozen:
             for parameter in self.features.parameters():
                 parameter.grad = None

@@ -82,7 +82,7 @@ class GenerativeReplay(_GeneratedReplay):
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Make the generator, its optimiser, and the copies that remember."""
+        """Make the generator, its optimizer, and the copies that remember."""
         device = learner.engine.device
         shape = stream.input_shape
         labeler: nn.Module = learner.model
@@ -103,7 +103,7 @@ class GenerativeReplay(_GeneratedReplay):
 
     @hookimpl
     def before_experience(self, learner: Learner) -> None:
-        """Note how much is past; renew the generator's optimiser where the learner's is."""
+        """Note how much is past; renew the generator's optimizer where the learner's is."""
         super().before_experience(learner)
         if not learner.seen:
             return
@@ -156,14 +156,14 @@ class GenerativeReplay(_GeneratedReplay):
     @hookimpl
     def after_step(self, learner: Learner, step: Step) -> None:
         """Train the generator on the same mix, weighted in the same way."""
-        own = step.batch.x if self.replay == "inputs" else step.features[0].detach().float()
+        inputs = step.batch.x if self.replay == "inputs" else step.features[0].detach().float()
         share = 1.0 / (self.past_experiences + 1)
         model = self.generator_model
         if self._replayed is None:
-            loss = model.losses(own, learner.generator).mean()
+            loss = model.losses(inputs, learner.generator).mean()
         else:
-            losses = model.losses(torch.cat([own, self._replayed]), learner.generator)
-            loss = share * losses[: len(own)].mean() + (1 - share) * losses[len(own) :].mean()
+            losses = model.losses(torch.cat([inputs, self._replayed]), learner.generator)
+            loss = share * losses[: len(inputs)].mean() + (1 - share) * losses[len(inputs) :].mean()
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()

@@ -42,9 +42,10 @@ class PackNet(Plugin):
     with the smallest magnitude is set to zero and left to later tasks; the others are retrained and
     belong to the task from then on. On a task only weights of this task and of earlier ones are
     used. The rows of the head belong to the tasks whose outputs they are. What is frozen stays so
-    bit for bit under any optimiser and weight decay.
+    bit for bit under any optimizer and weight decay.
 
-    Nothing is learned when a task comes back: its weights are fixed, since later ones rest on them.
+    Nothing is learned when a task comes back: its weights are fixed, since later ones depend on
+    them.
 
     Args:
         prune: Share of a task's weights to release in each layer; None for 0.5 (``paper``) or 0.75
@@ -55,7 +56,7 @@ class PackNet(Plugin):
         form: ``paper``: all other parameters (biases, norms, ...) are learned with the first task
             and then frozen. ``libero``, as that benchmark's code has it: only convolutions and
             linear layers are pruned, their biases and norms are never trained, norms stay in
-            evaluation mode, and any other parameter (recurrent layers, embeddings) goes on
+            evaluation mode, and any other parameter (recurrent layers, embeddings) keeps
             learning, so tasks may be forgotten.
     """
 
@@ -151,7 +152,7 @@ class PackNet(Plugin):
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Give the experience all free weights, with a fresh optimiser as in a run of its own."""
+        """Give the experience all free weights, with a fresh optimizer as in a run of its own."""
         if self._is_known(experience):
             return
         for name, weight in self._pruned.items():
@@ -205,23 +206,23 @@ class PackNet(Plugin):
 
     @hookimpl(trylast=True)
     def after_backward(self) -> None:
-        """Drop the gradients of what is held, whichever loss they come from."""
+        """Drop the gradients of what is frozen, whichever loss they come from."""
         for parameter, mask, _ in self._masks:
             if parameter.grad is not None:
                 parameter.grad.mul_(mask)
         for parameter, _ in self._fixed:
-            # Optimisers pass over a parameter without gradient: no decay, no momentum.
+            # Optimizers skip a parameter without gradient: no decay, no momentum.
             parameter.grad = None
 
     @hookimpl(tryfirst=True)
     def after_step(self) -> None:
-        """Put back what weight decay or momentum moved."""
+        """Restore what weight decay or momentum moved."""
         with torch.no_grad():
-            for parameter, mask, held in self._masks:
-                torch.where(mask, parameter, held, out=parameter)
-            for parameter, held in self._fixed:
+            for parameter, mask, frozen in self._masks:
+                torch.where(mask, parameter, frozen, out=parameter)
+            for parameter, frozen in self._fixed:
                 if parameter.grad is not None:  # another plugin gave it one after us
-                    parameter.copy_(held)
+                    parameter.copy_(frozen)
 
     @hookimpl(tryfirst=True)
     def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:
@@ -235,8 +236,10 @@ class PackNet(Plugin):
         self._open(learner, experience, self.packs)
         if self._head is not None:
             rows = self.owners["(head)"]
-            own = torch.tensor(experience.outputs, device=rows.device)
-            rows[own] = torch.where(rows[own] == 0, self.packs, rows[own]).to(rows.dtype)
+            outputs = torch.tensor(experience.outputs, device=rows.device)
+            rows[outputs] = torch.where(rows[outputs] == 0, self.packs, rows[outputs]).to(
+                rows.dtype
+            )
         for task in experience.tasks:
             self.pack_of_task.setdefault(task.index, self.packs)
         learner.engine.renew_optimizer(learner)

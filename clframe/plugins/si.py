@@ -26,7 +26,7 @@ class SI(_QuadraticPenalty):
         Omega_i += w_i / ((theta_i at the end - theta_i at the start)^2 + damping)
 
     and from then on ``loss + c * sum_i Omega_i (theta_i - theta_i at the last end)^2``. There is
-    no factor 1/2, and a negative ``w_i`` is not cut off.
+    no factor 1/2, and a negative ``w_i`` is not clipped.
 
     Split MNIST, van de Ven & Tolias 2019 (task / domain / class): c 50 / 500 / 0.5, damping 0.1.
     Permuted MNIST: 5 / 5 / 0.1. OpenLORIS: c 0.3, damping 0.2.

@@ -93,11 +93,11 @@ def _widths(
     model: nn.Module, layers: dict[str, nn.Module], stream: Stream
 ) -> list[tuple[str, int]]:
     """Each activation with the widths of what it gives, found by passing zeros through."""
-    found: dict[tuple[str, int], None] = {}
+    widths: dict[tuple[str, int], None] = {}
 
     def note(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, inputs: Any, output: Tensor) -> None:
-            found[name, _width(output)] = None
+            widths[name, _width(output)] = None
 
         return hook
 
@@ -115,7 +115,7 @@ def _widths(
         model.train(was_training)
         for handle in handles:
             handle.remove()
-    return list(found)
+    return list(widths)
 
 
 def _gate(gates: dict[tuple[str, int], Tensor], name: str, learner: Learner) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import SettingError
-from clframe.render.colour import WHITE, encode
+from clframe.render.color import WHITE, encode
 from clframe.render.frame import Frame
 from clframe.render.lighting import Lighting
 from clframe.render.patches import Floats, Patches, dot, length
@@ -22,7 +22,7 @@ from clframe.render.view import View, pixel_rays, pixel_size
 GROUPS = (0, 1, 2)
 """Geom groups that are seen; by custom the others hold collision shapes."""
 CONTRAST = 20
-"""Difference of a pixel to a neighbour, in 0..255, from which it is rendered in finer steps."""
+"""Difference of a pixel to a neighbor, in 0..255, from which it is rendered in finer steps."""
 
 
 class RayCamera:
@@ -32,12 +32,12 @@ class RayCamera:
         model: the MuJoCo model.
         width: of the picture in pixels.
         height: of the picture in pixels.
-        samples: rays along each side of a pixel: with 2 or more, a pixel whose colour differs from
-            a neighbour's is the mean of samples x samples rays. Depth and geoms are always those
-            of the pixel's centre, whatever this number.
+        samples: rays along each side of a pixel: with 2 or more, a pixel whose color differs from
+            a neighbor's is the mean of samples x samples rays. Depth and geoms are always those
+            of the pixel's center, whatever this number.
         textures: textures by the name or number of a geom.
         groups: geom groups that are seen and cast shadows.
-        contrast: difference to a neighbour, in 0..255, from which finer rays are cast; 0: always.
+        contrast: difference to a neighbor, in 0..255, from which finer rays are cast; 0: always.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class RayCamera:
             data: of the model, positions up to date (`mj_forward` or `mj_kinematics` was called).
             view: where the camera stands.
             lighting: the light; None is a well-lit room.
-            rgb: whether colours are wanted; depth and geoms alone take a third of the time.
+            rgb: whether colors are wanted; depth and geoms alone take a third of the time.
         """
         shape = (self.height, self.width)
         rays = view.rotation @ pixel_rays(self.width, self.height, view.fovy)
@@ -81,11 +81,11 @@ class RayCamera:
         if rgb:
             lighting = lighting or Lighting()
             light = self._light(data, view, lighting, rays, hits, self.height)
-            colours = encode(light).T.reshape(*shape, 3)
+            colors = encode(light).T.reshape(*shape, 3)
             if self.samples > 1:
-                light = self._refine(data, view, lighting, colours, light)
-                colours = encode(light).T.reshape(*shape, 3)
-            frame.colours = np.ascontiguousarray(colours)
+                light = self._refine(data, view, lighting, colors, light)
+                colors = encode(light).T.reshape(*shape, 3)
+            frame.colors = np.ascontiguousarray(colors)
         return frame
 
     def _light(
@@ -123,12 +123,12 @@ class RayCamera:
         data: Any,
         view: View,
         lighting: Lighting,
-        colours: NDArray[np.uint8],
+        colors: NDArray[np.uint8],
         light: Floats,
     ) -> Floats:
-        """Replace pixels that differ from a neighbour by the mean of finer rays."""
+        """Replace pixels that differ from a neighbor by the mean of finer rays."""
         n = self.samples
-        rows, columns = np.nonzero(_differs(colours, self.contrast))
+        rows, columns = np.nonzero(_differs(colors, self.contrast))
         if not len(rows):
             return light
         fine_width = self.width * n
@@ -152,14 +152,14 @@ def check_size(width: int, height: int, samples: int) -> None:
             raise SettingError(f"A camera's {name} must be 1 or more, not {value}.")
 
 
-def _differs(colours: NDArray[np.uint8], contrast: int) -> NDArray[np.bool_]:
+def _differs(colors: NDArray[np.uint8], contrast: int) -> NDArray[np.bool_]:
     """Pixels (H, W) that differ from one beside, above or below by at least `contrast`."""
-    signed = colours.astype(np.int16)
-    found = np.full(colours.shape[:2], contrast <= 0)
+    signed = colors.astype(np.int16)
+    differs = np.full(colors.shape[:2], contrast <= 0)
     across = (np.abs(np.diff(signed, axis=1)) >= contrast).any(axis=2)
     down = (np.abs(np.diff(signed, axis=0)) >= contrast).any(axis=2)
-    found[:, 1:] |= across
-    found[:, :-1] |= across
-    found[1:] |= down
-    found[:-1] |= down
-    return found
+    differs[:, 1:] |= across
+    differs[:, :-1] |= across
+    differs[1:] |= down
+    differs[:-1] |= down
+    return differs

@@ -16,21 +16,21 @@ class Frame:
     """What a camera saw.
 
     Attributes:
-        depth: float32 (H, W), metres along the optical axis, 0 where nothing is hit.
+        depth: float32 (H, W), meters along the optical axis, 0 where nothing is hit.
         geom: int32 (H, W), the number of the geom seen, -1 where nothing is.
-        colours: uint8 (H, W, 3), or None when only geometry was asked for; read it as `rgb`.
+        colors: uint8 (H, W, 3), or None when only geometry was asked for; read it as `rgb`.
     """
 
     depth: NDArray[np.float32]
     geom: NDArray[np.int32]
-    colours: NDArray[np.uint8] | None = None
+    colors: NDArray[np.uint8] | None = None
 
     @property
     def rgb(self) -> NDArray[np.uint8]:
         """The picture, uint8 (H, W, 3)."""
-        if self.colours is None:
-            raise SettingError("This frame has no colours, since it was rendered with rgb=False.")
-        return self.colours
+        if self.colors is None:
+            raise SettingError("This frame has no colors, since it was rendered with rgb=False.")
+        return self.colors
 
     def mask(self, geoms: int | Iterable[int]) -> NDArray[np.bool_]:
         """Where one of these geoms is seen, (H, W)."""

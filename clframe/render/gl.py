@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clframe.errors import ClframeError
 from clframe.render.camera import GROUPS, check_size
-from clframe.render.colour import encode
+from clframe.render.color import encode
 from clframe.render.frame import Frame
 from clframe.render.lighting import Light, Lighting
 from clframe.render.patches import length
@@ -32,7 +32,7 @@ class GLError(ClframeError):
 class GLCamera:
     """Renders one model with OpenGL; takes the arguments of `RayCamera`.
 
-    Depth and geoms agree with those of `RayCamera`. Colours are MuJoCo's own: its shading, the
+    Depth and geoms agree with those of `RayCamera`. Colors are MuJoCo's own: its shading, the
     textures of the model's materials and none of ours. Call `close` when done.
     """
 
@@ -93,8 +93,8 @@ class GLCamera:
             renderer.disable_depth_rendering()
             lighting = lighting or Lighting()
             _illuminate(renderer.scene, lighting)
-            frame.colours = renderer.render()
-            frame.colours[geom < 0] = self._sky(view, lighting)[geom < 0]
+            frame.colors = renderer.render()
+            frame.colors[geom < 0] = self._sky(view, lighting)[geom < 0]
         return frame
 
     def _sky(self, view: View, lighting: Lighting) -> NDArray[np.uint8]:
@@ -156,7 +156,7 @@ def _illuminate(scene: Any, lighting: Lighting) -> None:
             shown.directional = sun
         shown.castshadow = light.shadow
         strength = lighting.exposure * light.intensity
-        shown.diffuse[:] = strength * np.asarray(light.colour)
+        shown.diffuse[:] = strength * np.asarray(light.color)
         shown.specular[:] = 0.3 * strength
         around = np.asarray(lighting.ambient) if light is ambient else 0.0
         shown.ambient[:] = lighting.exposure * around

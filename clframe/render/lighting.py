@@ -9,32 +9,32 @@ from numpy.typing import NDArray
 
 from clframe.errors import SettingError
 
-Colour = tuple[float, float, float]
+Color = tuple[float, float, float]
 Triple = tuple[float, float, float]
 
 FAR = 100.0
-"""Metres from which a light that has only a direction shines: beyond any table or room."""
+"""Meters from which a light that has only a direction shines: beyond any table or room."""
 
 
 @dataclass(frozen=True)
 class Light:
     """A small lamp at `position`, or sunlight that travels along `direction`.
 
-    Intensity 1 on a surface that faces the light shows its colour as it is written. A lamp does
+    Intensity 1 on a surface that faces the light shows its color as it is written. A lamp does
     not get weaker with distance, so that a lamp's place and its brightness are set independently.
 
     Attributes:
         position: of a lamp in the world; give this or `direction`.
         direction: the way in which the light travels; need not have length 1.
         intensity: of the light, 0 or more.
-        colour: by which the intensity is multiplied.
+        color: by which the intensity is multiplied.
         shadow: whether things stand in its way.
     """
 
     position: Triple | None = None
     direction: Triple | None = None
     intensity: float = 1.0
-    colour: Colour = (1.0, 1.0, 1.0)
+    color: Color = (1.0, 1.0, 1.0)
     shadow: bool = True
 
     def __post_init__(self) -> None:
@@ -55,8 +55,8 @@ class Light:
 
 def _two_lamps() -> tuple[Light, ...]:
     return (
-        Light(position=(-1.2, -1.6, 3.0), intensity=0.75, colour=(1.0, 0.97, 0.92)),
-        Light(direction=(-0.6, 0.3, -1.0), intensity=0.2, colour=(0.9, 0.95, 1.0), shadow=False),
+        Light(position=(-1.2, -1.6, 3.0), intensity=0.75, color=(1.0, 0.97, 0.92)),
+        Light(direction=(-0.6, 0.3, -1.0), intensity=0.2, color=(0.9, 0.95, 1.0), shadow=False),
     )
 
 
@@ -68,16 +68,16 @@ class Lighting:
         lights: lamps and suns.
         ambient: light from everywhere, as it comes from above.
         bounce: the part of it that comes from below.
-        horizon: colour of the background at the height of the eye (and below).
-        zenith: colour of the background straight above.
+        horizon: color of the background at the height of the eye (and below).
+        zenith: color of the background straight above.
         exposure: by which all brightness is multiplied, the background's too.
     """
 
     lights: tuple[Light, ...] = field(default_factory=_two_lamps)
-    ambient: Colour = (0.34, 0.35, 0.38)
+    ambient: Color = (0.34, 0.35, 0.38)
     bounce: float = 0.55
-    horizon: Colour = (0.82, 0.84, 0.86)
-    zenith: Colour = (0.55, 0.66, 0.80)
+    horizon: Color = (0.82, 0.84, 0.86)
+    zenith: Color = (0.55, 0.66, 0.80)
     exposure: float = 1.0
 
     def __post_init__(self) -> None:

@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import SettingError
-from clframe.render.colour import decode, encode_exactly
+from clframe.render.color import decode, encode_exactly
 
 BASELINE = 0.05
-"""Metres between the imagers of a D435."""
+"""Meters between the imagers of a D435."""
 FOCAL = 424 / math.tan(math.radians(87.0 / 2))
 """Focal length in pixels of its imagers at 848 columns and an opening of 87 degrees."""
 SUBPIXEL = 0.08
 """Standard error of a measured disparity in pixels, the maker's figure for a textured scene."""
 RANGE = (0.2, 10.0)
-"""Metres between which it measures."""
+"""Meters between which it measures."""
 GRAZING = 80.0
 """Degrees between ray and normal from which the pattern it projects is hardly seen again."""
 
@@ -33,10 +33,10 @@ def depth_noise(
     fovy: float = 45.0,
     strength: float = 1.0,
 ) -> NDArray[np.float32]:
-    """A clean depth picture as the sensor would give it, in whole millimetres, 0 in holes.
+    """A clean depth picture as the sensor would give it, in whole millimeters, 0 in holes.
 
     Args:
-        depth: (H, W) metres, 0 where nothing is.
+        depth: (H, W) meters, 0 where nothing is.
         rng: the only source of chance.
         fovy: the vertical opening angle of the picture in degrees.
         strength: by which the error of disparity is multiplied; holes do not depend on it.

@@ -20,7 +20,7 @@ class Patches:
         points: its place in the world; float64, since shadows are decided by small distances.
         normals: of unit length, towards the eye.
         towards_eye: of unit length.
-        size: the side of the square that the ray stands for, in metres.
+        size: the side of the square that the ray stands for, in meters.
     """
 
     geom: NDArray[np.int32]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 EVERYWHERE = 1e6
-"""Half the side in metres of a box that holds any scene."""
+"""Half the side in meters of a box that holds any scene."""
 TILT = 1e-6
 """By how much of its length a ray is tilted to find a surface's normal by differences."""
 
@@ -51,7 +51,7 @@ class Caster:
         self._groups = group_mask(groups)
         self._roots = _narrow_roots(model)
         self._sizes = np.array(model.bvh_aabb[self._roots, 3:])
-        # An infinite plane's bounds lie far below it: they may grow but not shrink.
+        # An infinite plane's bounds are far below it: they may grow but not shrink.
         self._wide = np.maximum(self._sizes, EVERYWHERE)
 
     def cast(
@@ -69,7 +69,7 @@ class Caster:
             origin: where all rays begin.
             rays: directions; a hit's distance counts in lengths of its ray.
             normals: whether the normals are wanted; they point against the ray.
-            by_differences: find normals from neighbouring rays even where MuJoCo gives them.
+            by_differences: find normals from neighboring rays even where MuJoCo gives them.
         """
         rays = np.ascontiguousarray(rays)
         given = normals and gives_normals() and not by_differences
@@ -158,7 +158,7 @@ def _narrow_roots(model: Any) -> NDArray[np.intp]:
     """Bounding volumes that do not enclose all geoms of their body.
 
     MuJoCo bounds the geoms that can collide, and `mj_multiRay` passes over a body whose bounds a
-    ray misses: geoms for the eye only that reach out of them would be cut off.
+    ray misses: geoms for the eye only that reach out of them would be clipped.
     """
     body = np.asarray(model.geom_bodyid)
     for_the_eye = (np.asarray(model.geom_contype) == 0) & (np.asarray(model.geom_conaffinity) == 0)

@@ -1,4 +1,4 @@
-"""The colour of hit points: ambient light, Lambert's law, highlights and hard shadows."""
+"""The color of hit points: ambient light, Lambert's law, highlights and hard shadows."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.render.colour import to_linear
+from clframe.render.color import to_linear
 from clframe.render.lighting import Lighting
 from clframe.render.patches import Floats, Patches, dot, length
 from clframe.render.rays import Caster
 from clframe.render.surface import Surfaces
 
 CLEARANCE = 1e-4
-"""Metres by which something must be before a point to shade it, so that nothing shades itself."""
+"""Meters by which something must be before a point to shade it, so that nothing shades itself."""
 HIGHLIGHT = np.float32(0.35)
 """Brightness of a full highlight of intensity 1 on a material of specular 1."""
 
@@ -52,14 +52,14 @@ def shade(
             lit = np.flatnonzero(cosine)
             dark = ~_reached(caster, data, origin, ways.take(lit, axis=1))
             cosine[lit[dark]] = 0
-        colour = np.float32(light.intensity) * np.asarray(light.colour, dtype=np.float32)[:, None]
-        irradiance += colour * cosine
+        color = np.float32(light.intensity) * np.asarray(light.color, dtype=np.float32)[:, None]
+        irradiance += color * cosine
         half = towards + patches.towards_eye
         peak = dot(half, normals) / (length(half) + np.float32(1e-6))
         # peak ** exponent is below exp(-7) elsewhere, and powers are slow.
         shiny = np.flatnonzero(((1 - peak) * exponent < 7) & (cosine > 0) & (specular > 0))
         strength = np.maximum(peak[shiny], 0) ** exponent[shiny] * specular[shiny]
-        gloss[:, shiny] += colour * strength
+        gloss[:, shiny] += color * strength
     albedo = surfaces.albedo(data, patches)
     if surfaces.emits:
         irradiance += surfaces.emission[geom]

@@ -1,4 +1,4 @@
-"""Colour, shine and texture of every geom of a model, ready to be looked up per pixel."""
+"""Color, shine and texture of every geom of a model, ready to be looked up per pixel."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import SettingError, nearest
-from clframe.render.colour import to_linear
+from clframe.render.color import to_linear
 from clframe.render.patches import Floats, Patches, dot
 from clframe.render.texture import LEVELS, OFFSETS, SIDE, Texture, pyramid
 
 DARKENED = 0.45
-"""The dark colour of a texture that names none, as a part of the geom's own."""
+"""The dark color of a texture that names none, as a part of the geom's own."""
 UNSET = np.array([0.5, 0.5, 0.5, 1.0], dtype=np.float32)
-"""MuJoCo's default colour of a geom, which gives way to the colour of its material."""
+"""MuJoCo's default color of a geom, which gives way to the color of its material."""
 
 
 class Surfaces:
@@ -29,28 +29,28 @@ class Surfaces:
 
     def __init__(self, model: Any, textures: Mapping[str | int, Texture]) -> None:
         material = np.asarray(model.geom_matid)
-        colour = np.array(model.geom_rgba, dtype=np.float32)
+        color = np.array(model.geom_rgba, dtype=np.float32)
         # MuJoCo's own renderer gives a geom without a material these two.
-        self.specular = np.full(len(colour), 0.5, dtype=np.float32)
-        self.shininess = np.full(len(colour), 0.5, dtype=np.float32)
-        self.emission = np.zeros(len(colour), dtype=np.float32)
-        made = material >= 0
-        if made.any():
-            which = material[made]
-            unset = (colour[made] == UNSET).all(axis=1, keepdims=True)
-            colour[made] = np.where(unset, model.mat_rgba[which], colour[made])
-            self.specular[made] = model.mat_specular[which]
-            self.shininess[made] = model.mat_shininess[which]
-            self.emission[made] = model.mat_emission[which]
-        self.colour: Floats = to_linear(colour[:, :3])
+        self.specular = np.full(len(color), 0.5, dtype=np.float32)
+        self.shininess = np.full(len(color), 0.5, dtype=np.float32)
+        self.emission = np.zeros(len(color), dtype=np.float32)
+        with_material = material >= 0
+        if with_material.any():
+            which = material[with_material]
+            unset = (color[with_material] == UNSET).all(axis=1, keepdims=True)
+            color[with_material] = np.where(unset, model.mat_rgba[which], color[with_material])
+            self.specular[with_material] = model.mat_specular[which]
+            self.shininess[with_material] = model.mat_shininess[which]
+            self.emission[with_material] = model.mat_emission[which]
+        self.color: Floats = to_linear(color[:, :3])
         self.emits = bool(self.emission.any())
         self._model = model
-        self._slot = np.full(len(colour), -1, dtype=np.int32)
+        self._slot = np.full(len(color), -1, dtype=np.int32)
         if textures:
             self._lay(model, textures)
 
     def _lay(self, model: Any, textures: Mapping[str | int, Texture]) -> None:
-        """Collect the patterns in one array and each textured geom's colours beside it."""
+        """Collect the patterns in one array and each textured geom's colors beside it."""
         numbers = [geom_id(model, geom) for geom in textures]
         given = list(textures.values())
         self._geoms = np.array(numbers)
@@ -62,10 +62,10 @@ class Surfaces:
             [patterns.index((t.pattern, t.seed)) * size for t in given], dtype=np.int32
         )
         self._scale = np.array([SIDE / t.period for t in given], dtype=np.float32)
-        own = self.colour[self._geoms]
-        light = [own[k] if t.light is None else to_linear(t.light) for k, t in enumerate(given)]
+        colors = self.color[self._geoms]
+        light = [colors[k] if t.light is None else to_linear(t.light) for k, t in enumerate(given)]
         dark = [
-            own[k] * np.float32(DARKENED) if t.dark is None else to_linear(t.dark)
+            colors[k] * np.float32(DARKENED) if t.dark is None else to_linear(t.dark)
             for k, t in enumerate(given)
         ]
         self._dark = np.array(dark, dtype=np.float32).T
@@ -73,12 +73,12 @@ class Surfaces:
         self._turn, self._shift = _mesh_frames(model, self._geoms)
 
     def albedo(self, data: Any, patches: Patches) -> Floats:
-        """The colour (3, n) of each patch as amounts of light."""
-        colours = self.colour.T.take(patches.geom, axis=1)
+        """The color (3, n) of each patch as amounts of light."""
+        colors = self.color.T.take(patches.geom, axis=1)
         slots = self._slot[patches.geom]
         chosen = np.flatnonzero(slots >= 0)  # taking by number is faster than by mask or index
         if not len(chosen):
-            return colours
+            return colors
         slot = slots[chosen]
         axes, origins = self._frames(data)
         axes, origins = axes.take(slot, axis=1), origins.take(slot, axis=1)
@@ -93,8 +93,8 @@ class Surfaces:
         row = (np.floor(v * scale).astype(np.int32) & (SIDE - 1)) >> level
         place = self._start[slot] + OFFSETS[level] + row * (SIDE >> level) + column
         value = self._cells[place].astype(np.float32)
-        colours[:, chosen] = self._dark.take(slot, axis=1) + self._step.take(slot, axis=1) * value
-        return colours
+        colors[:, chosen] = self._dark.take(slot, axis=1) + self._step.take(slot, axis=1) * value
+        return colors
 
     def _frames(self, data: Any) -> tuple[Floats, Floats]:
         """Axes (9, k; x, y, z in turn) and origin (3, k) of each textured geom in the world."""
@@ -124,7 +124,7 @@ def _flatten(local: Floats, facing: Floats) -> tuple[Floats, Floats]:
 def _mesh_frames(
     model: Any, geoms: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The frames meshes were drawn in, seen from their geoms (MuJoCo centres those)."""
+    """The frames meshes were drawn in, seen from their geoms (MuJoCo centers those)."""
     import mujoco
 
     turn = np.tile(np.eye(3), (len(geoms), 1, 1))

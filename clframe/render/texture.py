@@ -1,6 +1,6 @@
 """Surface patterns computed in code and laid onto geoms by the place a ray hits.
 
-A pattern is a square field of values in 0..1, periodic, that blends two colours. It is computed
+A pattern is a square field of values in 0..1, periodic, that blends two colors. It is computed
 once with all its halvings, so that a pixel that covers much of it gets the mean of that part.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import SettingError, UnknownNameError, nearest
-from clframe.render.lighting import Colour
+from clframe.render.lighting import Color
 
 SIDE = 256
 """Cells of a pattern along one side of its period."""
@@ -28,13 +28,13 @@ Field = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Texture:
-    """A pattern on a geom, repeated every `period` metres in the geom's own frame.
+    """A pattern on a geom, repeated every `period` meters in the geom's own frame.
 
     Attributes:
         pattern: one of `PATTERNS`.
-        dark: the colour where the pattern is 0; None is the geom's own colour, darkened.
-        light: the colour where it is 1; None is the geom's own colour.
-        period: metres after which the pattern repeats.
+        dark: the color where the pattern is 0; None is the geom's own color, darkened.
+        light: the color where it is 1; None is the geom's own color.
+        period: meters after which the pattern repeats.
         seed: of the random part of the pattern.
 
     >>> Texture("checker", dark=(0.1, 0.1, 0.1), period=0.2).pattern
@@ -42,8 +42,8 @@ class Texture:
     """
 
     pattern: str = "plain"
-    dark: Colour | None = None
-    light: Colour | None = None
+    dark: Color | None = None
+    light: Color | None = None
     period: float = 0.5
     seed: int = 0
 
@@ -90,7 +90,7 @@ def _contrast(field: Field) -> Field:
 
 
 def _limit(field: Field) -> Field:
-    """Cut a field off at 0 and 1."""
+    """Clip a field to 0 and 1."""
     return np.asarray(np.clip(field, 0.0, 1.0))
 
 
@@ -101,7 +101,7 @@ def _joints(u: Field, v: Field, width: float) -> Field:
 
 
 def plain(rng: np.random.Generator) -> Field:
-    """No pattern: the light colour."""
+    """No pattern: the light color."""
     return np.ones((SIDE, SIDE))
 
 
@@ -118,7 +118,7 @@ def stripes(rng: np.random.Generator) -> Field:
 
 
 def dots(rng: np.random.Generator) -> Field:
-    """Round dots of the dark colour, 4 x 4 in a period, alternate rows shifted."""
+    """Round dots of the dark color, 4 x 4 in a period, alternate rows shifted."""
     u, v = _grid()
     shift = 0.5 * ((v * 4).astype(int) % 2)
     radius = np.hypot((u * 4 + shift) % 1 - 0.5, (v * 4) % 1 - 0.5)

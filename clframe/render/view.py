@@ -21,7 +21,7 @@ class View:
     """A pinhole camera in the world.
 
     Attributes:
-        position: of the pinhole, (3,) metres.
+        position: of the pinhole, (3,) meters.
         rotation: (3, 3), its columns the directions right, up and backward in the world, which is
             the form of MuJoCo's `cam_xmat`.
         fovy: the vertical opening angle in degrees.
@@ -43,7 +43,7 @@ class View:
                 f"{position.shape} and {rotation.shape}."
             )
         if not 0 < self.fovy < 180:
-            raise SettingError(f"The opening angle fovy={self.fovy} must lie between 0 and 180.")
+            raise SettingError(f"The opening angle fovy={self.fovy} must be between 0 and 180.")
         object.__setattr__(self, "position", position)
         object.__setattr__(self, "rotation", rotation.reshape(3, 3))
 
@@ -84,15 +84,15 @@ def camera_id(model: Any, camera: str | int) -> int:
         return names.index(camera)
     if not isinstance(camera, str) and 0 <= camera < model.ncam:
         return int(camera)
-    known = ", ".join(name or str(number) for number, name in enumerate(names)) or "none"
-    raise SettingError(f"The model has no camera {camera!r}; its cameras: {known}.")
+    choices = ", ".join(name or str(number) for number, name in enumerate(names)) or "none"
+    raise SettingError(f"The model has no camera {camera!r}; its cameras: {choices}.")
 
 
 @functools.lru_cache(maxsize=64)
 def pixel_rays(width: int, height: int, fovy: float) -> NDArray[np.float64]:
-    """Rays through the pixel centres in the camera's frame, (3, height * width), row by row.
+    """Rays through the pixel centers in the camera's frame, (3, height * width), row by row.
 
-    They are not of unit length: each goes one metre along the optical axis, so that the ray's
+    They are not of unit length: each goes one meter along the optical axis, so that the ray's
     parameter at a hit is the depth of that pixel.
     """
     half = math.tan(math.radians(fovy) / 2)
@@ -104,5 +104,5 @@ def pixel_rays(width: int, height: int, fovy: float) -> NDArray[np.float64]:
 
 
 def pixel_size(height: int, fovy: float) -> float:
-    """The side of a pixel one metre ahead, in metres."""
+    """The side of a pixel one meter ahead, in meters."""
     return 2 * math.tan(math.radians(fovy) / 2) / height

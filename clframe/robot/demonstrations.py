@@ -154,11 +154,11 @@ def check_sizes(demos: Sequence[Demonstration], path: Path, sizes: Mapping[str, 
     for number, demo in enumerate(demos):
         for name, wanted in sizes.items():
             rows = demo.actions if name == "actions" else demo.observations[name]
-            found = rows.shape[1] if rows.ndim == 2 else list(rows.shape[1:])
-            if found != wanted:
+            actual = rows.shape[1] if rows.ndim == 2 else list(rows.shape[1:])
+            if actual != wanted:
                 where = "actions" if name == "actions" else f"obs/{name}"
                 raise DataError(
-                    f"'{path}' data/demo_{number}/{where} has {found} numbers per step, but the "
+                    f"'{path}' data/demo_{number}/{where} has {actual} numbers per step, but the "
                     f"task's robot has {wanted}; delete the file to record it anew"
                 )
 
@@ -203,20 +203,20 @@ def _info(file: Any, path: Path) -> Info:
 
 def _convention(attributes: Any, path: Path) -> str:
     """Which observation a row holds; files that do not say are robomimic's or LIBERO's own."""
-    said = attributes.get("obs_convention")
-    if said is None:
+    convention = attributes.get("obs_convention")
+    if convention is None:
         return AFTER if "bddl_file_name" in attributes else BEFORE
-    if said not in (BEFORE, AFTER):
-        raise DataError(f"'{path}': obs_convention must be {BEFORE} or {AFTER}, is '{said}'")
-    return str(said)
+    if convention not in (BEFORE, AFTER):
+        raise DataError(f"'{path}': obs_convention must be {BEFORE} or {AFTER}, is '{convention}'")
+    return str(convention)
 
 
 def _json(text: Any, what: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (TypeError, ValueError) as error:
         raise DataError(f"{what} is not JSON: {error}") from error
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _read_one(group: Any, where: str, names: Sequence[str] | None, after: bool) -> Demonstration:

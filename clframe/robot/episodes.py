@@ -60,23 +60,23 @@ def _environment(key: str, slot: int, make: MakeEnvironment) -> Environment:
 
 def reset(key: str, make: MakeEnvironment, seeds: dict[int, int]) -> dict[int, Observation]:
     """Begin an episode in each of these slots."""
-    found = {}
+    observations = {}
     for slot, seed in seeds.items():
         observation, _ = _environment(key, slot, make).reset(seed=seed)
-        found[slot] = as_dictionary(observation)
-    return found
+        observations[slot] = as_dictionary(observation)
+    return observations
 
 
 def step(
     key: str, make: MakeEnvironment, actions: dict[int, NDArray[Any]]
 ) -> dict[int, tuple[Observation, bool, bool]]:
     """One action in each of these slots: what is seen, whether the goal holds, whether it ended."""
-    found = {}
+    results = {}
     for slot, action in actions.items():
         environment = _environment(key, slot, make)
         observation, _, terminated, truncated, info = environment.step(action)
-        found[slot] = (as_dictionary(observation), bool(info["success"]), terminated or truncated)
-    return found
+        results[slot] = (as_dictionary(observation), bool(info["success"]), terminated or truncated)
+    return results
 
 
 def forget() -> None:

@@ -76,7 +76,7 @@ def policy_of(learner: Learner, task: Task, inputs: ObservationTransform | Seque
 def evaluate(
     learner: Learner,
     task: Task,
-    how: Evaluation,
+    evaluation: Evaluation,
     pool: WorkerPool,
     seeds: Sequence[int] | None = None,
 ) -> list[Outcome]:
@@ -86,11 +86,11 @@ def evaluate(
     with learner.engine.autocast(), acting():
         return run_episodes(
             pool,
-            f"{how.robot.family}/{how.robot.name}",
-            how.robot.environment,
-            how.seeds if seeds is None else seeds,
-            policy_of(learner, task, how.inputs),
-            how.horizon,
-            how.num_envs,
-            how.inputs.window,
+            f"{evaluation.robot.family}/{evaluation.robot.name}",
+            evaluation.robot.environment,
+            evaluation.seeds if seeds is None else seeds,
+            policy_of(learner, task, evaluation.inputs),
+            evaluation.horizon,
+            evaluation.num_envs,
+            evaluation.inputs.window,
         )

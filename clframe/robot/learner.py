@@ -1,4 +1,4 @@
-"""The learner that clones behaviour; method plugins act on it as on a classifier."""
+"""The learner that clones behavior; method plugins act on it as on a classifier."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ImitationLearner(Learner):
     outputs are the action, learned by the mean squared error. A policy brings its own loss and way
     of acting (``action_loss(outputs, actions)``, ``action_of(outputs, generator)``), as one with a
     mixture of Gaussians does. One that remembers has ``acting()``, a context in which each call
-    brings one observation, and ``reset(begun)``, told which rows of the batch begin an episode. All
-    outputs belong to every task.
+    brings one observation, and ``reset(begun)``, given which rows of the batch begin an episode.
+    All outputs belong to every task.
 
     A learner that collects its own data can take the same place: it is what ``Stream.learner``
     names, and it may override :meth:`clframe.core.learner.Learner.train_on` or come with a plugin
@@ -41,14 +41,14 @@ class ImitationLearner(Learner):
 
     def task_loss(self, outputs: Any, batch: Batch) -> Tensor:
         """The policy's own loss, or the mean squared error; mean over samples."""
-        own: Any = getattr(self.model, "action_loss", None)
-        if own is not None:
-            loss: Tensor = own(outputs, batch.y)
+        action_loss: Any = getattr(self.model, "action_loss", None)
+        if action_loss is not None:
+            loss: Tensor = action_loss(outputs, batch.y)
             return loss
         return functional.mse_loss(outputs, batch.y)
 
     def action_of(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
         """The actions that outputs stand for."""
-        own: Any = getattr(self.model, "action_of", None)
-        action: Tensor = outputs if own is None else own(outputs, generator)
+        action_of: Any = getattr(self.model, "action_of", None)
+        action: Tensor = outputs if action_of is None else action_of(outputs, generator)
         return action.clamp(-1.0, 1.0)

@@ -1,7 +1,7 @@
 """A point on a plane that has to be moved to a place: the smallest robot there is.
 
 No simulator is needed, so the whole way of learning by imitation can be tried and tested in
-seconds. In task ``k`` of ``n`` the place is where the shown goal comes to lie when the plane is
+seconds. In task ``k`` of ``n`` the place is where the shown goal ends up when the plane is
 turned by ``k / n`` of a full turn: the same sight asks for another action in every task.
 """
 
@@ -64,13 +64,13 @@ class PointEnvironment:
         if self.render_mode is None:
             return None
         picture = np.full((96, 96, 3), 240, np.uint8)
-        for spot, colour in (
+        for spot, color in (
             (self.goal, (190, 200, 230)),
             (self.place, (60, 160, 80)),
             (self.position, (40, 40, 60)),
         ):
             x, y = np.clip(((spot + 1.3) / 2.6 * 95).astype(int), 3, 92)
-            picture[95 - y - 3 : 95 - y + 4, x - 3 : x + 4] = colour
+            picture[95 - y - 3 : 95 - y + 4, x - 3 : x + 4] = color
         return picture
 
 

@@ -51,7 +51,7 @@ def embed(texts: Sequence[str], size: int = SIZE) -> NDArray[np.float32]:
             f"stream.language_size must be at most {SIZE} with stream.task_input=sentence, got "
             f"{size}"
         )
-    found: NDArray[np.float32] = _encoder().embed(list(texts))[:, :size]
-    length = np.linalg.norm(found, axis=1, keepdims=True)
-    scaled: NDArray[np.float32] = (found * np.sqrt(size) / np.maximum(length, 1e-6)).astype("f4")
+    vectors: NDArray[np.float32] = _encoder().embed(list(texts))[:, :size]
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    scaled: NDArray[np.float32] = (vectors * np.sqrt(size) / np.maximum(length, 1e-6)).astype("f4")
     return scaled

@@ -1,7 +1,7 @@
 """Demonstrations as sequences: a window of observations in, the action at each of its steps out.
 
 A sequence begins at every step of a demonstration; after the last step, the last one is repeated,
-as in robomimic and LIBERO. Frames are held once, however many sequences they are in.
+as in robomimic and LIBERO. Frames are stored once, however many sequences they are in.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class SequenceData(IndexedData):
         device = self.labels.device
         x = self.frames.to(device)
         rows = self.rows[positions]
-        found = fetch(x, rows.flatten().to(tensors_of(x)[0].device), device)
-        return map_inputs(lambda t: t.unflatten(0, tuple(rows.shape)), found)
+        frames = fetch(x, rows.flatten().to(tensors_of(x)[0].device), device)
+        return map_inputs(lambda t: t.unflatten(0, tuple(rows.shape)), frames)
 
 
 def sequence_rows(lengths: Sequence[int], window: int) -> Tensor:

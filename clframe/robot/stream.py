@@ -175,7 +175,7 @@ def imitation_stream(
         raise SettingError(f"stream '{name}' needs at least one task to learn")
     taught = [tasks[number] for number in dict.fromkeys(order)]
 
-    def made(number: int) -> list[Demonstration]:
+    def collected(number: int) -> list[Demonstration]:
         path = collect.path_of(tasks[number], data_dir, imitation.goal_seed)
         if not collect.has_enough(path, imitation.num_demos):
             collect.ensure(
@@ -185,7 +185,7 @@ def imitation_stream(
         demonstrations.check_sizes(demos, path, {"actions": action_size, STATE: state_size})
         return demos
 
-    demos_of = read or made
+    demos_of = read or collected
     inputs = ObservationTransform(
         lambda: normalizer or Normalizer.of(demos_of(order[0])),
         state_size,

@@ -42,18 +42,18 @@ class RecordVideo:
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode."""
-        found: tuple[Any, dict[str, Any]] = self.environment.reset(seed=seed, options=options)
+        result: tuple[Any, dict[str, Any]] = self.environment.reset(seed=seed, options=options)
         self.steps = 0
         self._take()
-        return found
+        return result
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Do one action."""
-        found: tuple[Any, Any, bool, bool, dict[str, Any]] = self.environment.step(action)
+        result: tuple[Any, Any, bool, bool, dict[str, Any]] = self.environment.step(action)
         self.steps += 1
-        if found[2] or found[3] or self.steps % self.every == 0:
+        if result[2] or result[3] or self.steps % self.every == 0:
             self._take()
-        return found
+        return result
 
 
 def check_target(path: Path) -> None:

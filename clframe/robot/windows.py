@@ -21,16 +21,16 @@ _CLIP = 5.0
 
 @dataclass(frozen=True)
 class Normalizer:
-    """How numbers of a state become inputs of about unit size: ``(x - centre) / scale``.
+    """How numbers of a state become inputs of about unit size: ``(x - center) / scale``.
 
     A number that is exactly zero stays so: it is the padding of a thing that a task has not.
 
     Args:
-        centre: Per number.
+        center: Per number.
         scale: Per number; infinity hides it.
     """
 
-    centre: NDArray[np.float32]
+    center: NDArray[np.float32]
     scale: NDArray[np.float32]
 
     @classmethod
@@ -44,14 +44,14 @@ class Normalizer:
     def of_pairs(
         cls, pairs: Sequence[tuple[float, float]], hidden: Sequence[int] = ()
     ) -> Normalizer:
-        """Centre and scale of each number; those at the places of ``hidden`` are not seen.
+        """Center and scale of each number; those at the places of ``hidden`` are not seen.
 
         >>> Normalizer.of_pairs([(0.0, 0.5), (1.0, 2.0)], hidden=[1]).scale
         array([0.5, inf], dtype=float32)
         """
-        centre, scale = np.array(pairs, np.float32).T
+        center, scale = np.array(pairs, np.float32).T
         scale[list(hidden)] = np.inf
-        return cls(centre, scale)
+        return cls(center, scale)
 
 
 class ObservationTransform:
@@ -59,7 +59,7 @@ class ObservationTransform:
 
     One vector: the state's windows, scaled and laid end to end, the task's vector (its number as a
     one-hot code, or its instruction), and then the pictures, flattened with channels first, as
-    numbers in 0..1. (``model=policy`` with ``picture=SIZE`` puts them back into shape.)
+    numbers in 0..1. (``model=policy`` with ``picture=SIZE`` reshapes them.)
 
     Args:
         normalizer: Of the state; looked up with the first sample, since it may have to be read.
@@ -87,11 +87,11 @@ class ObservationTransform:
         self._normalizer: tuple[Tensor, Tensor] | None = None
 
     def _normalizer_on(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Centre and factor, once for a device."""
+        """Center and factor, once for a device."""
         if self._normalizer is None or self._normalizer[0].device != device:
             normalizer = self._look_up()
             self._normalizer = (
-                torch.from_numpy(normalizer.centre).to(device),
+                torch.from_numpy(normalizer.center).to(device),
                 torch.from_numpy(1.0 / normalizer.scale).to(device),
             )
             self.tasks = self.tasks.to(device)
@@ -99,8 +99,8 @@ class ObservationTransform:
 
     def normalized(self, state: Tensor) -> Tensor:
         """Numbers of the state in units of about one; what is not there stays zero."""
-        centre, factor = self._normalizer_on(state.device)
-        normalized = ((state - centre) * factor).clamp(-_CLIP, _CLIP)
+        center, factor = self._normalizer_on(state.device)
+        normalized = ((state - center) * factor).clamp(-_CLIP, _CLIP)
         return normalized.masked_fill(state == 0, 0.0)
 
     def task_vectors(self, task: Tensor) -> Tensor:
@@ -157,5 +157,5 @@ def joined(demos: Sequence[Demonstration], name: str) -> NDArray[Any]:
 
 def data_of(demos: Sequence[Demonstration], task: int, inputs: ObservationTransform) -> TensorData:
     """Demonstrations of one task as training data, whose labels are actions."""
-    made = windowed(demos, inputs.window, (STATE, *inputs.pictures))
-    return TensorData(made.inputs, made.actions, task, transform=inputs)
+    samples = windowed(demos, inputs.window, (STATE, *inputs.pictures))
+    return TensorData(samples.inputs, samples.actions, task, transform=inputs)

@@ -28,10 +28,10 @@ STATES: list[set[Literal]] = [
 
 
 def test_scores_over_time() -> None:
-    found = behavior.score_over_time(GOAL, STATES)
-    assert found["q"] == pytest.approx([1 / 3, 2 / 3, 2 / 3, 1])
-    assert found["q_progress"] == pytest.approx([0, 1 / 3, 1 / 3, 1])
-    assert (found["success"], found["first_success"], found["final_q"]) == (True, 3, 1.0)
+    scores = behavior.score_over_time(GOAL, STATES)
+    assert scores["q"] == pytest.approx([1 / 3, 2 / 3, 2 / 3, 1])
+    assert scores["q_progress"] == pytest.approx([0, 1 / 3, 1 / 3, 1])
+    assert (scores["success"], scores["first_success"], scores["final_q"]) == (True, 3, 1.0)
     assert behavior.score_over_time(GOAL, STATES[:2])["first_success"] is None
     with pytest.raises(DataError, match="at least one"):
         behavior.score_over_time(GOAL, [])
@@ -56,8 +56,8 @@ def test_logical_disarrangement() -> None:
 def test_kinematic_disarrangement_of_a_cut_object() -> None:
     still = [[0, 0, 0], [0, 0, 0]]
     half = [[1, 0, 0], [1, 0, 2]]
-    found = behavior.kinematic_disarrangement({"apple": still, "half": half}, {"half": "apple"})
-    assert found == {"accumulated": 2.0, "differential": pytest.approx(math.sqrt(5))}
+    result = behavior.kinematic_disarrangement({"apple": still, "half": half}, {"half": "apple"})
+    assert result == {"accumulated": 2.0, "differential": pytest.approx(math.sqrt(5))}
     with pytest.raises(DataError, match="no recorded positions"):
         behavior.kinematic_disarrangement({"half": half}, {"half": "apple"})
 

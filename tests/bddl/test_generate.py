@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from clframe.bddl import BDDLError, Leniency, Problem, parse, write
-from clframe.bddl.generate import SUITES, generate_tasks, shipped_catalogue, solve, task_problems
+from clframe.bddl.generate import SUITES, generate_tasks, shipped_catalog, solve, task_problems
 from clframe.bddl.generate.world import World
 from clframe.errors import SettingError, UnknownNameError
 
-CATALOGUE = shipped_catalogue()
+CATALOG = shipped_catalog()
 LIBERO = sorted((Path(__file__).parents[1] / "data" / "bddl" / "libero").glob("*.bddl"))
 SHARED = os.environ.get("CLFRAME_SHARED")
 
@@ -27,7 +27,7 @@ def test_a_thousand_tasks(suite: str) -> None:
         problem = parse(write(task.problem), lenient=Leniency.STRICT)
         assert not problem.warnings
         assert not problem.goal.satisfied(problem.init)
-        assert task_problems(problem, CATALOGUE) == []
+        assert task_problems(problem, CATALOG) == []
         assert _replay(problem) == 1.0
         meanings.add(
             (frozenset(problem.objects), frozenset(problem.init), problem.goal, problem.language)
@@ -37,9 +37,9 @@ def test_a_thousand_tasks(suite: str) -> None:
 
 def _replay(problem: Problem) -> float:
     """Carry out the plan on a plain set of literals and score what comes of it."""
-    plan = solve(problem, CATALOGUE)
+    plan = solve(problem, CATALOG)
     assert plan
-    world = World(problem, CATALOGUE)
+    world = World(problem, CATALOG)
     state = set(world.literals(world.start))
     for step in plan:
         verb, rest = step.split(" ", 1)
@@ -83,7 +83,7 @@ def test_structure_of_the_suites() -> None:
 @pytest.mark.parametrize("path", LIBERO, ids=lambda path: path.stem[:60])
 def test_published_tasks_are_solvable(path: Path) -> None:
     problem = parse(path)
-    plan = solve(problem, CATALOGUE)
+    plan = solve(problem, CATALOG)
     assert plan
     assert _replay(problem) == 1.0
 
@@ -92,7 +92,7 @@ def test_published_tasks_are_solvable(path: Path) -> None:
 def test_all_130_published_tasks_are_solvable() -> None:
     paths = sorted((Path(str(SHARED)) / "data" / "libero_bddl").rglob("*.bddl"))
     assert len(paths) == 130
-    assert all(solve(parse(path), CATALOGUE) for path in paths)
+    assert all(solve(parse(path), CATALOG) for path in paths)
 
 
 SOUND = """(define (problem libero_kitchen_tabletop_manipulation) (:domain robosuite)
@@ -125,15 +125,15 @@ SOUND = """(define (problem libero_kitchen_tabletop_manipulation) (:domain robos
          "No plan"),
     ],
 )  # fmt: skip
-def test_unsound_tasks_are_told(old: str, new: str, sentence: str) -> None:
+def test_unsound_tasks_are_reported(old: str, new: str, sentence: str) -> None:
     assert SOUND.count(old) == 1
-    found = task_problems(parse(SOUND.replace(old, new)), CATALOGUE)
-    assert any(sentence in text for text in found), found
+    problems = task_problems(parse(SOUND.replace(old, new)), CATALOG)
+    assert any(sentence in text for text in problems), problems
 
 
 def test_a_plan_opens_and_closes() -> None:
     problem = parse(SOUND.replace("(and (in", "(and (on plate_1 kitchen_table_b) (in"))
-    assert solve(problem, CATALOGUE) == [
+    assert solve(problem, CATALOG) == [
         "open white_cabinet_1_top_region",
         "move white_bowl_1 to white_cabinet_1_top_region",
         "close white_cabinet_1_top_region",
@@ -144,10 +144,10 @@ def test_a_plan_clears_what_is_in_the_way() -> None:
     text = SOUND.replace("plate_1 - plate", "plate_1 - plate akita_black_bowl_1 - akita_black_bowl")
     text = text.replace("(:init", "(:init (on akita_black_bowl_1 plate_1)")
     goal = "(:goal (and (on white_bowl_1 plate_1))))\n"
-    plan = solve(parse(text.split("(:goal")[0] + goal), CATALOGUE)
+    plan = solve(parse(text.split("(:goal")[0] + goal), CATALOG)
     assert plan is None  # no free rectangle to put the black bowl
     text = text.replace("(:regions", "(:regions (d (:target kitchen_table) (:ranges ((0 0 0 0))))")
-    plan = solve(parse(text.split("(:goal")[0] + goal), CATALOGUE)
+    plan = solve(parse(text.split("(:goal")[0] + goal), CATALOG)
     assert plan == ["move akita_black_bowl_1 to kitchen_table_d", "move white_bowl_1 to plate_1"]
 
 
@@ -157,5 +157,5 @@ def test_wrong_settings() -> None:
     for n, seed in ((0, 0), (10**6, 0), (1, -1)):
         with pytest.raises(SettingError, match="must be"):
             generate_tasks("goal", n, seed)
-    with pytest.raises(BDDLError, match="catalogue"):
-        solve(parse(SOUND.replace("- plate", "- saucer")), CATALOGUE)
+    with pytest.raises(BDDLError, match="catalog"):
+        solve(parse(SOUND.replace("- plate", "- saucer")), CATALOG)

@@ -196,14 +196,14 @@ def test_best_pairs_equals_listing(values: list[list[int | None]], pairs: int) -
         for chosen in itertools.combinations(cells, pairs)
         if len({r for r, _ in chosen}) == len({c for _, c in chosen}) == pairs
     ]
-    found = best_pairs(values, pairs)
+    best = best_pairs(values, pairs)
     if not sums:
-        assert found is None
+        assert best is None
     else:
-        assert found is not None
-        assert found[0] == max(sums)
-        assert len(found[1]) == pairs
-        assert sum(values[r][c] or 0 for r, c in found[1]) == max(sums)
+        assert best is not None
+        assert best[0] == max(sums)
+        assert len(best[1]) == pairs
+        assert sum(values[r][c] or 0 for r, c in best[1]) == max(sums)
 
 
 def _text(goal: str, objects: str) -> str:

@@ -48,8 +48,8 @@ class Terms(Plugin):
                 drift += (now - self.once[x.numpy().tobytes()][-1]).square().mean()
             expected = expected + self.alpha * drift / len(step.parts[1])
             if self.beta is not None:
-                labelled = functional.cross_entropy(step.outputs[2].detach(), step.parts[2].y)
-                expected = expected + self.beta * labelled
+                labeled = functional.cross_entropy(step.outputs[2].detach(), step.parts[2].y)
+                expected = expected + self.beta * labeled
             assert step.loss.item() == pytest.approx(expected.item(), rel=1e-4)
             self.checked += 1
         for x, now in zip(step.batch.x, logits[0], strict=True):

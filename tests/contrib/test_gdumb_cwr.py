@@ -63,7 +63,7 @@ def test_gdumb_restarts_a_cosine_after_1_2_4_epochs() -> None:
     assert watch.rates == pytest.approx(expected)
 
 
-def test_gdumb_takes_the_budget_of_the_run_if_told_so() -> None:
+def test_gdumb_takes_the_budget_of_the_run_if_asked() -> None:
     class Count(Plugin):
         steps = 0
 

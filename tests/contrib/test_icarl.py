@@ -101,10 +101,10 @@ def test_domain_incremental_streams_are_refused() -> None:
         toy_run([ICaRL()], toy_stream("domain"))
 
 
-def test_a_shut_output_costs_nothing() -> None:
+def test_a_masked_output_costs_nothing() -> None:
     plugin = ICaRL()
-    shut = torch.finfo(torch.float32).min
-    outputs = torch.tensor([[0.5, shut, -1.0]], requires_grad=True)
+    masked = torch.finfo(torch.float32).min
+    outputs = torch.tensor([[0.5, masked, -1.0]], requires_grad=True)
     label, task = torch.tensor([0]), torch.tensor([0])
     loss = plugin.loss(outputs, Batch(torch.zeros(1, 2), label, task))
     plain = nn.functional.binary_cross_entropy_with_logits(

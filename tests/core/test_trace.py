@@ -15,7 +15,7 @@ from clframe import Learner, Plugin, hookimpl
 from clframe.core.trace import describe, mode
 from clframe.testing import toy_stream
 
-LINE = re.compile(r"trace (\w+) +(\d+\.\d\d) ms  (.+)")
+LINE = re.compile(r"trace  *(\w+) +(\d+\.\d\d) ms  (.+)")
 
 
 class Adds(Plugin):

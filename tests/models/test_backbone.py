@@ -9,7 +9,7 @@ from torch import nn
 from clframe.errors import SettingError
 from clframe.models import backbone as module
 from clframe.models.backbone import backbone
-from clframe.models.depth import DepthStem, Normalise, add_stem, widen
+from clframe.models.depth import DepthStem, Normalize, add_stem, widen
 from clframe.models.pretrained import PACKAGED, packaged_weights
 
 SMALL = "test_efficientnet_gn"
@@ -23,7 +23,7 @@ def small(channels: int = 3) -> nn.Module:
     return timm.create_model(SMALL, in_chans=channels, num_classes=0).eval()
 
 
-def test_a_fourth_channel_keeps_the_weights_of_the_colours() -> None:
+def test_a_fourth_channel_keeps_the_weights_of_the_colors() -> None:
     body, widened = small(), small()
     widen(widened, SMALL)
     old, new = body.conv_stem.weight, widened.conv_stem.weight
@@ -36,7 +36,7 @@ def test_a_fourth_channel_keeps_the_weights_of_the_colours() -> None:
         assert not torch.allclose(widened(torch.cat([x, x[:, :1]], 1)), body(x), atol=1e-3)
 
 
-def test_a_separate_stem_starts_as_the_colour_network_and_learns_depth() -> None:
+def test_a_separate_stem_starts_as_the_color_network_and_learns_depth() -> None:
     body, both = small(), small()
     add_stem(both, SMALL)
     x = torch.rand(4, 4, 32, 32)
@@ -58,11 +58,11 @@ def test_a_network_without_a_first_convolution_cannot_get_depth() -> None:
         widen(nn.Sequential(nn.Conv2d(3, 4, 3)), "it")
 
 
-def test_depth_is_normalised_by_the_mean_over_colours() -> None:
-    layer = Normalise(4, (0.2, 0.4, 0.6), (0.1, 0.2, 0.3))
+def test_depth_is_normalized_by_the_mean_over_colors() -> None:
+    layer = Normalize(4, (0.2, 0.4, 0.6), (0.1, 0.2, 0.3))
     assert layer.mean.flatten().tolist() == pytest.approx([0.2, 0.4, 0.6, 0.4])
     assert layer.std.flatten().tolist() == pytest.approx([0.1, 0.2, 0.3, 0.2])
-    assert Normalise(1, (0.2, 0.4, 0.6), (0.1, 0.2, 0.3)).mean.item() == pytest.approx(0.4)
+    assert Normalize(1, (0.2, 0.4, 0.6), (0.1, 0.2, 0.3)).mean.item() == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("depth_stem", ["channel", "separate"])
@@ -72,7 +72,7 @@ def test_rgbd_goes_through_a_timm_backbone(depth_stem) -> None:  # type: ignore[
 
 
 def test_a_separate_stem_needs_depth() -> None:
-    with pytest.raises(SettingError, match="four channels, colours and depth, got \\(3, 32, 32\\)"):
+    with pytest.raises(SettingError, match="four channels, colors and depth, got \\(3, 32, 32\\)"):
         backbone((3, 32, 32), 7, SMALL, depth_stem="separate")
 
 
@@ -106,9 +106,9 @@ def test_packaged_weights_refuse_other_numbers_of_channels() -> None:
 def test_packaged_weights_are_loaded_tensor_for_tensor() -> None:
     stored = list(torch.load(packaged_weights(LITE), weights_only=True).values())
     model = backbone((4, 64, 64), 7, LITE, pretrained=True)
-    own = model.features[1].state_dict()
+    weights = model.features[1].state_dict()
     # The head (two tensors at the end) is dropped, the first convolution has one channel more.
-    assert len(own) == len(stored) - 2
-    for number, (name, value) in enumerate(own.items()):
+    assert len(weights) == len(stored) - 2
+    for number, (name, value) in enumerate(weights.items()):
         assert torch.equal(value[:, :3] if number == 0 else value, stored[number]), name
     assert model.features[0].mean.flatten().tolist() == [0.5] * 4

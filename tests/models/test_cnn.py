@@ -17,7 +17,7 @@ def test_each_block_halves_the_sides(down, channels) -> None:  # type: ignore[no
     assert model(torch.rand(2, channels, 64, 64)).shape == (2, 10)
 
 
-def test_group_normalisation_treats_each_sample_by_itself() -> None:
+def test_group_normalization_treats_each_sample_by_itself() -> None:
     torch.manual_seed(0)
     model = cnn((3, 16, 16), 4, channels=(8, 12), features=6, norm="group")
     assert [m.num_groups for m in model.features if isinstance(m, nn.GroupNorm)] == [8, 4]
@@ -26,7 +26,7 @@ def test_group_normalisation_treats_each_sample_by_itself() -> None:
     assert not list(model.buffers())
 
 
-def test_batch_normalisation_by_either_name() -> None:
+def test_batch_normalization_by_either_name() -> None:
     for norm in (True, "batch"):
         model = cnn((3, 16, 16), 4, channels=(8,), norm=norm)
         assert sum(isinstance(m, nn.BatchNorm2d) for m in model.features) == 1

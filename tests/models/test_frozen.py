@@ -62,11 +62,11 @@ def test_features_are_the_inputs_and_equal_those_of_the_images(
     assert isinstance(model, Frozen)
     assert prepared.stream.input_shape == (model.encoder.width,)
     for new, old in zip(prepared.stream.tasks, stream.tasks, strict=True):
-        own = next(iter(new.data.batches(torch.arange(24), 24)))
+        features = next(iter(new.data.batches(torch.arange(24), 24)))
         images = next(iter(old.data.batches(torch.arange(24), 24)))
-        assert torch.equal(own.y, images.y)
-        assert torch.equal(own.task, images.task)
-        assert torch.allclose(model(own.x), model(images.x), atol=1e-5)
+        assert torch.equal(features.y, images.y)
+        assert torch.equal(features.task, images.task)
+        assert torch.allclose(model(features.x), model(images.x), atol=1e-5)
 
 
 def test_the_backbone_is_neither_saved_nor_trained_nor_copied(
@@ -146,7 +146,7 @@ def test_random_transforms_are_refused(image_stream: Make, tmp_path: Path) -> No
 
 
 def test_a_run_continues_from_its_folder(image_stream: Make, tmp_path: Path) -> None:
-    def go(**how: Any) -> Any:
+    def go(**options: Any) -> Any:
         return clframe.fit(
             image_stream(),
             {"replay": {"size": 12}},
@@ -155,7 +155,7 @@ def test_a_run_continues_from_its_folder(image_stream: Make, tmp_path: Path) -> 
             progress=False,
             logger=None,
             max_steps=5,
-            **how,
+            **options,
         )
 
     first = go(run_dir=tmp_path / "run")

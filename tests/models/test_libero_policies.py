@@ -45,8 +45,8 @@ class SeenPoint(PointEnvironment):
     def _observe(self) -> dict[str, Any]:
         pictures = {name: np.zeros((SIDE, SIDE, 3), np.uint8) for name in CAMERAS}
         for number, name in enumerate(CAMERAS):
-            centre = self.goal - number * self.position
-            x, y = np.clip(((centre + 1.3) / 2.6 * SIDE).astype(int), 1, SIDE - 2)
+            center = self.goal - number * self.position
+            x, y = np.clip(((center + 1.3) / 2.6 * SIDE).astype(int), 1, SIDE - 2)
             pictures[name][y - 1 : y + 2, x - 1 : x + 2] = 255
         return {"state": np.concatenate([self.position, self.goal]).astype(np.float32), **pictures}
 
@@ -58,7 +58,9 @@ def expert(environment: Any) -> Iterator[Any]:
         yield 0.7 * way / max(float(np.linalg.norm(way)), 0.1)
 
 
-def seen_stream(folder: Path, n_tasks: int = 2, num_demos: int = 2, **how: Any) -> ImitationStream:
+def seen_stream(
+    folder: Path, n_tasks: int = 2, num_demos: int = 2, **options: Any
+) -> ImitationStream:
     tasks = [
         RobotTask(f"turn{k}", "seen", f"turn {k}", functools.partial(SeenPoint, k, n_tasks), expert)
         for k in range(n_tasks)
@@ -74,7 +76,7 @@ def seen_stream(folder: Path, n_tasks: int = 2, num_demos: int = 2, **how: Any) 
                 "horizon": 12,
                 "num_workers": 0,
                 "num_envs": 2,
-                **how,
+                **options,
             }
         ),
         folder,
@@ -91,11 +93,11 @@ def stream_like(
 ) -> ImitationStream:
     """A stream as far as a policy looks at it."""
 
-    class Told:
-        name = "told"
+    class Given:
+        name = "given"
         layout = ObservationLayout(CAMERAS, side, states or {"gripper": 2, "joint": 7}, task)
 
-    return Told()  # type: ignore[return-value]
+    return Given()  # type: ignore[return-value]
 
 
 def sequences(n: int = 2, steps: int = 5, side: int = SIDE, task: int = 8) -> dict[str, Tensor]:
@@ -136,9 +138,9 @@ def test_the_papers_sizes_have_the_published_numbers_of_parameters(name: Any, co
 
 def test_neither_convolution_nor_linear_are_the_lstm_and_the_embeddings_alone() -> None:
     def others(name: Any) -> int:
-        known = (nn.Conv2d, nn.Linear, nn.BatchNorm2d, nn.LayerNorm)
+        layers = (nn.Conv2d, nn.Linear, nn.BatchNorm2d, nn.LayerNorm)
         policy = libero_policy(name, stream_like(128, 768), 7)
-        rest = [m for m in policy.modules() if not isinstance(m, known)]
+        rest = [m for m in policy.modules() if not isinstance(m, layers)]
         return sum(p.numel() for m in rest for p in m.parameters(recurse=False))
 
     assert (others("resnet_rnn"), others("resnet_t"), others("vit_t")) == (13_291_520, 0, 16_896)
@@ -213,9 +215,9 @@ def test_instructions_change_what_is_seen() -> None:
     for name in POLICIES:
         policy, x = small(name), sequences()
         with torch.no_grad():
-            told = policy(x)
+            outputs = policy(x)
             other = policy({**x, TASK: -x[TASK]})
-        assert not torch.allclose(told, other, atol=1e-3)
+        assert not torch.allclose(outputs, other, atol=1e-3)
 
 
 # ------------------------------------------------------------ acting
@@ -314,7 +316,7 @@ def test_pictures_of_a_sample_are_moved_alike_and_only_in_training() -> None:
     assert torch.equal(augment.eval()([view])[0], view)
 
 
-def test_colours_change_alike_through_steps_and_cameras() -> None:
+def test_colors_change_alike_through_steps_and_cameras() -> None:
     torch.manual_seed(0)
     view = torch.rand(8, 1, 3, 8, 8).expand(8, 3, 3, 8, 8)
     changed, same = Augment(0.3, 0)([view, view])
@@ -382,7 +384,7 @@ def test_the_fisher_of_single_sequences_can_be_had(name: str, tmp_path: Path) ->
     learner = prepared.learner
     learner.engine.attach(learner)
     data = prepared.stream.experiences[0].data.subset(torch.tensor([0, 5]))
-    found = fisher(learner, data, "true")
+    result = fisher(learner, data, "true")
     expected = {key: torch.zeros_like(p) for key, p in learner.named_trainable().items()}
     learner.eval()
     for batch in data.batches(torch.arange(2), 1):
@@ -390,7 +392,7 @@ def test_the_fisher_of_single_sequences_can_be_had(name: str, tmp_path: Path) ->
         grads = torch.autograd.grad(loss, list(learner.named_trainable().values()))
         for total, grad in zip(expected.values(), grads, strict=True):
             total += grad.square() / 2
-    for key, value in found.items():
+    for key, value in result.items():
         torch.testing.assert_close(value, expected[key], rtol=1e-3, atol=1e-6)
 
 
@@ -398,7 +400,7 @@ def test_a_policy_learns_where_to_go_from_pictures(tmp_path: Path) -> None:
     result = clframe.fit(
         seen_stream(tmp_path, 1, 60, eval_episodes=20, horizon=30, num_envs=20),
         "naive",
-        {"name": "resnet_t", "size": "small", "window": 2, "colour": 0.0, "shift": 0}
+        {"name": "resnet_t", "size": "small", "window": 2, "color": 0.0, "shift": 0}
         | {"sample": False},
         optimizer={"name": "adamw", "lr": 1e-3},
         run_dir=False,
@@ -432,7 +434,7 @@ def test_evaluations_are_the_same_each_time_and_leave_learning_alone(tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["resnet_rnn", "vit_t"])
-def test_a_run_that_is_killed_goes_on_as_if_nothing_had_been(name: str, tmp_path: Path) -> None:
+def test_a_run_that_is_killed_resumes_as_if_nothing_had_been(name: str, tmp_path: Path) -> None:
     def learn(place: str, lives: int) -> dict[str, Tensor]:
         folder = RunFolder(tmp_path / place)
         folder.saving = CheckpointSettings(every_n_steps=2)
@@ -474,7 +476,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         libero_policy("vit_t", odd, 7)
 
 
-def test_a_policy_that_is_not_told_the_task_can_be_made(tmp_path: Path) -> None:
+def test_a_policy_that_is_not_given_the_task_can_be_made(tmp_path: Path) -> None:
     prepared = prepare(
         seen_stream(tmp_path, task_input="none"), "naive", {"name": "resnet_t", "size": "small"}
     )
@@ -484,9 +486,11 @@ def test_a_policy_that_is_not_told_the_task_can_be_made(tmp_path: Path) -> None:
 
 def test_a_stream_prepared_for_sequences_is_otherwise_the_same(tmp_path: Path) -> None:
     plain = seen_stream(tmp_path)
-    made = plain.sequences(3)
-    assert [task.name for task in made.tasks] == [task.name for task in plain.tasks]
-    for before, after in zip(plain.tasks, made.tasks, strict=True):
-        how = dataclasses.replace(after.info["evaluation"], inputs=before.info["evaluation"].inputs)
-        assert how == before.info["evaluation"]
+    prepared = plain.sequences(3)
+    assert [task.name for task in prepared.tasks] == [task.name for task in plain.tasks]
+    for before, after in zip(plain.tasks, prepared.tasks, strict=True):
+        evaluation = dataclasses.replace(
+            after.info["evaluation"], inputs=before.info["evaluation"].inputs
+        )
+        assert evaluation == before.info["evaluation"]
     assert plain.experiences[0].data.labels.ndim == 2

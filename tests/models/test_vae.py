@@ -86,7 +86,7 @@ def test_the_mlp_is_784_400_400_100_and_back() -> None:
 @pytest.mark.parametrize(
     ("kind", "shape"), [("mlp", (7,)), ("conv", (3, 8, 12)), ("mlp", (1, 4, 4))]
 )
-def test_samples_have_the_shape_of_inputs_and_lie_in_0_to_1(kind, shape) -> None:  # type: ignore[no-untyped-def]
+def test_samples_have_the_shape_of_inputs_and_are_in_0_to_1(kind, shape) -> None:  # type: ignore[no-untyped-def]
     model = VAE(shape, kind, hidden=(16,), latent=4)
     sample = model.sample(5, torch.Generator().manual_seed(0))
     assert sample.shape == (5, *shape)

@@ -15,7 +15,7 @@ def count(module: nn.Module) -> int:
 
 
 def test_parameters_are_those_of_the_paper() -> None:
-    # Weights 9 * in * out and a bias per output, scale and shift of batch normalisation; then the
+    # Weights 9 * in * out and a bias per output, scale and shift of batch normalization; then the
     # three fully connected layers, by hand.
     widths = [3, 64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512]
     convolutions = sum(9 * a * b + b + 2 * b for a, b in itertools.pairwise(widths))

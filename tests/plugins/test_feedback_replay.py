@@ -23,7 +23,7 @@ def test_it_keeps_the_contract(scenario: Any) -> None:
     check_plugin(small(), toy_stream(scenario))
 
 
-def test_the_learners_optimiser_trains_the_feedback_connections() -> None:
+def test_the_learners_optimizer_trains_the_feedback_connections() -> None:
     prepared = prepare_toy([small()], toy_stream("class"))
     prepared.learner.plugins.hook.configure(learner=prepared.learner, stream=prepared.stream)
     names = {name for name, _ in prepared.learner.named_parameters()}

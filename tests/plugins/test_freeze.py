@@ -36,7 +36,7 @@ def equal(one: dict[str, Tensor], two: dict[str, Tensor]) -> bool:
 
 @pytest.mark.parametrize("after", [0, 1, 2])
 @pytest.mark.parametrize("optimizer", ["adam", {"name": "adamw", "weight_decay": 0.5}])
-def test_features_stop_and_the_head_goes_on(after: int, optimizer: Any) -> None:
+def test_features_stop_and_the_head_keeps_learning(after: int, optimizer: Any) -> None:
     watch = Features()
     clframe.fit(
         toy_stream("class"),
@@ -66,7 +66,7 @@ def test_it_keeps_the_contract(after: int) -> None:
     check_plugin(Freeze(after=after))
 
 
-def test_a_continued_run_fits_the_saved_optimiser() -> None:
+def test_a_continued_run_fits_the_saved_optimizer() -> None:
     stream = toy_stream("class")
     whole, _ = toy_run([Freeze()], stream, reset_optimizer=True)
     parts = interrupted_run([Freeze()], stream, reset_optimizer=True)

@@ -77,12 +77,12 @@ def test_the_loss_of_a_step_is_the_formula_of_the_paper(scenario: Any, distill: 
     for past in (1, 2):
         _, step, weights = [s for s in watch.steps if s[0] == past][-1]
         assert len(step.parts) == 2
-        own, replayed = step.parts
+        new_part, replayed = step.parts
         assert replayed.weight == past
         student = copy.deepcopy(learner.model)
         student.load_state_dict(weights)
         with torch.no_grad():
-            own_logits = student(own.x).double().numpy()
+            new_logits = student(new_part.x).double().numpy()
             new = student(replayed.x).double().numpy()
             old = teachers[past - 1](replayed.x).double().numpy()
         groups = [list(task.outputs) for task in stream.tasks]
@@ -97,7 +97,7 @@ def test_the_loss_of_a_step_is_the_formula_of_the_paper(scenario: Any, distill: 
         loss_current = np.mean(
             [
                 -np.log(softmax(row[current])[current.index(int(label))])
-                for row, label in zip(own_logits, own.y, strict=True)
+                for row, label in zip(new_logits, new_part.y, strict=True)
             ]
         )
         losses = []
@@ -106,8 +106,8 @@ def test_the_loss_of_a_step_is_the_formula_of_the_paper(scenario: Any, distill: 
                 if distill:
                     p = softmax(teacher_row[taught], temperature)
                     q = softmax(student_row[learned], temperature)
-                    known = [learned.index(u) for u in taught]
-                    losses.append(-(temperature**2) * (p * np.log(q[known])).sum())
+                    places = [learned.index(u) for u in taught]
+                    losses.append(-(temperature**2) * (p * np.log(q[places])).sum())
                 else:
                     label = taught[int(teacher_row[taught].argmax())]
                     losses.append(-np.log(softmax(student_row[learned])[learned.index(label)]))

@@ -27,7 +27,7 @@ def last_row(stream: clframe.Stream, strategy: Any, lr: float, **settings: Any) 
 
 
 def with_known_tasks(strategy: Any) -> float:
-    """Mean accuracy on all tasks but the last, told which task it is."""
+    """Mean accuracy on all tasks but the last, given which task it is."""
     model = {"name": "mlp", "hidden": [100, 100]}
     stream = clframe.stream("split_mnist", scenario="task")
     return float(last_row(stream, strategy, 0.01, model=model, max_steps=60)[:-1].mean())
@@ -54,7 +54,7 @@ def naive_with_two_experiences() -> float:
 @pytest.mark.parametrize(
     "strategy", ["ewc", "online_ewc", "lwf", "mas", {"si": {"c": 10.0}}], ids=str
 )
-def test_regularisers_keep_known_tasks(strategy: Any) -> None:
+def test_regularizers_keep_known_tasks(strategy: Any) -> None:
     assert with_known_tasks(strategy) > naive_with_known_tasks() + 0.05
 
 

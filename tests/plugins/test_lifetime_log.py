@@ -116,7 +116,7 @@ def test_training_accuracy_is_that_of_the_batches(tmp_path: Path) -> None:
 
 
 def test_only_the_experiences_own_tasks_count(tmp_path: Path) -> None:
-    """With all earlier data joined in, rows still speak of the task that is being learned."""
+    """With all earlier data joined in, rows are still about the task that is being learned."""
     toy_run([Cumulative(), log_in(tmp_path)], toy_stream("class"), max_epochs=1, batch_size=8)
     last = rows(tmp_path, "5-train")
     assert {row["task_name"] for row in last} == {"task2_plain"}

@@ -23,7 +23,7 @@ def test_it_keeps_the_contract() -> None:
     check_plugin(XdG(gating=0.5))
 
 
-def test_the_asked_share_is_shut_and_differs_between_tasks() -> None:
+def test_the_asked_share_is_gated_and_differs_between_tasks() -> None:
     plugin = XdG(gating=0.75)
     gated(plugin)
     gates = plugin.gates["features.2", 16]
@@ -71,16 +71,16 @@ def test_channels_of_convolutions_are_gated() -> None:
     assert (out[0, gates[1] == 1] != 0).any()
 
 
-def test_weights_behind_shut_units_do_not_learn() -> None:
+def test_weights_behind_gated_units_do_not_learn() -> None:
     plugin = XdG(gating=0.5)
     stream = toy_stream("task", 1)
     prepared = prepare_toy([plugin], stream)
     start = prepared.learner.model.features[1].weight.detach().clone()  # type: ignore[index, union-attr]
     clframe.run.run(prepared.learner, stream, "toy")
     moved = (prepared.learner.model.features[1].weight != start).any(1)  # type: ignore[index, union-attr]
-    shut = plugin.gates["features.2", 16][0] == 0
-    assert not moved[shut].any()
-    assert moved[~shut].any()
+    gated = plugin.gates["features.2", 16][0] == 0
+    assert not moved[gated].any()
+    assert moved[~gated].any()
 
 
 def test_replay_asks_the_previous_model_under_the_same_gates() -> None:

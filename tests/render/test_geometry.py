@@ -123,17 +123,17 @@ def test_normals_by_differences_are_the_surface_normals(make_scene: MakeScene, g
     rays = (view.rotation @ pixel_rays(48, 48, 45.0)).T
     arguments = (data, view.position, rays, True)
     caster = Caster(model, (0,))
-    given, found = caster.cast(*arguments), caster.cast(*arguments, by_differences=True)
+    given, computed = caster.cast(*arguments), caster.cast(*arguments, by_differences=True)
     assert given.normal is not None
-    assert found.normal is not None
+    assert computed.normal is not None
     hit = given.geom >= 0
-    np.testing.assert_array_equal(found.geom, given.geom)
-    cosine = (given.normal * found.normal).sum(axis=1)[hit]
+    np.testing.assert_array_equal(computed.geom, given.geom)
+    cosine = (given.normal * computed.normal).sum(axis=1)[hit]
     assert (cosine > 0.999).mean() > 0.99  # an outline ray may just miss
     assert ((given.normal * rays).sum(axis=1)[hit] <= 0).all()
 
 
-def test_normals_of_a_sphere_point_from_its_centre(make_scene: MakeScene) -> None:
+def test_normals_of_a_sphere_point_from_its_center(make_scene: MakeScene) -> None:
     model, data = make_scene('<geom type="sphere" size=".3"/>')
     rays = (DOWN.rotation @ pixel_rays(32, 32, 20.0)).T
     hits = Caster(model, (0,)).cast(data, DOWN.position, rays, True)

@@ -95,7 +95,7 @@ def test_pictures_of_both_are_about_equally_bright(table_xml: str) -> None:
         assert 0.7 < raster / rays < 1.4
 
 
-def test_a_machine_without_opengl_is_told_what_to_do() -> None:
+def test_a_machine_without_opengl_says_what_to_do() -> None:
     pytest.importorskip("mujoco")
     # No display can be opened under this name.
     result = subprocess.run(

@@ -21,16 +21,16 @@ def wall(distance: float) -> Any:
 def test_depth_error_grows_with_the_square_of_distance(distance: float) -> None:
     noisy = depth_noise(wall(distance), np.random.default_rng(0))
     expected = SUBPIXEL * distance**2 / (FOCAL * BASELINE)
-    quantised = math.hypot(expected, 0.001 / math.sqrt(12))
+    quantized = math.hypot(expected, 0.001 / math.sqrt(12))
     assert (noisy > 0).all()
-    assert (noisy - distance).std() == pytest.approx(quantised, rel=0.04)
-    assert abs((noisy - distance).mean()) < 4 * quantised / 100
+    assert (noisy - distance).std() == pytest.approx(quantized, rel=0.04)
+    assert abs((noisy - distance).mean()) < 4 * quantized / 100
 
 
-def test_depth_is_in_whole_millimetres() -> None:
-    millimetres = depth_noise(wall(1.2345), np.random.default_rng(0)) * 1000.0
-    np.testing.assert_allclose(millimetres, np.round(millimetres), atol=1e-3)
-    assert len(np.unique(millimetres)) > 10
+def test_depth_is_in_whole_millimeters() -> None:
+    millimeters = depth_noise(wall(1.2345), np.random.default_rng(0)) * 1000.0
+    np.testing.assert_allclose(millimeters, np.round(millimeters), atol=1e-3)
+    assert len(np.unique(millimeters)) > 10
 
 
 def test_there_is_no_depth_where_nothing_is_or_out_of_range() -> None:
@@ -41,7 +41,7 @@ def test_there_is_no_depth_where_nothing_is_or_out_of_range() -> None:
     assert (depth_noise(wall(12.0), np.random.default_rng(0)) == 0).all()
 
 
-def test_holes_lie_left_of_near_things_as_wide_as_the_disparity_step() -> None:
+def test_holes_are_left_of_near_things_as_wide_as_the_disparity_step() -> None:
     depth = wall(1.5)
     depth[:, 40:60] = 0.5
     focal = 100 / (2 * math.tan(math.radians(22.5)))
@@ -82,11 +82,11 @@ def test_noise_depends_on_the_generator_alone() -> None:
 
 
 def test_sensor_noise_keeps_brightness_and_grows_with_gain() -> None:
-    grey = np.full((64, 64, 3), 120, dtype=np.uint8)
+    gray = np.full((64, 64, 3), 120, dtype=np.uint8)
     rng = np.random.default_rng(0)
     deviations = []
     for gain in (0.0, 1.0, 4.0, 16.0):
-        noisy = sensor_noise(grey, rng, gain=gain)
+        noisy = sensor_noise(gray, rng, gain=gain)
         assert noisy.dtype == np.uint8
         assert abs(noisy.mean() - 120) < 1.5
         deviations.append(float(noisy.std()))
@@ -95,9 +95,9 @@ def test_sensor_noise_keeps_brightness_and_grows_with_gain() -> None:
 
 
 def test_a_dark_picture_is_relatively_noisier() -> None:
-    grey = np.full((64, 64, 3), 160, dtype=np.uint8)
-    bright = sensor_noise(grey, np.random.default_rng(0)).astype(float)
-    dark = sensor_noise(grey, np.random.default_rng(0), exposure=0.1).astype(float)
+    gray = np.full((64, 64, 3), 160, dtype=np.uint8)
+    bright = sensor_noise(gray, np.random.default_rng(0)).astype(float)
+    dark = sensor_noise(gray, np.random.default_rng(0), exposure=0.1).astype(float)
     assert dark.mean() < 0.5 * bright.mean()
     assert dark.std() / dark.mean() > 2 * bright.std() / bright.mean()
 

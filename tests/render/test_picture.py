@@ -1,4 +1,4 @@
-"""Light, shadow, colour and texture, and that the same input gives the same bytes."""
+"""Light, shadow, color and texture, and that the same input gives the same bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from clframe.errors import ClframeError
 from clframe.render import PATTERNS, GLCamera, Light, Lighting, RayCamera, Texture, View, camera
-from clframe.render.colour import decode, encode, encode_exactly
+from clframe.render.color import decode, encode, encode_exactly
 
 MakeScene = Callable[[str], tuple[Any, Any]]
 BLACK = (0.0, 0.0, 0.0)
@@ -46,7 +46,7 @@ def picture(
     return RayCamera(model, size, size, **settings).render(data, view, lighting).rgb
 
 
-def test_full_light_shows_the_colour_as_it_is_written(make_scene: MakeScene) -> None:
+def test_full_light_shows_the_color_as_it_is_written(make_scene: MakeScene) -> None:
     rgb = picture(make_scene(MATT.format(GROUND)), lit_by(sun()))
     assert rgb.shape == (64, 64, 3)
     assert rgb.dtype == np.uint8
@@ -73,8 +73,8 @@ def test_intensity_exposure_and_ambient_scale_luminance(
         assert decode(picture(scene, lighting)).mean() / whole == pytest.approx(factor, rel=0.03)
 
 
-def test_a_light_has_a_colour(make_scene: MakeScene) -> None:
-    rgb = picture(make_scene(MATT.format(GROUND)), lit_by(sun(colour=(1.0, 0.5, 0.0))))
+def test_a_light_has_a_color(make_scene: MakeScene) -> None:
+    rgb = picture(make_scene(MATT.format(GROUND)), lit_by(sun(color=(1.0, 0.5, 0.0))))
     red, green, blue = decode(rgb).reshape(-1, 3).mean(axis=0)
     assert green / red == pytest.approx(0.5, rel=0.03)
     assert blue == 0
@@ -82,7 +82,7 @@ def test_a_light_has_a_colour(make_scene: MakeScene) -> None:
 
 def test_a_shadow_falls_where_the_light_is_blocked(make_scene: MakeScene) -> None:
     model, data = make_scene(MATT.format(GROUND + BALL))
-    # Light at 45 degrees: the ball at height 1 shades the ground one metre to the right.
+    # Light at 45 degrees: the ball at height 1 shades the ground one meter to the right.
     slanted = lit_by(sun((1, 0, -1)))
     frame = RayCamera(model, 128, 128).render(data, DOWN, slanted)
     ground = frame.geom == 0
@@ -131,7 +131,7 @@ def test_a_shiny_thing_has_a_highlight(make_scene: MakeScene) -> None:
     assert (brighter > 0).mean() < 0.1
 
 
-def test_colours_come_from_the_geom_then_from_its_material(make_scene: MakeScene) -> None:
+def test_colors_come_from_the_geom_then_from_its_material(make_scene: MakeScene) -> None:
     xml = MATT.format(
         '<geom type="plane" size="0 0 1" material="matt" rgba="1 0 0 1"/>'
         '<geom type="box" size=".3 .3 .1" material="matt"/>'
@@ -154,7 +154,7 @@ def test_the_sky_runs_from_horizon_to_zenith(make_scene: MakeScene) -> None:
 
 
 @pytest.mark.parametrize("pattern", sorted(set(PATTERNS) - {"plain"}))
-def test_textures_vary_between_their_two_colours(make_scene: MakeScene, pattern: str) -> None:
+def test_textures_vary_between_their_two_colors(make_scene: MakeScene, pattern: str) -> None:
     texture = Texture(pattern, dark=(0.2, 0.1, 0.4), light=(0.6, 0.7, 0.2), period=0.6)
     rgb = picture(make_scene(MATT.format(GROUND)), lit_by(sun()), textures={"ground": texture})
     flat = rgb.reshape(-1, 3)
@@ -167,10 +167,10 @@ def test_a_texture_moves_with_its_geom(make_scene: MakeScene) -> None:
     texture = {"ground": Texture("checker", period=0.5)}
     cube = '<geom name="ground" type="box" size=".5 .5 .1" pos="{} 0 0" material="matt" {}/>'
     here = make_scene(MATT.format(cube.format(0, "")))
-    there = make_scene(MATT.format(cube.format(0.4, "")))
+    shifted = make_scene(MATT.format(cube.format(0.4, "")))
     aside = View.look_at((0.4, 0, 3), (0.4, 0, 0), fovy=40)
     first = picture(here, lit_by(sun()), textures=texture)
-    moved = picture(there, lit_by(sun()), aside, textures=texture)
+    moved = picture(shifted, lit_by(sun()), aside, textures=texture)
     assert (first == moved).all(axis=2).mean() > 0.99  # edges of squares may round differently
     turned = make_scene(MATT.format(cube.format(0, 'euler="0 0 45"')))
     assert (picture(turned, lit_by(sun()), textures=texture) != first).any()
@@ -193,7 +193,7 @@ def test_a_fine_texture_far_away_becomes_its_mean(make_scene: MakeScene) -> None
     assert light.mean() == pytest.approx(0.35, rel=0.02)
 
 
-def test_the_texture_of_a_mesh_lies_in_the_frame_it_was_drawn_in(make_scene: MakeScene) -> None:
+def test_the_texture_of_a_mesh_is_in_the_frame_it_was_drawn_in(make_scene: MakeScene) -> None:
     mesh = (
         '<mujoco><asset><mesh name="slab" vertex="-.5 -.5 0 .5 -.5 0 .5 .5 0 -.5 .5 0 '
         '-.5 -.5 .1 .5 -.5 .1 .5 .5 .1 -.5 .5 .4"/></asset><worldbody>{}</worldbody></mujoco>'

@@ -49,9 +49,9 @@ def test_mistakes_are_one_sentence(
     words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 2
-    said = capsys.readouterr().err
-    assert sentence in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert sentence in message
+    assert message.count("\n") == 1
 
 
 def test_rollout_measures_what_the_run_measured(
@@ -63,12 +63,12 @@ def test_rollout_measures_what_the_run_measured(
     assert main(["eval", str(run)]) == 0
     assert "the two differ" not in capsys.readouterr().out
     assert main(["rollout", str(run)]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     import json
 
     last = json.loads((run / "results.json").read_text())["matrix"]["values"][-1]
     for name, value in zip(("turn_0_of_2", "turn_1_of_2"), last, strict=True):
-        (line,) = (line for line in said.splitlines() if line.startswith(name))
+        (line,) = (line for line in output.splitlines() if line.startswith(name))
         assert f" {round(20 * value)}/20 " in line
     assert main(["rollout", str(run), "--task", "tern_0_of_2"]) == 2
     assert "did you mean 'turn_0_of_2'" in capsys.readouterr().err

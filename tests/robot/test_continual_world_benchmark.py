@@ -35,16 +35,16 @@ def test_a_run_is_judged_against_the_mean_of_the_single_task_runs(bench: Any) ->
         }
         for i in range(2)
     }
-    found = {"cw20_naive": {"0": bench.measure(run)}, **alone}
-    judged = bench.judge(found["cw20_naive"]["0"], bench.references(found), joint=False)
+    runs = {"cw20_naive": {"0": bench.measure(run)}, **alone}
+    judged = bench.judge(runs["cw20_naive"]["0"], bench.references(runs), joint=False)
     assert judged["performance"] == pytest.approx(0.6)
     assert judged["forgetting_i"] == pytest.approx([0.2, 0.5, 0.0])
     assert judged["forward_transfer_i"] == pytest.approx([-1 / 9, 1 / 3, -1 / 9])
-    text = bench.table(found)
+    text = bench.table(runs)
     assert "| CW20 | naive | 1 | 0.60 | 0.23 | 0.04 | 0.05 | 0.73 | 0.20 |" in text
 
 
-def test_without_references_transfer_is_not_told(bench: Any) -> None:
+def test_without_references_transfer_is_not_reported(bench: Any) -> None:
     run = bench.measure(results([[0.0], [1.0]], {"t0": {"t0": [0.0, 1.0]}}))
     text = bench.table({"cw10_ewc": {"0": run, "1": run}})
     assert "| CW10 | ewc | 2 | 1.00 ± 0.00 | 0.00 ± 0.00 | - |" in text
@@ -70,12 +70,12 @@ def test_the_page_tells_each_task_before_and_after(bench: Any) -> None:
     for place in range(9):
         run["matrix"]["values"][place + 1] = [1.0 if i == place else None for i in range(10)]
     alone = bench.measure(results([[0.0], [0.9]], {"hammer": {"hammer": [0.0, 0.9]}}))
-    found = {
+    runs = {
         "cw10_naive": {"0": bench.measure(run)},
         "cw10_multitask": {"0": bench.measure(run)},
         "single_hammer": {"0": alone},
     }
-    text = bench.page(found, "python made.py")
+    text = bench.page(runs, "python made.py")
     assert "| task | CW10 naive | CW10 multitask | alone |" in text
     assert "| hammer | 1.00 → 0.50 | 0.50 | 0.90 |" in text
     assert "| peg-unplug-side | 0.50 → 0.50 | 0.50 | - |" in text
@@ -85,8 +85,8 @@ def test_the_page_tells_each_task_before_and_after(bench: Any) -> None:
 
 
 def test_every_cell_is_an_experiment(bench: Any) -> None:
-    own = {name for name in experiments() if name.startswith("continual_world/")}
-    assert own == {f"continual_world/{method}" for method in bench.METHODS}
+    names = {name for name in experiments() if name.startswith("continual_world/")}
+    assert names == {f"continual_world/{method}" for method in bench.METHODS}
     cells = bench.make_cells(bench.METHODS, bench.STREAMS, CW10)
     runs = {name: compose(overrides) for name, overrides in cells.items()}
     for name, config in runs.items():  # forward transfer compares runs of equal length

@@ -52,9 +52,9 @@ def test_naive_forgets_and_what_should_remember_remembers() -> None:
 
 def test_packnet_forgets_nothing() -> None:
     result = learn({"packnet": {"prune": 0.6}})
-    own = np.diag(result.matrix.learned)
-    assert (result.matrix.learned[-1] == own).all()
-    assert own.mean() > 0.8
+    learned = np.diag(result.matrix.learned)
+    assert (result.matrix.learned[-1] == learned).all()
+    assert learned.mean() > 0.8
 
 
 @pytest.mark.parametrize("strategy", ["ewc", "si", "mas", "cumulative", "agem", "der"])
@@ -87,7 +87,7 @@ def test_the_exact_fisher_is_that_of_a_gaussian() -> None:
     learner = prepared.learner
     data = prepared.stream.experiences[0].data.subset(torch.arange(1))
     learner.engine.attach(learner)
-    found = fisher(learner, data, "exact")["head.bias"]
+    result = fisher(learner, data, "exact")["head.bias"]
     (batch,) = data.batches(torch.arange(1), 1)
     torch.manual_seed(0)
     outputs = learner(batch.x, batch.task)
@@ -98,7 +98,7 @@ def test_the_exact_fisher_is_that_of_a_gaussian() -> None:
         loss = (outputs - drawn).square().mean()
         (score,) = torch.autograd.grad(loss, learner.model.head.bias, retain_graph=True)  # type: ignore[union-attr, arg-type]
         squares += score.square() / 4000
-    torch.testing.assert_close(found, squares, rtol=0.1, atol=0)
+    torch.testing.assert_close(result, squares, rtol=0.1, atol=0)
 
 
 def test_the_fisher_is_that_of_the_learners_own_loss() -> None:
@@ -107,21 +107,21 @@ def test_the_fisher_is_that_of_the_learners_own_loss() -> None:
     prepared = prepare({"name": "point_robot", "n_tasks": 2, "num_demos": 2}, "naive")
     learner, data = prepared.learner, prepared.stream.experiences[0].data
     learner.engine.attach(learner)
-    found = fisher(learner, data, "true")
+    result = fisher(learner, data, "true")
     expected = {name: torch.zeros_like(p) for name, p in learner.named_trainable().items()}
     for batch in data.batches(torch.arange(len(data)), 1):
         loss = (learner(batch.x, batch.task) - batch.y).square().mean()
         grads = torch.autograd.grad(loss, list(learner.named_trainable().values()))
         for total, grad in zip(expected.values(), grads, strict=True):
             total += grad.square() / len(data)
-    for name, value in found.items():
+    for name, value in result.items():
         torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-8)
 
 
 def test_results_do_not_depend_on_processes_or_on_chance() -> None:
     here = learn(max_epochs=3)
-    there = learn(max_epochs=3, stream={"num_workers": 2})
-    assert (here.matrix.values == there.matrix.values).all()
+    in_workers = learn(max_epochs=3, stream={"num_workers": 2})
+    assert (here.matrix.values == in_workers.matrix.values).all()
 
 
 def test_curves_libero_and_continual_world_are_filled(tmp_path: Path) -> None:
@@ -129,9 +129,9 @@ def test_curves_libero_and_continual_world_are_filled(tmp_path: Path) -> None:
     curves = list(result.curves.values())
     assert [len(values) for row in curves for values in row.values()] == [5, 5, 5]
     assert result.metrics["libero"]["fwt"] is not None
-    found = result.metrics["continual_world"]
-    assert found["performance"] == pytest.approx(final(result))
-    assert found["forward_transfer"] is None
+    metrics = result.metrics["continual_world"]
+    assert metrics["performance"] == pytest.approx(final(result))
+    assert metrics["forward_transfer"] is None
     assert result.metrics["gem"]["acc"] == pytest.approx(final(result))
 
 
@@ -230,7 +230,7 @@ def test_instructions_windows_and_mixtures_learn_the_stream(
     assert final(learn("multitask", stream=stream, model=model)) > 0.7
 
 
-def test_a_policy_that_is_not_told_the_task_cannot_do_all() -> None:
+def test_a_policy_that_is_not_given_the_task_cannot_do_all() -> None:
     assert final(learn("multitask", stream={"task_input": "none"})) < 0.5
 
 
@@ -282,15 +282,15 @@ def demo(length: int = 3, start: float = 0.0) -> Demonstration:
 
 
 def test_a_window_is_filled_with_the_first_observation() -> None:
-    made = windowed([demo(3, 1.0), demo(2, 10.0)], 3, ["state"])
-    assert made.inputs["state"][:, :, 0].tolist() == [
+    samples = windowed([demo(3, 1.0), demo(2, 10.0)], 3, ["state"])
+    assert samples.inputs["state"][:, :, 0].tolist() == [
         [1, 1, 1],
         [1, 1, 2],
         [1, 2, 3],
         [10, 10, 10],
         [10, 10, 11],
     ]
-    torch.testing.assert_close(made.actions[:, 0], torch.tensor([0.1, 0.2, 0.3, 1.0, 1.1]))
+    torch.testing.assert_close(samples.actions[:, 0], torch.tensor([0.1, 0.2, 0.3, 1.0, 1.1]))
 
 
 def test_inputs_are_scaled_and_padding_stays_zero() -> None:

@@ -16,7 +16,7 @@ from clframe.robot import language, sentences
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
 
 
-def told(**settings: Any) -> Any:
+def task_size(**settings: Any) -> Any:
     stream = clframe.stream("point_robot", n_tasks=3, num_demos=2, **settings)
     return stream.layout.task  # type: ignore[attr-defined]
 
@@ -36,26 +36,26 @@ def test_words_make_vectors_of_any_size() -> None:
 
 
 def test_the_size_is_a_setting() -> None:
-    assert told(task_input="language") == 32
-    assert told(task_input="language", language_size=768) == 768
-    assert told() == 3
-    assert told(task_input="none") == 0
+    assert task_size(task_input="language") == 32
+    assert task_size(task_input="language", language_size=768) == 768
+    assert task_size() == 3
+    assert task_size(task_input="none") == 0
     with pytest.raises(SettingError, match=r"language_size has a meaning only with"):
-        told(language_size=768)
+        task_size(language_size=768)
     with pytest.raises(SettingError, match=r"language_size must be at least 1"):
-        told(task_input="language", language_size=0)
+        task_size(task_input="language", language_size=0)
 
 
 def test_an_absent_sentence_encoder_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     sentences._encoder.cache_clear()
     monkeypatch.setitem(sys.modules, "wordllama", None)
     with pytest.raises(SettingError, match=r"pip install 'clframe\[language\]'"):
-        told(task_input="sentence")
+        task_size(task_input="sentence")
 
 
 def test_more_numbers_than_the_encoder_has_are_refused() -> None:
     with pytest.raises(SettingError, match=r"language_size must be at most 256 .* got 300"):
-        told(task_input="sentence", language_size=300)
+        task_size(task_input="sentence", language_size=300)
 
 
 @pytest.mark.skipif(
@@ -70,4 +70,4 @@ def test_a_sentence_encoder_knows_words_that_mean_the_same() -> None:
     alike = vectors @ vectors.T / 256
     assert alike[0, 1] > alike[0, 2] + 0.2
     assert sentences.embed(texts, 64).shape == (3, 64)
-    assert told(task_input="sentence") == 256
+    assert task_size(task_input="sentence") == 256

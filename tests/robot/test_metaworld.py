@@ -104,16 +104,16 @@ def test_what_is_computed_faster_is_what_the_original_computes(name: str) -> Non
     environment.reset(seed=1)
     inner = environment.simulation
     original = type(inner).__mro__[1]
-    found = set()
+    contacts = set()
     for _, action in zip(range(60), simulation.expert(environment), strict=False):
         environment.step(action)
         thing = inner._get_id_main_object()
         touched = inner.touching_object(thing)
         assert touched == original.touching_object(inner, thing)
-        found.add(touched)
+        contacts.add(touched)
         seen = inner._get_curr_obs_combined_no_goal()
         assert np.array_equal(seen, original._get_curr_obs_combined_no_goal(inner))
-    assert found == {True, False}
+    assert contacts == {True, False}
 
 
 @needed
@@ -180,8 +180,8 @@ def test_two_tasks_are_learned_and_rolled_out(
     video = tmp_path / "video.gif"
     words = ["--task", "handle-press-side", "--episodes", "2", "--video", str(video)]
     assert main(["rollout", str(run), *words, "--every", "60"]) == 0
-    said = capsys.readouterr().out
-    assert "/2 episodes reach the goal" in said
+    output = capsys.readouterr().out
+    assert "/2 episodes reach the goal" in output
     assert video.read_bytes().startswith(b"GIF8")
     play = ["task=window-close", "demo=1", f"data_dir={data}"]
     assert main(["demos", "play", *chosen, *play]) == 0

@@ -116,7 +116,7 @@ def test_a_truncated_file_is_named(small_mnist: Path) -> None:
     path = small_mnist / "MNIST" / "raw" / "train-images-idx3-ubyte"
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(
-        DataError, match=r"train-images-idx3-ubyte' is cut short: .* promises 31360"
+        DataError, match=r"train-images-idx3-ubyte' is truncated: .* promises 31360"
     ):
         clframe.stream("split_mnist", data_dir=small_mnist)
 
@@ -178,11 +178,11 @@ def test_the_embedded_file_is_what_its_notice_says() -> None:
 
 
 @pytest.mark.parametrize("name", ["split_mnist", "permuted_mnist", "rotated_mnist"])
-def test_images_can_be_normalised(name: str) -> None:
-    plain, centred = (clframe.stream(name, normalize=on) for on in (False, True))
+def test_images_can_be_normalized(name: str) -> None:
+    plain, centered = (clframe.stream(name, normalize=on) for on in (False, True))
     order = torch.arange(64)
     one = next(plain.experiences[1].data.batches(order, 64)).x
-    other = next(centred.experiences[1].data.batches(order, 64)).x
+    other = next(centered.experiences[1].data.batches(order, 64)).x
     assert torch.allclose(other, (one - 0.1307) / 0.3081, atol=1e-6)
-    everything = next(centred.tasks[0].data.batches(order, 64)).x
+    everything = next(centered.tasks[0].data.batches(order, 64)).x
     assert abs(float(everything.mean())) < 0.3

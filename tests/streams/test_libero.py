@@ -87,13 +87,13 @@ def test_orders() -> None:
     assert in_order("libero_goal", 0) == list(tasks_of("libero_goal"))
     assert in_order("libero_goal", 1)[0] == tasks_of("libero_goal")[4]
     assert in_order("libero_goal", [3, 0, 3]) == [tasks_of("libero_goal")[n] for n in (3, 0, 3)]
-    for suite, order, said in (
+    for suite, order, message in (
         ("libero_goal", 21, "orders 0 to 20"),
         ("libero_90", 1, "must be 0"),
         ("libero_goal", [10], "none of number 10"),
         ("libero_goal", [], "at least one"),
     ):
-        with pytest.raises(SettingError, match=said):
+        with pytest.raises(SettingError, match=message):
             in_order(suite, order)  # type: ignore[arg-type]
 
 
@@ -154,7 +154,7 @@ def test_only_what_an_array_needs_is_allowed(tmp_path: Path, name: str) -> None:
 def test_broken_initial_states_are_one_sentence(tmp_path: Path) -> None:
     objects = pickle.dumps(np.array([object], dtype=object), 2)
     nan = pickle.dumps(np.full((2, 92), np.nan), 2)
-    for content, said in (
+    for content, message in (
         (b"", "is not a file of LIBERO's initial states"),
         (pickle.dumps([1, 2], 2), "does not hold one array"),
         (objects, "asks for"),
@@ -162,7 +162,7 @@ def test_broken_initial_states_are_one_sentence(tmp_path: Path) -> None:
         (nan, "NaN"),
         (pickle.dumps(np.zeros((2, 92)), 2)[:-30], "is not a file of LIBERO's"),
     ):
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             read_init_states(_archive(tmp_path / "x", content), 92)
     (tmp_path / "plain").write_bytes(b"hello")
     with pytest.raises(DataError, match="is not a file of LIBERO's initial states"):
@@ -200,10 +200,10 @@ def test_liberos_files_can_be_checked(tmp_path: Path, capsys: pytest.CaptureFixt
     pytest.importorskip("h5py")
     path = write_recording(tmp_path, SPATIAL[0], demos=2, steps=6)
     assert main(["demos", "check", str(path)]) == 0
-    said = capsys.readouterr().out
-    assert SPATIAL[0].instruction in said
-    assert "2 demonstrations, 10 steps" in said
-    assert "obs/agentview_rgb: uint8 [128, 128, 3]" in said
+    output = capsys.readouterr().out
+    assert SPATIAL[0].instruction in output
+    assert "2 demonstrations, 10 steps" in output
+    assert "obs/agentview_rgb: uint8 [128, 128, 3]" in output
 
 
 def test_our_own_and_robomimics_files_are_read_as_they_are(tmp_path: Path) -> None:
@@ -255,16 +255,16 @@ def test_a_state_is_the_same_from_a_recording_and_a_simulator() -> None:
     layout = Layout.of(tasks_of("libero_10"))
     assert (len(task.objects), task.joints) == (2, 1)
     positions = np.arange(9 + 14 + 1, dtype=np.float64)[None]
-    made = layout.state(
+    state = layout.state(
         task, np.ones((1, 2)), np.full((1, 7), 2.0), np.full((1, 3), 3.0), positions
     )
-    assert made.shape == (1, layout.size)
-    assert np.allclose(made[0, :12], [1, 1, *[2] * 7, 3, 3, 3 - task.height])
+    assert state.shape == (1, layout.size)
+    assert np.allclose(state[0, :12], [1, 1, *[2] * 7, 3, 3, 3 - task.height])
     assert np.allclose(
-        made[0, 12:26], [*range(9, 11), 11 - 0.9, *range(12, 18), 18 - 0.9, *range(19, 23)]
+        state[0, 12:26], [*range(9, 11), 11 - 0.9, *range(12, 18), 18 - 0.9, *range(19, 23)]
     )
-    assert not made[0, 26 : 12 + 7 * layout.objects].any()
-    assert made[0, 12 + 7 * layout.objects] == 23
+    assert not state[0, 26 : 12 + 7 * layout.objects].any()
+    assert state[0, 12 + 7 * layout.objects] == 23
 
 
 def test_pictures_are_shrunk_by_means() -> None:
@@ -285,10 +285,10 @@ def test_absent_demonstrations_are_one_sentence(
     pytest.importorskip("h5py")
     given = [f"data_dir={tmp_path}", f"run_dir={tmp_path / 'run'}", "logger=none"]
     assert main(["fit", "stream=libero_spatial", *given]) == 2
-    said = capsys.readouterr().err.strip().splitlines()
-    assert len(said) == 1
-    assert f"'{tmp_path / 'libero' / 'datasets' / 'libero_spatial'}'" in said[0]
-    assert "and those of 9 more tasks" in said[0]
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert f"'{tmp_path / 'libero' / 'datasets' / 'libero_spatial'}'" in lines[0]
+    assert "and those of 9 more tasks" in lines[0]
     for task in SPATIAL:
         write_recording(tmp_path / "mine", task, demos=1, steps=3)
     stream = clframe.stream(
@@ -303,10 +303,10 @@ def test_absent_demonstrations_are_one_sentence(
 def test_recordings_of_another_task_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("h5py")
     goal = tasks_of("libero_goal")[0]
-    made = write_recording(tmp_path, goal)
+    recording = write_recording(tmp_path, goal)
     wanted = Places(tmp_path, demonstrations=tmp_path).demonstration_file(SPATIAL[0])
     wanted.parent.mkdir()
-    made.rename(wanted)
+    recording.rename(wanted)
     stream = clframe.stream(
         "libero_spatial", data_dir=tmp_path, order=[0], num_demos=2, demonstrations=str(tmp_path)
     )
@@ -331,8 +331,8 @@ def test_absent_assets_and_initial_states_are_one_sentence(
     assert given.asset_folder() == tmp_path / "a"
 
 
-def _installed(monkeypatch: pytest.MonkeyPatch, found: dict[str, str]) -> None:
-    monkeypatch.setattr(places_of, "_version", lambda package: found.get(package, "9.9"))
+def _installed(monkeypatch: pytest.MonkeyPatch, versions: dict[str, str]) -> None:
+    monkeypatch.setattr(places_of, "_version", lambda package: versions.get(package, "9.9"))
 
 
 def test_what_is_wrong_with_the_packages_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,7 +360,7 @@ def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:
 
 
 def test_mistakes_in_settings_are_one_sentence() -> None:
-    for settings, said in (
+    for settings, message in (
         ({"cameras": ["agent_view"]}, "did you mean 'agentview'"),
         ({"size": 100}, "128, 64, 32"),
         ({"eval_episodes": 51}, "at most 50"),
@@ -369,7 +369,7 @@ def test_mistakes_in_settings_are_one_sentence() -> None:
         ({"instruction": "both"}, "'instruction' must be one of name, file"),
         ({"order": "first"}, "'order' must be"),
     ):
-        with pytest.raises(SettingError, match=said):
+        with pytest.raises(SettingError, match=message):
             clframe.stream("libero_object", **settings)
 
 
@@ -388,9 +388,9 @@ def test_how_far_things_go_while_they_settle() -> None:
     still, half = np.array([1.0, 0, 0, 0]), np.array([np.sqrt(0.5), np.sqrt(0.5), 0, 0])
     before = {"bowl": (np.zeros(3), still), "plate": (np.ones(3), still)}
     after = {"bowl": (np.array([0.03, 0.04, -0.2]), half), "plate": (np.ones(3), still)}
-    found = settled(before, after)
-    assert (found.thing, found.moved) == ("bowl", pytest.approx(0.05))
-    assert found.turned == pytest.approx(90.0)
+    result = settled(before, after)
+    assert (result.thing, result.moved) == ("bowl", pytest.approx(0.05))
+    assert result.turned == pytest.approx(90.0)
 
 
 def test_the_record_compares_versions(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The real LIBERO's environments, where the package is installed.
 
 Its meshes cannot be shipped, so most tests stand on scenes of boxes that have the names, joints and
-sites its task files speak of; where the real assets are (``CLFRAME_LIBERO_ASSETS``), these are
+sites its task files name; where the real assets are (``CLFRAME_LIBERO_ASSETS``), these are
 tried as well.
 """
 
@@ -30,8 +30,8 @@ from clframe.streams.libero.state import Layout, shrunk
 from clframe.streams.libero.stream import robot_task
 from clframe.streams.libero.tasks import SUITES, LiberoTask, tasks_of
 
-WHY_NOT = places_of.not_usable()
-pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=f"needs LIBERO: {WHY_NOT}")
+NOT_USABLE = places_of.not_usable()
+pytestmark = pytest.mark.skipif(NOT_USABLE is not None, reason=f"needs LIBERO: {NOT_USABLE}")
 REAL = os.environ.get("CLFRAME_LIBERO_ASSETS", "")
 
 _MOVABLE = {
@@ -156,9 +156,9 @@ def _no_simulation_stays() -> Iterator[None]:
 
 
 def environment_of(task: LiberoTask, tmp_path: Path, assets: Path) -> simulation.LiberoEnvironment:
-    made = robot_task(task, Places(tmp_path, assets=assets)).environment()
-    assert isinstance(made, simulation.LiberoEnvironment)
-    return made
+    environment = robot_task(task, Places(tmp_path, assets=assets)).environment()
+    assert isinstance(environment, simulation.LiberoEnvironment)
+    return environment
 
 
 @pytest.mark.slow
@@ -238,15 +238,15 @@ def test_start_states_are_written_down(
     assert (line["suite"], line["task"], line["start"]) == (task.suite, task.name, 0)
     assert line["versions"] == places_of.versions()
     assert set(line["places"]) == set(task.objects)
-    # Another version's line that differs is told.
+    # Another version's line that differs is reported.
     line["versions"] = {**line["versions"], "mujoco": "3.3.2"}
     line["places"]["basket_1"][0] += 0.03
     record.write_text(json.dumps(line) + "\n")
     capsys.readouterr()
     environment_of(task, tmp_path, boxes).reset(seed=0)
-    said = capsys.readouterr().err
-    assert "settles elsewhere" in said
-    assert "MuJoCo 3.3.2 ('basket_1' 3.0 cm apart)" in said
+    output = capsys.readouterr().err
+    assert "settles elsewhere" in output
+    assert "MuJoCo 3.3.2 ('basket_1' 3.0 cm apart)" in output
 
 
 def test_one_task_at_a_time_is_kept_in_memory(boxes: Path, tmp_path: Path) -> None:
@@ -368,9 +368,9 @@ def test_pictures_are_as_libero_draws_them(boxes: Path, tmp_path: Path) -> None:
         return red - blue > 40
 
     flipped = brown(shrunk(upright, 64, "x"))[::-1]
-    own = brown(seen["agentview_rgb"])
-    assert own.sum() > 10
-    assert (own & flipped).sum() > 0.5 * own.sum() > (own & flipped[::-1]).sum()
+    observed = brown(seen["agentview_rgb"])
+    assert observed.sum() > 10
+    assert (observed & flipped).sum() > 0.5 * observed.sum() > (observed & flipped[::-1]).sum()
 
 
 @pytest.mark.slow

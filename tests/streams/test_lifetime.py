@@ -61,9 +61,9 @@ def test_every_order_teaches_each_task_equally_long() -> None:
     for order in ("condensed", "dispersed", "alternating", "permuted"):
         stream = lifetime(order=order, repetitions=3, block_length=4, samples_per_lx=10)
         for task in stream.tasks:
-            own = [e for e in stream if e.tasks == (task,)]
-            assert sum(len(e.data) for e in own) == 120
-            assert sum(e.info["count"] for e in own) == 12
+            experiences = [e for e in stream if e.tasks == (task,)]
+            assert sum(len(e.data) for e in experiences) == 120
+            assert sum(e.info["count"] for e in experiences) == 12
 
 
 def test_rows_and_columns_need_not_be_equal() -> None:
@@ -103,8 +103,8 @@ def test_a_stream_is_a_function_of_its_seed() -> None:
 
     def batch(stream: Stream) -> torch.Tensor:
         data = stream.experiences[1].data
-        found: torch.Tensor = next(iter(data.batches(torch.arange(8), 8))).x
-        return found
+        images: torch.Tensor = next(iter(data.batches(torch.arange(8), 8))).x
+        return images
 
     assert torch.equal(batch(first), batch(again))
     assert not torch.equal(batch(first), batch(other))
@@ -119,8 +119,8 @@ def test_regimes_change_images_as_they_say() -> None:
     plain = scale_images(x, torch.zeros(6))
 
     def under(index: int) -> torch.Tensor:
-        found: torch.Tensor = vary(x, torch.full((6,), index))
-        return found
+        images: torch.Tensor = vary(x, torch.full((6,), index))
+        return images
 
     assert torch.equal(under(0), plain)
     assert torch.equal(under(-1), plain)
@@ -139,9 +139,9 @@ def test_noise_belongs_to_the_sample_not_to_the_batch() -> None:
     together = vary(x, torch.zeros(50, dtype=torch.long))
     alone = vary(x[7:8], torch.zeros(1, dtype=torch.long))
     assert torch.equal(together[7], alone[0])
-    grey = torch.full((200, 1, 28, 28), 128, dtype=torch.uint8)
-    grey[:, 0, 0, 0] = torch.arange(200, dtype=torch.uint8)
-    noise = vary(grey, torch.zeros(200, dtype=torch.long))[:, 0, 1:] - 128 / 255
+    gray = torch.full((200, 1, 28, 28), 128, dtype=torch.uint8)
+    gray[:, 0, 0, 0] = torch.arange(200, dtype=torch.uint8)
+    noise = vary(gray, torch.zeros(200, dtype=torch.long))[:, 0, 1:] - 128 / 255
     assert abs(float(noise.mean())) < 0.01
     assert abs(float(noise.std()) - 0.2) < 0.01
     flat = noise.flatten(1)
@@ -354,10 +354,10 @@ def test_single_task_teaches_all_blocks_of_one_task() -> None:
     lived = lifetime(regimes=[{}, DARK], block_length=2)
     stream = clframe.stream("single_task", base=whole, task="task1_dark")
     check_stream(stream)
-    own = [e for e in lived if e.tasks[0].name == "task1_dark"]
-    assert [e.name for e in stream] == [e.name for e in own]
+    experiences = [e for e in lived if e.tasks[0].name == "task1_dark"]
+    assert [e.name for e in stream] == [e.name for e in experiences]
     order = torch.arange(16)
-    for alone, shared in zip(stream, own, strict=True):
+    for alone, shared in zip(stream, experiences, strict=True):
         first, second = (next(iter(e.data.batches(order, 16))) for e in (alone, shared))
         assert torch.equal(first.x, second.x)
         assert torch.equal(first.y, second.y)

@@ -6,7 +6,7 @@ import random
 from copy import copy
 from math import dist
 
-from clframe.bddl.generate.catalogue import Arena, Catalogue, Category
+from clframe.bddl.generate.catalog import Arena, Catalog, Category
 from clframe.bddl.goal import Goal
 from clframe.bddl.names import NameTable
 from clframe.bddl.problem import Problem
@@ -29,36 +29,36 @@ class Scene:
 
     Args:
         arena: Where it is.
-        catalogue: The categories.
+        catalog: The categories.
         rng: The source of all chance.
     """
 
-    def __init__(self, arena: Arena, catalogue: Catalogue, rng: random.Random) -> None:
+    def __init__(self, arena: Arena, catalog: Catalog, rng: random.Random) -> None:
         self.arena = arena
-        self.catalogue = catalogue
+        self.catalog = catalog
         self.rng = rng
         self.fixtures: dict[str, str] = {arena.workspace: arena.category}
         self.objects: dict[str, str] = {}
         self.regions: dict[str, Region] = {}
         self.init: tuple[Literal, ...] = ()
-        self.centres: dict[str, Point] = {}
+        self.centers: dict[str, Point] = {}
 
     def copy(self) -> Scene:
         """A scene that can be changed without changing this one."""
         twin = copy(self)
         twin.fixtures, twin.objects = dict(self.fixtures), dict(self.objects)
-        twin.regions, twin.centres = dict(self.regions), dict(self.centres)
+        twin.regions, twin.centers = dict(self.regions), dict(self.centers)
         return twin
 
     def category(self, name: str) -> Category:
         """The category of a fixture or object."""
         if name in self.objects:
-            return self.catalogue.objects[self.objects[name]]
-        return self.catalogue.fixtures[self.fixtures[name]]
+            return self.catalog.objects[self.objects[name]]
+        return self.catalog.fixtures[self.fixtures[name]]
 
     def add_fixture(self, kind: str) -> str:
         """Stand a fixture in a free slot that suits it."""
-        category = self.catalogue.fixtures[kind]
+        category = self.catalog.fixtures[kind]
         name = f"{kind}_1"
         self.fixtures[name] = kind
         for slot in self.rng.sample(category.slots, len(category.slots)):
@@ -71,10 +71,10 @@ class Scene:
 
     def add_object(self, kind: str) -> str:
         """Declare a further object of a category, not yet placed."""
-        number = 1 + sum(own == kind for own in self.objects.values())
+        number = 1 + sum(other == kind for other in self.objects.values())
         name = f"{kind}_{number}"
         self.objects[name] = kind
-        self._add_sites(name, self.catalogue.objects[kind])
+        self._add_sites(name, self.catalog.objects[kind])
         return name
 
     def stand(self, name: str) -> None:
@@ -89,24 +89,24 @@ class Scene:
         """Let a part be open or a device on at the start."""
         self.init += ((predicate, part),)
 
-    def mark(self, name: str, centre: Point, radius: float) -> str | None:
+    def mark(self, name: str, center: Point, radius: float) -> str | None:
         """Declare an empty rectangle on the workspace, if there is room for a circle there."""
-        if not self._is_free(centre, radius):
+        if not self._is_free(center, radius):
             return None
-        region = self._rectangle(name, centre, _HALF_OBJECT, None)
+        region = self._rectangle(name, center, _HALF_OBJECT, None)
         self.regions[region.full_name] = region
         return region.full_name
 
     def beside(self, reference: str, side: str, radius: float) -> str | None:
         """Declare a rectangle next to something that stands on the workspace."""
-        own, (dx, dy) = self.category(reference), SIDES[side]
-        distance = own.radius + radius + 2 * _GAP
-        x, y = self.centres[reference]
-        centre = (round(x + dx * distance, 3), round(y + dy * distance, 3))
-        return self.mark(f"{reference}_{side}_region", centre, radius)
+        category, (dx, dy) = self.category(reference), SIDES[side]
+        distance = category.radius + radius + 2 * _GAP
+        x, y = self.centers[reference]
+        center = (round(x + dx * distance, 3), round(y + dy * distance, 3))
+        return self.mark(f"{reference}_{side}_region", center, radius)
 
     def point(self, region: str) -> Point:
-        """The centre of a rectangle."""
+        """The center of a rectangle."""
         x0, y0, x1, y1 = self.regions[region].ranges[0]
         return (x0 + x1) / 2, (y0 + y1) / 2
 
@@ -129,16 +129,16 @@ class Scene:
             libero=True,
         )
 
-    def _stand(self, name: str, centre: Point, half: float, yaw: tuple[float, float]) -> None:
-        region = self._rectangle(f"{name}_init_region", centre, half, yaw)
+    def _stand(self, name: str, center: Point, half: float, yaw: tuple[float, float]) -> None:
+        region = self._rectangle(f"{name}_init_region", center, half, yaw)
         self.regions[region.full_name] = region
-        self.centres[name] = centre
+        self.centers[name] = center
         self.init += (("on", name, region.full_name),)
 
     def _rectangle(
-        self, name: str, centre: Point, half: float, yaw: tuple[float, float] | None
+        self, name: str, center: Point, half: float, yaw: tuple[float, float] | None
     ) -> Region:
-        x, y = centre
+        x, y = center
         box = tuple(round(value, 4) for value in (x - half, y - half, x + half, y + half))
         return Region(name, self.arena.workspace, ((box[0], box[1], box[2], box[3]),), yaw)
 
@@ -147,22 +147,22 @@ class Scene:
             region = Region(site, name)
             self.regions[region.full_name] = region
 
-    def _is_free(self, centre: Point, radius: float) -> bool:
+    def _is_free(self, center: Point, radius: float) -> bool:
         x0, y0, x1, y1 = self.arena.area
-        x, y = centre
+        x, y = center
         half = _HALF_OBJECT
         if not (x0 + half <= x <= x1 - half and y0 + half <= y <= y1 - half):
             return False
         return all(
-            dist(centre, other) >= radius + self.category(name).radius + _GAP
-            for name, other in self.centres.items()
+            dist(center, other) >= radius + self.category(name).radius + _GAP
+            for name, other in self.centers.items()
         )
 
     def _free_point(self, radius: float) -> Point:
         x0, y0, x1, y1 = self.arena.area
         for _ in range(_TRIES):
             x, y = self.rng.uniform(x0, x1), self.rng.uniform(y0, y1)
-            centre = (round(x, 2), round(y, 2))
-            if self._is_free(centre, radius):
-                return centre
+            center = (round(x, 2), round(y, 2))
+            if self._is_free(center, radius):
+                return center
         raise NoRoomError

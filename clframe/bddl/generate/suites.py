@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from clframe.bddl.generate.behaviours import Behaviour, long_behaviours, simple_behaviours
-from clframe.bddl.generate.catalogue import Catalogue, shipped_catalogue
+from clframe.bddl.generate.behaviors import Behavior, long_behaviors, simple_behaviors
+from clframe.bddl.generate.catalog import Catalog, shipped_catalog
 from clframe.bddl.generate.scene import SIDES, NoRoomError, Scene
 from clframe.bddl.generate.spatial import spatial_scene
 from clframe.bddl.generate.validity import task_problems
@@ -39,12 +39,10 @@ class Task:
     problem: Problem
 
 
-Draw = Callable[[Catalogue, random.Random], Iterator[Problem]]
+Draw = Callable[[Catalog, random.Random], Iterator[Problem]]
 
 
-def generate_tasks(
-    suite: str, n: int, seed: int = 0, catalogue: Catalogue | None = None
-) -> list[Task]:
+def generate_tasks(suite: str, n: int, seed: int = 0, catalog: Catalog | None = None) -> list[Task]:
     """Generate tasks of a suite, all valid, distinct and solvable; the same for the same seed.
 
     The first tasks of a longer list are those of a shorter one with the same seed.
@@ -62,22 +60,22 @@ def generate_tasks(
         raise SettingError(f"n must be between 1 and {LARGEST_SUITE}, not {n}.")
     if seed < 0:
         raise SettingError(f"seed must be a whole number from 0 up, not {seed}.")
-    catalogue = catalogue or shipped_catalogue()
+    catalog = catalog or shipped_catalog()
     rng = random.Random(f"{suite} {seed}")
     tasks: list[Task] = []
     seen: set[object] = set()
     scene = idle = 0
     while len(tasks) < n:
         fresh = 0
-        for drawn in SUITES[suite](catalogue, rng):
+        for drawn in SUITES[suite](catalog, rng):
             identity = _identity(drawn)
-            if identity in seen or task_problems(drawn, catalogue):
+            if identity in seen or task_problems(drawn, catalog):
                 continue
             seen.add(identity)
             fresh += 1
             # Read back from its own text, so that what is returned is what a file would hold.
             problem = parse(write(drawn), lenient=Leniency.STRICT)
-            tasks.append(Task(_name(problem, scene + 1, catalogue), problem))
+            tasks.append(Task(_name(problem, scene + 1, catalog), problem))
             if len(tasks) == n:
                 break
         scene += fresh > 0
@@ -88,31 +86,31 @@ def generate_tasks(
 
 
 def _identity(problem: Problem) -> object:
-    """What makes two tasks the same: everything but where exactly rectangles lie."""
+    """What makes two tasks the same: everything but where exactly rectangles are."""
     things = frozenset(problem.objects) | frozenset(problem.fixtures)
     return (problem.name, things, frozenset(problem.init), problem.goal.atoms, problem.language)
 
 
-def _name(problem: Problem, scene: int, catalogue: Catalogue) -> str:
+def _name(problem: Problem, scene: int, catalog: Catalog) -> str:
     """LIBERO's convention: arena, scene number, instruction."""
-    arena = catalogue.arena_of(problem.name)
+    arena = catalog.arena_of(problem.name)
     prefix = arena.prefix if arena else "SCENE"
     words = re.sub(r"[^a-z0-9]+", "_", problem.language or "").strip("_")
     return f"{prefix}_SCENE{scene}_{words}"[:200]  # file systems allow 255
 
 
-def _spatial(catalogue: Catalogue, rng: random.Random) -> Iterator[Problem]:
+def _spatial(catalog: Catalog, rng: random.Random) -> Iterator[Problem]:
     try:
-        yield from spatial_scene(catalogue, rng)
+        yield from spatial_scene(catalog, rng)
     except NoRoomError:
         return
 
 
-def _object(catalogue: Catalogue, rng: random.Random) -> Iterator[Problem]:
-    arena = catalogue.arenas["floor"]
-    receivers = [kind for kind in arena.objects if catalogue.objects[kind].kind == "receiver"]
+def _object(catalog: Catalog, rng: random.Random) -> Iterator[Problem]:
+    arena = catalog.arenas["floor"]
+    receivers = [kind for kind in arena.objects if catalog.objects[kind].kind == "receiver"]
     others = [kind for kind in arena.objects if kind not in receivers]
-    scene = Scene(arena, catalogue, rng)
+    scene = Scene(arena, catalog, rng)
     receiver = scene.add_object(rng.choice(receivers))
     things = [scene.add_object(kind) for kind in rng.sample(others, 6)]
     try:
@@ -120,68 +118,68 @@ def _object(catalogue: Catalogue, rng: random.Random) -> Iterator[Problem]:
             scene.stand(name)
     except NoRoomError:
         return
-    target, own = things[0], scene.category(receiver)
-    site = own.sites["contain_region"]
+    target, category = things[0], scene.category(receiver)
+    site = category.sites["contain_region"]
     place = f"{receiver}_contain_region"
     words = scene.category(target).words
     language = f"pick up the {words} and place it {site.relation} {site.words}"
     yield scene.problem(language, ((site.relation, target, place),), (target, receiver))
 
 
-def _goal(catalogue: Catalogue, rng: random.Random) -> Iterator[Problem]:
-    scene = _random_scene(catalogue, rng, "table", fixtures=(2, 3), objects=(4, 4))
+def _goal(catalog: Catalog, rng: random.Random) -> Iterator[Problem]:
+    scene = _random_scene(catalog, rng, "table", fixtures=(2, 3), objects=(4, 4))
     if scene is not None:
-        for behaviour in _some(rng, scene, simple=8, long=2):
-            yield scene.problem(behaviour.language, behaviour.goal, behaviour.interest)
+        for behavior in _some(rng, scene, simple=8, long=2):
+            yield scene.problem(behavior.language, behavior.goal, behavior.interest)
 
 
-def _long(catalogue: Catalogue, rng: random.Random) -> Iterator[Problem]:
-    scene = _any_room(catalogue, rng)
+def _long(catalog: Catalog, rng: random.Random) -> Iterator[Problem]:
+    scene = _any_room(catalog, rng)
     if scene is not None:
-        for behaviour in _some(rng, scene, simple=0, long=2):
-            yield scene.problem(behaviour.language, behaviour.goal, behaviour.interest)
+        for behavior in _some(rng, scene, simple=0, long=2):
+            yield scene.problem(behavior.language, behavior.goal, behavior.interest)
 
 
-def _mixed(catalogue: Catalogue, rng: random.Random) -> Iterator[Problem]:
-    scene = _any_room(catalogue, rng)
+def _mixed(catalog: Catalog, rng: random.Random) -> Iterator[Problem]:
+    scene = _any_room(catalog, rng)
     if scene is not None:
         # LIBERO-90 has about three single-step tasks for each longer one.
-        for behaviour in _some(rng, scene, simple=3, long=1):
-            yield scene.problem(behaviour.language, behaviour.goal, behaviour.interest)
+        for behavior in _some(rng, scene, simple=3, long=1):
+            yield scene.problem(behavior.language, behavior.goal, behavior.interest)
 
 
-def _some(rng: random.Random, scene: Scene, simple: int, long: int) -> list[Behaviour]:
-    """Up to that many behaviours of a scene; what one sort lacks is not made up by the other."""
-    ones, others = simple_behaviours(scene), long_behaviours(scene)
+def _some(rng: random.Random, scene: Scene, simple: int, long: int) -> list[Behavior]:
+    """Up to that many behaviors of a scene; what one sort lacks is not made up by the other."""
+    ones, others = simple_behaviors(scene), long_behaviors(scene)
     return rng.sample(ones, min(simple, len(ones))) + rng.sample(others, min(long, len(others)))
 
 
-def _any_room(catalogue: Catalogue, rng: random.Random) -> Scene | None:
+def _any_room(catalog: Catalog, rng: random.Random) -> Scene | None:
     # The rooms in about the proportion of LIBERO-100.
     room = rng.choices(("kitchen", "living_room", "study"), (5, 3, 2))[0]
     if room == "living_room":
-        return _random_scene(catalogue, rng, room, fixtures=(0, 0), objects=(4, 6))
+        return _random_scene(catalog, rng, room, fixtures=(0, 0), objects=(4, 6))
     if room == "study":
-        return _random_scene(catalogue, rng, room, fixtures=(1, 1), objects=(2, 4))
-    return _random_scene(catalogue, rng, room, fixtures=(1, 2), objects=(2, 5))
+        return _random_scene(catalog, rng, room, fixtures=(1, 1), objects=(2, 4))
+    return _random_scene(catalog, rng, room, fixtures=(1, 2), objects=(2, 5))
 
 
 def _random_scene(
-    catalogue: Catalogue,
+    catalog: Catalog,
     rng: random.Random,
     room: str,
     fixtures: tuple[int, int],
     objects: tuple[int, int],
 ) -> Scene | None:
     """A scene with random contents and random open drawers and running devices."""
-    arena = catalogue.arenas[room]
-    scene = Scene(arena, catalogue, rng)
+    arena = catalog.arenas[room]
+    scene = Scene(arena, catalog, rng)
     try:
         for kind in rng.sample(arena.fixtures, rng.randint(*fixtures)):
             scene.add_fixture(kind)
         kinds = rng.sample(arena.objects, rng.randint(*objects))
         if rng.random() < 0.3:
-            kinds.append(rng.choice(kinds))  # two of one kind, told apart by left and right
+            kinds.append(rng.choice(kinds))  # two of one kind, distinguished by left and right
         for kind in kinds:
             scene.stand(scene.add_object(kind))
     except NoRoomError:
@@ -205,9 +203,9 @@ def _changeable(scene: Scene) -> Iterator[tuple[str, str]]:
             yield name, "open"
         if category.device:
             yield name, "turnon"
-        for site, own in category.sites.items():
-            if own.door == "site":
-                yield f"{name}_{site}", "open"
+        for site_name, site in category.sites.items():
+            if site.door == "site":
+                yield f"{name}_{site_name}", "open"
 
 
 SUITES: dict[str, Draw] = {

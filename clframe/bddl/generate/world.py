@@ -2,7 +2,7 @@
 
 Objects are where ``:init`` puts them, doors and drawers are closed and devices off unless ``:init``
 says otherwise. A step moves one object that nothing stands on to a place that accepts its kind, has
-room and is not shut, or opens or closes a part, or turns a device on or off.
+room and is not closed, or opens or closes a part, or turns a device on or off.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from clframe.bddl.errors import BDDLError
-from clframe.bddl.generate.catalogue import Catalogue, Category
+from clframe.bddl.generate.catalog import Catalog, Category
 from clframe.bddl.problem import Problem
 from clframe.bddl.syntax import Literal
 
@@ -45,48 +45,48 @@ class World:
 
     Args:
         problem: A problem in LIBERO's dialect.
-        catalogue: Its categories.
+        catalog: Its categories.
 
     Raises:
-        BDDLError: If the problem uses a category or a placement that the catalogue does not know.
+        BDDLError: If the problem uses a category or a placement that the catalog does not know.
     """
 
-    def __init__(self, problem: Problem, catalogue: Catalogue) -> None:
+    def __init__(self, problem: Problem, catalog: Catalog) -> None:
         self.problem = problem
         self.categories: dict[str, Category] = {}
         for name, kind in problem.objects.items():
-            self.categories[name] = _known(catalogue.objects.get(kind), name, kind)
-        arena = catalogue.arena_of(problem.name)
+            self.categories[name] = _known(catalog.objects.get(kind), name, kind)
+        arena = catalog.arena_of(problem.name)
         workspaces = {arena.category} if arena else set()
         for name, kind in problem.fixtures.items():
             if kind not in workspaces:
-                self.categories[name] = _known(catalogue.fixtures.get(kind), name, kind)
+                self.categories[name] = _known(catalog.fixtures.get(kind), name, kind)
         self.places: dict[str, Place] = {}
         self.parts: set[str] = set()
-        self.devices = {name for name, own in self.categories.items() if own.device}
+        self.devices = {name for name, category in self.categories.items() if category.device}
         self._find_places()
         self.start = self._start()
 
     def literals(self, state: State) -> frozenset[Literal]:
         """Everything that holds in a state."""
-        found: set[Literal] = {
+        literals: set[Literal] = {
             (self.places[place].relation, name, place) for name, place in state.at
         }
         for part in self.parts:
-            found.add(("open" if part in state.open else "close", part))
+            literals.add(("open" if part in state.open else "close", part))
         for device in self.devices:
-            found.add(("turnon" if device in state.running else "turnoff", device))
-        return frozenset(found)
+            literals.add(("turnon" if device in state.running else "turnoff", device))
+        return frozenset(literals)
 
     def fits(self, name: str, place: Place) -> bool:
         """Whether a place accepts an object."""
         return place.accepts is None or self.categories[name].kind in place.accepts
 
     def _find_places(self) -> None:
-        for name, own in self.categories.items():
-            if own.accepts:
-                self.places[name] = Place(name, "on", own.accepts, 1)
-            if own.door:
+        for name, category in self.categories.items():
+            if category.accepts:
+                self.places[name] = Place(name, "on", category.accepts, 1)
+            if category.door:
                 self.parts.add(name)
         fixed = {entry[-1] for entry in self.problem.init if entry[1] in self.problem.fixtures}
         for region in self.problem.regions:
@@ -125,13 +125,13 @@ class World:
         return State(tuple(at.items()), frozenset(is_open), frozenset(running))
 
 
-def solve(problem: Problem, catalogue: Catalogue) -> list[str] | None:
+def solve(problem: Problem, catalog: Catalog) -> list[str] | None:
     """A shortest plan that reaches the goal, as sentences, or None if there is none.
 
     Breadth-first over the steps that can matter: those on objects, parts and devices that the goal
     names, on what stands in their way, and on the doors of the places involved.
     """
-    world = World(problem, catalogue)
+    world = World(problem, catalog)
     goal = problem.goal
     seen = {world.start}
     queue: deque[tuple[State, tuple[str, ...]]] = deque([(world.start, ())])
@@ -185,13 +185,13 @@ def _can_move(world: World, state: State, at: dict[str, str], name: str, target:
         return False
     if name in at.values():  # something stands on it
         return False
-    shut = {part for part in (place.part, world.places[at[name]].part) if part} - state.open
-    return not shut and list(at.values()).count(target) < place.capacity
+    closed = {part for part in (place.part, world.places[at[name]].part) if part} - state.open
+    return not closed and list(at.values()).count(target) < place.capacity
 
 
 def _known(category: Category | None, name: str, kind: str) -> Category:
     if category is None:
-        raise BDDLError(f"{name} is of the category {kind!r}, which the catalogue does not have.")
+        raise BDDLError(f"{name} is of the category {kind!r}, which the catalog does not have.")
     return category
 
 

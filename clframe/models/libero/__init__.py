@@ -76,7 +76,7 @@ def libero_policy(
     modes: int = 5,
     sample: bool = True,
     least_deviation: float = 1e-4,
-    colour: float = 0.3,
+    color: float = 0.3,
     shift: int = 4,
 ) -> SequencePolicy:
     """One of LIBERO's policies, for the cameras, the state and the instructions of a stream.
@@ -92,13 +92,13 @@ def libero_policy(
         sample: Draw actions, as LIBERO does, instead of taking the most likely mode's mean.
         least_deviation: Added to the Gaussians' deviations. More than LIBERO's 1e-4 (0.03, say)
             lets a short training attend to all numbers of an action, not to those that hardly vary.
-        colour: How far colours of training pictures change; 0 leaves them.
+        color: How far colors of training pictures change; 0 leaves them.
         shift: Pixels by which training pictures move each way; 0 leaves them.
     """
     at_least(window, 1, "model.window")
     at_least(modes, 1, "model.modes")
     at_least(least_deviation, 1e-6, "model.least_deviation")
-    at_least(colour, 0, "model.colour")
+    at_least(color, 0, "model.color")
     at_least(shift, 0, "model.shift")
     layout = _layout(name, stream)
     sizes = SIZES[size]
@@ -120,21 +120,21 @@ def libero_policy(
         image_encoder = FiLMResNetEncoder(
             cameras, n_condition, sizes.channels, sizes.points, sizes.token
         )
-    reader = Reader(layout, image_encoder, Augment(colour, shift))
+    reader = Reader(layout, image_encoder, Augment(color, shift))
     if name == "resnet_rnn":
         numbers = cameras * sizes.token + sum(states) + sizes.text
         body = Body(
             ConcatEncoder(reader, n_condition, sizes.text),
             TemporalLSTM(numbers, sizes.recurrent, 2),
         )
-        known = sizes.recurrent
+        n_hidden = sizes.recurrent
     else:
         body = Body(
             TokenEncoder(reader, n_condition, states, sizes.token),
             TemporalTransformer(Transformer(sizes.token, *sizes.temporal)),
         )
-        known = sizes.token
-    head = MixtureHead(known, sizes.head, n_outputs, modes)
+        n_hidden = sizes.token
+    head = MixtureHead(n_hidden, sizes.head, n_outputs, modes)
     policy = SequencePolicy(body, head, window, n_outputs, modes, sample)
     policy.least_deviation = least_deviation
     return policy

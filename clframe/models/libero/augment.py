@@ -1,4 +1,4 @@
-"""LIBERO's changes of pictures in training: other colours, and a shift by a few pixels."""
+"""LIBERO's changes of pictures in training: other colors, and a shift by a few pixels."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 _CHANCE = 0.9
-"""How often colours are changed."""
+"""How often colors are changed."""
 
 
 class Augment(nn.Module):
     """Changes the pictures of a sample alike, through all its steps and cameras; in training only.
 
     Args:
-        colour: How far brightness, contrast, saturation and hue may change; 0 leaves them.
+        color: How far brightness, contrast, saturation and hue may change; 0 leaves them.
         shift: Pixels by which a picture may be moved each way, its border repeated; 0 for none.
     """
 
-    def __init__(self, colour: float, shift: int) -> None:
+    def __init__(self, color: float, shift: int) -> None:
         super().__init__()
         self.shift = shift
         self.jitter = None
-        if colour > 0:
+        if color > 0:
             from torchvision.transforms.v2 import ColorJitter
 
-            self.jitter = ColorJitter(colour, colour, colour, min(colour, 0.5))
+            self.jitter = ColorJitter(color, color, color, min(color, 0.5))
 
     def forward(self, pictures: Sequence[Tensor]) -> list[Tensor]:
         """Pictures ``[n, steps, 3, h, w]`` in 0..1 of each camera."""
@@ -35,10 +35,10 @@ class Augment(nn.Module):
             return list(pictures)
         views = list(pictures)
         if self.jitter is not None:
-            views = list(self._recoloured(torch.stack(views, 1)).unbind(1))
+            views = list(self._recolored(torch.stack(views, 1)).unbind(1))
         return self._shifted(views) if self.shift else views
 
-    def _recoloured(self, views: Tensor) -> Tensor:
+    def _recolored(self, views: Tensor) -> Tensor:
         assert self.jitter is not None
         chosen = torch.rand(len(views)) < _CHANCE
         rows = zip(views, chosen.tolist(), strict=True)
@@ -60,5 +60,5 @@ class Augment(nn.Module):
     def _widened(self, view: Tensor) -> Tensor:
         """The pictures with their border repeated outwards."""
         wide = functional.pad(view.flatten(0, 1), [self.shift] * 4, mode="replicate")
-        made: Tensor = wide.unflatten(0, view.shape[:2])
-        return made
+        shifted: Tensor = wide.unflatten(0, view.shape[:2])
+        return shifted

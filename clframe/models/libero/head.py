@@ -29,7 +29,7 @@ class MixtureHead(nn.Module):
         self.deviations = nn.Linear(width, modes * n_actions)
         self.logits = nn.Linear(width, modes)
 
-    def forward(self, known: Tensor) -> Tensor:
+    def forward(self, features: Tensor) -> Tensor:
         """``[..., n_inputs]`` to outputs as :class:`clframe.models.mixture.ActionMixture` says."""
-        hidden = self.layers(known)
+        hidden = self.layers(features)
         return torch.cat([self.means(hidden), self.deviations(hidden), self.logits(hidden)], -1)

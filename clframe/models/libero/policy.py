@@ -34,8 +34,8 @@ class Body(nn.Module):
         """What is known at each step; while acting, now, from this step and what is remembered."""
         encoded = self.encode(x)
         if self.memory is None:
-            known: Tensor = self.temporal(encoded)
-            return known
+            features: Tensor = self.temporal(encoded)
+            return features
         return self.memory.step(encoded[:, -1])
 
 
@@ -76,8 +76,8 @@ class SequencePolicy(ActionMixture, nn.Module):
 
     def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
         """The same stream, learned from sequences instead of single observations."""
-        made: Stream = stream.sequences(self.window)  # type: ignore[attr-defined]
-        return made
+        sequences: Stream = stream.sequences(self.window)  # type: ignore[attr-defined]
+        return sequences
 
     @contextlib.contextmanager
     def acting(self) -> Iterator[None]:

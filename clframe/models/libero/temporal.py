@@ -49,8 +49,8 @@ class TemporalTransformer(TemporalEncoder):
         steps, each, width = tokens.shape[1:]
         tokens = tokens + time_code(steps, width, tokens)[:, None]
         mask = block_causal(steps, each, tokens.device)
-        known = self.transformer(tokens.flatten(1, 2), mask)
-        first: Tensor = known.unflatten(1, (steps, each))[:, :, 0]
+        outputs = self.transformer(tokens.flatten(1, 2), mask)
+        first: Tensor = outputs.unflatten(1, (steps, each))[:, :, 0]
         return first
 
     def remember(self, window: int) -> Queue:
@@ -62,7 +62,7 @@ class Queue:
     """The last encoded steps, over which the transformer looks each time.
 
     Rows have queues of different lengths, since their episodes begin at different times. They are
-    filled from the front, and the transformer never looks ahead, so what lies behind the newest
+    filled from the front, and the transformer never looks ahead, so what is behind the newest
     step does not matter.
 
     Args:
@@ -91,8 +91,8 @@ class Queue:
         self.steps = torch.where(full, self.steps.roll(-1, 1), self.steps)
         self.steps[rows, last] = encoded
         self.counts = last + 1
-        known: Tensor = self.look_back(self.steps[:, : int(self.counts.max())])
-        return known[rows, last]
+        outputs: Tensor = self.look_back(self.steps[:, : int(self.counts.max())])
+        return outputs[rows, last]
 
 
 class TemporalLSTM(TemporalEncoder):
@@ -110,8 +110,8 @@ class TemporalLSTM(TemporalEncoder):
 
     def forward(self, encoded: Tensor) -> Tensor:
         """``[n, steps, n_inputs]`` to ``[n, steps, hidden]``."""
-        known: Tensor = self.lstm(encoded)[0]
-        return known
+        outputs: Tensor = self.lstm(encoded)[0]
+        return outputs
 
     def remember(self, window: int) -> HiddenState:
         """Keep the hidden state, which is not bound to a window."""
@@ -138,7 +138,7 @@ class HiddenState:
         self.state = (hidden, cell)
 
     def step(self, encoded: Tensor) -> Tensor:
-        """Go on by one step ``[n, n_inputs]``."""
+        """Continue by one step ``[n, n_inputs]``."""
         out, self.state = self.lstm(encoded[:, None], self.state)
-        known: Tensor = out[:, 0]
-        return known
+        output: Tensor = out[:, 0]
+        return output

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from clframe.models.libero.transformer import Transformer
 
 PATCH = 16
-"""Pixels of a patch's side: halved by the first convolution, then cut into squares of 8."""
+"""Pixels of a patch's side: halved by the first convolution, then split into squares of 8."""
 
 
 class Patches(nn.Module):
@@ -33,8 +33,8 @@ class Patches(nn.Module):
 
     def forward(self, pictures: Tensor) -> Tensor:
         """``[n, 3, h, w]`` to ``[n, patches, width]``."""
-        cut: Tensor = self.layers(pictures)
-        return cut.flatten(2).transpose(1, 2)
+        patches: Tensor = self.layers(pictures)
+        return patches.flatten(2).transpose(1, 2)
 
 
 class ViTEncoder(nn.Module):
@@ -78,7 +78,7 @@ class ViTEncoder(nn.Module):
         """One picture ``[n, 3, h, w]`` for each camera, and a vector per row, to one per row."""
         kinds = self.kinds.weight
         rows = [self.summary.weight.expand(len(condition), -1, -1)]
-        for number, (cut, places) in enumerate(zip(self.cameras, self.places, strict=True)):
-            rows.append(cut(pictures[number]) + places.weight + kinds[number])
+        for number, (patches, places) in enumerate(zip(self.cameras, self.places, strict=True)):
+            rows.append(patches(pictures[number]) + places.weight + kinds[number])
         rows.append(self.instruction(condition)[:, None] + kinds[-1])
         return [self.project(self.transformer(torch.cat(rows, 1))[:, 0])]

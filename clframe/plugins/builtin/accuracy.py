@@ -48,8 +48,8 @@ class Accuracy(Plugin):
                 scores = learner(batch.x, task_of[positions])
                 right.index_add_(0, column[positions], (scores.argmax(1) == batch.y).long())
         engine.sum({"right": right})
-        counted = zip(tasks, right.tolist(), sizes.tolist(), strict=True)
-        return {task.name: {"accuracy": hits / max(n, 1)} for task, hits, n in counted}
+        counts = zip(tasks, right.tolist(), sizes.tolist(), strict=True)
+        return {task.name: {"accuracy": hits / max(n, 1)} for task, hits, n in counts}
 
     @hookimpl(trylast=True)
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:

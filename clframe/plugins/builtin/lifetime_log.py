@@ -2,7 +2,7 @@
 
 Blocks: an evaluation of all tasks before the first learning block and after each; one learning
 block per experience. An evaluation block has one row per task, the value of the matrix. In a
-learning block one learning experience is one optimiser step, its value the accuracy of the
+learning block one learning experience is one optimizer step, its value the accuracy of the
 current batch before the step, on samples of the experience's own tasks. Where training outputs do
 not tell the measure of the matrix (a policy's success), a learning block has the values measured on
 the way (``trainer.check_val_every_n_epoch``) or, without those, the one measured after it.
@@ -86,12 +86,12 @@ class LifetimeLog(Plugin):
         return super().state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where the saved run was; the log itself is cut when it is next written to."""
+        """Continue where the saved run was; the log is truncated when it is next written to."""
         super().load_state_dict(state)
         self._writer, self._steps = None, []
 
     def open(self) -> L2LogWriter:
-        """The writer; what is on disk beyond the state taken up is cut off when it is first used.
+        """The writer; what is on disk beyond the restored state is truncated when it is first used.
 
         Not before: looking at a run (``clframe eval``) leaves its log as it is.
         """
@@ -168,7 +168,7 @@ class LifetimeLog(Plugin):
         """End the learning block and write the evaluation block."""
         self.measure = self.measure or next(iter(next(iter(results.values()))))
         writer = self.open()
-        # Not what before_experience was given: a run can be taken up between the two.
+        # Not what before_experience was given: a run can be resumed between the two.
         learned = learner.experience
         if learned is not None and not self.rows:
             curves = learner.curves.get(learned.name, {})

@@ -38,12 +38,12 @@ class Logging(Plugin):
         return None if context.run_dir is None else cls(context.loggers)
 
     def state_dict(self) -> dict[str, Any]:
-        """How far each logger is, of those that can go on where they were."""
+        """How far each logger is, of those that can continue where they were."""
         able = [logger for logger in self.loggers if hasattr(logger, "load_state_dict")]
         return {type(logger).__name__: logger.state_dict() for logger in able}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let each logger go on where it was; one that is new begins here."""
+        """Let each logger continue where it was; a new one begins here."""
         for logger in self.loggers:
             if type(logger).__name__ in state:
                 logger.load_state_dict(state[type(logger).__name__])

@@ -32,15 +32,15 @@ class Rollouts(Plugin):
     @hookimpl(trylast=True)
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
         """The success rate and the mean length of an episode; several ranks share the episodes."""
-        how = task.info.get("evaluation")
-        if not isinstance(how, Evaluation):
+        evaluation = task.info.get("evaluation")
+        if not isinstance(evaluation, Evaluation):
             return None
         if self.pool is None:
-            self.pool = environment_pool(how.num_workers, how.num_envs)
+            self.pool = environment_pool(evaluation.num_workers, evaluation.num_envs)
         engine = learner.engine
-        seeds = how.seeds
-        own = [seeds[i] for i in engine.share(torch.arange(len(seeds))).tolist()]
-        outcomes = evaluate(learner, task, how, self.pool, own) if own else []
+        seeds = evaluation.seeds
+        rank_seeds = [seeds[i] for i in engine.share(torch.arange(len(seeds))).tolist()]
+        outcomes = evaluate(learner, task, evaluation, self.pool, rank_seeds) if rank_seeds else []
         total = torch.tensor(
             [sum(o.success for o in outcomes), sum(o.steps for o in outcomes)],
             dtype=torch.float64,

@@ -35,7 +35,7 @@ _TORCHVISION = {
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """A labelled image data set in memory: uint8, channels first."""
+    """A labeled image data set in memory: uint8, channels first."""
 
     train: TensorSource
     train_labels: Tensor
@@ -88,7 +88,7 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray[tuple[int, ...], np.dtyp
     """Read one idx file of unsigned bytes.
 
     Raises:
-        DataError: The file cannot be read, is cut short or is something else.
+        DataError: The file cannot be read, is truncated or is something else.
     """
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
@@ -103,7 +103,7 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray[tuple[int, ...], np.dtyp
     shape = struct.unpack(f">{dimensions}I", content[4:header])
     if len(content) - header != int(np.prod(shape)):
         raise DataError(
-            f"data file '{path}' is cut short: its header promises {int(np.prod(shape))} bytes, "
+            f"data file '{path}' is truncated: its header promises {int(np.prod(shape))} bytes, "
             f"{len(content) - header} are there; replace it by the original"
         )
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)

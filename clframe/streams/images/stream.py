@@ -200,7 +200,7 @@ class Rotate:
 
 
 class Normalize:
-    """Centres and scales the channels of what another transform gives."""
+    """Centers and scales the channels of what another transform gives."""
 
     def __init__(self, transform: Transform, mean: Sequence[float], deviation: Sequence[float]):
         self.transform = transform

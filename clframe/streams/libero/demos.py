@@ -32,10 +32,10 @@ def check_all(tasks: Sequence[LiberoTask], places: Places, n: int) -> None:
         )
     for task in tasks:
         path = places.demonstration_file(task)
-        found = demonstrations.read_info(path).demos
-        if found < n:
+        count = demonstrations.read_info(path).demos
+        if count < n:
             raise DataError(
-                f"'{path}' holds {found} demonstrations, but stream.num_demos={n} are wanted"
+                f"'{path}' holds {count} demonstrations, but stream.num_demos={n} are wanted"
             )
 
 
@@ -49,7 +49,7 @@ def read(
     """
     path = places.demonstration_file(task)
     names = [f"{camera}_rgb" for camera in cameras]
-    made = []
+    demos = []
     for number, demo in enumerate(demonstrations.read(path, n, (*_FELT, *names))):
         if demo.states.ndim != 2 or demo.states.shape[1] != task.state_size:
             raise DataError(
@@ -61,5 +61,5 @@ def read(
         seen: Observation = {"state": layout.state(task, gripper, joints, hand, positions)}
         for name in names:
             seen[name] = shrunk(demo.observations[name], size, f"'{path}'")
-        made.append(Demonstration(demo.actions, seen, demo.states, demo.seed))
-    return made
+        demos.append(Demonstration(demo.actions, seen, demo.states, demo.seed))
+    return demos

@@ -98,10 +98,10 @@ def read_init_states(path: Path, width: int) -> NDArray[np.float64]:
             (entry,) = [one for one in archive.infolist() if one.filename.endswith("/data.pkl")]
             if entry.file_size > _LARGEST:
                 raise ValueError(f"its content of {entry.file_size:,} bytes is too large")
-            found = _Reader(io.BytesIO(archive.read(entry))).load()
-        if not isinstance(found, _Rows):
+            rows = _Reader(io.BytesIO(archive.read(entry))).load()
+        if not isinstance(rows, _Rows):
             raise ValueError("it does not hold one array")
-        states = found.array()
+        states = rows.array()
     except _Refused as refused:
         raise DataError(
             f"'{path}' was not read: it asks for '{refused}', which could run code, and initial "

@@ -1,4 +1,4 @@
-"""Where the real LIBERO's parts lie on this machine, and what to do about those that are absent.
+"""Where the real LIBERO's parts are on this machine, and what to do about those that are absent.
 
 Nothing of it comes with clframe: the package ``hf-libero`` brings environments, task descriptions
 and initial states; meshes and demonstrations are the user's to fetch.
@@ -145,7 +145,7 @@ class Places:
 
     @property
     def record(self) -> Path:
-        """Where it is written down how start states settle."""
+        """The file that records how start states settle."""
         return self.data_dir / "libero" / "start_states.jsonl"
 
 

@@ -52,7 +52,7 @@ takes more than a gigabyte."""
 
 @atexit.register
 def _give_up_all() -> None:
-    """Close what draws while the graphics library is still there to be told."""
+    """Close what draws while the graphics library is still loaded."""
     for environment in list(_alive):
         environment.close()
 
@@ -124,12 +124,12 @@ def _load_macros() -> None:
     assert spec is not None
     assert spec.submodule_search_locations
     place = Path(spec.submodule_search_locations[0]) / "macros.py"
-    own = importlib.util.spec_from_file_location("robosuite.macros", place)
-    assert own is not None
-    assert own.loader is not None
-    macros: Any = importlib.util.module_from_spec(own)
+    macros_spec = importlib.util.spec_from_file_location("robosuite.macros", place)
+    assert macros_spec is not None
+    assert macros_spec.loader is not None
+    macros: Any = importlib.util.module_from_spec(macros_spec)
     sys.modules["robosuite.macros"] = macros
-    own.loader.exec_module(macros)
+    macros_spec.loader.exec_module(macros)
     macros.MUJOCO_GPU_RENDERING = False
     macros.CONSOLE_LOGGING_LEVEL = macros.FILE_LOGGING_LEVEL = None
 
@@ -168,7 +168,7 @@ class LiberoEnvironment:
 
     Args:
         task: Which one.
-        places: Where its parts lie.
+        places: Where its parts are stored.
         layout: Of the state.
         cameras: Whose pictures are seen, as LIBERO draws them (upside down).
         size: Pixels of a picture's side.
@@ -260,11 +260,11 @@ class LiberoEnvironment:
     def _poses(self) -> Poses:
         inner = self.simulation.env
         data = inner.sim.data
-        found = {}
+        poses = {}
         for name in inner.objects_dict:
             body = inner.obj_body_id[name]
-            found[name] = (np.array(data.body_xpos[body]), np.array(data.body_xquat[body]))
-        return found
+            poses[name] = (np.array(data.body_xpos[body]), np.array(data.body_xquat[body]))
+        return poses
 
     def _observe(self, raw: Any) -> dict[str, NDArray[Any]]:
         rows = [

@@ -1,6 +1,6 @@
 """How start states settle, and whether they settle elsewhere on another version of MuJoCo.
 
-LIBERO's initial states were stored before things came to rest, so where things lie when an episode
+LIBERO's initial states were stored before things came to rest, so where things are when an episode
 begins depends on the simulator's version (a bowl put on a ramekin stays on one and tips on
 another), and success rates of different versions should not be compared. Every start state is
 written down once for each combination of versions, as a line of JSON.
@@ -22,7 +22,7 @@ Poses = Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
 """Position and turn (a unit quaternion) of things by name."""
 
 FAR, TURNED, APART = 0.02, 20.0, 0.01
-"""Metres and degrees beyond which a thing that settles is worth a sentence; metres between two
+"""Meters and degrees beyond which a thing that settles is worth a sentence; meters between two
 versions."""
 
 
@@ -31,10 +31,10 @@ class Settled:
     """How a start state settled.
 
     Args:
-        moved: Farthest that a thing went sideways, in metres.
+        moved: Farthest that a thing went sideways, in meters.
         turned: Most that a thing turned, in degrees.
         thing: Which one went farthest.
-        places: Where things then are, in metres.
+        places: Where things then are, in meters.
     """
 
     moved: float
@@ -87,58 +87,60 @@ class Record:
             if all(line.get(name) == value for name, value in self._key.items())
         ]
 
-    def add(self, start: int, found: Settled) -> str | None:
+    def add(self, start: int, settled: Settled) -> str | None:
         """Write a start state down if it is new; returns what is worth saying about it."""
         same = [line for line in self._lines if line.get("start") == start]
         if all(line.get("versions") != self._versions for line in same):
-            line = {**self._key, "start": start, "versions": self._versions, **found.to_json()}
+            line = {**self._key, "start": start, "versions": self._versions, **settled.to_json()}
             self._lines.append(line)
             # A data folder that cannot be written is no reason to stop.
             with contextlib.suppress(OSError):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                # One short write at the file's end: processes do not cut each other's lines.
+                # One short write at the file's end: processes do not break each other's lines.
                 with self.path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(line, allow_nan=False) + "\n")
-        return self._sentence(start, found, same)
+        return self._sentence(start, settled, same)
 
-    def _sentence(self, start: int, found: Settled, same: list[dict[str, Any]]) -> str | None:
+    def _sentence(self, start: int, settled: Settled, same: list[dict[str, Any]]) -> str | None:
         where = f"start state {start} of '{self._key['task']}'"
         here = f"MuJoCo {self._versions.get('mujoco')}"
         for line in same:
-            distance, thing = _apart(found.places, line.get("places", {}))
+            distance, thing = _apart(settled.places, line.get("places", {}))
             if line.get("versions") != self._versions and distance > APART:
                 return (
                     f"{where} settles elsewhere on {here} than on MuJoCo "
                     f"{line['versions'].get('mujoco')} ('{thing}' {100 * distance:.1f} cm apart): "
                     "results of the two should not be compared"
                 )
-        if found.moved > FAR or found.turned > TURNED:
+        if settled.moved > FAR or settled.turned > TURNED:
             return (
-                f"in {where}, '{found.thing}' goes {100 * found.moved:.1f} cm aside while things "
-                f"settle on {here} (most turn: {found.turned:.0f} degrees); results depend on the "
-                "version of MuJoCo"
+                f"in {where}, '{settled.thing}' goes {100 * settled.moved:.1f} cm aside while "
+                f"things settle on {here} (most turn: {settled.turned:.0f} degrees); results "
+                "depend on the version of MuJoCo"
             )
         return None
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     """Every readable line; a torn or foreign one is passed over, since it is only a record."""
-    found = []
+    lines = []
     with contextlib.suppress(OSError, UnicodeDecodeError):
         for text in path.read_text(encoding="utf-8").splitlines():
             with contextlib.suppress(ValueError):
                 line = json.loads(text)
                 if isinstance(line, dict) and isinstance(line.get("versions"), dict):
-                    found.append(line)
-    return found
+                    lines.append(line)
+    return lines
 
 
-def _apart(here: Mapping[str, list[float]], there: Mapping[str, list[float]]) -> tuple[float, str]:
+def _apart(
+    places: Mapping[str, list[float]], other_places: Mapping[str, list[float]]
+) -> tuple[float, str]:
     """The largest distance between two places of a thing, and which thing it is."""
     distances = {
-        name: float(np.linalg.norm(np.subtract(here[name], there[name])))
-        for name in here
-        if len(there.get(name, ())) == 3
+        name: float(np.linalg.norm(np.subtract(places[name], other_places[name])))
+        for name in places
+        if len(other_places.get(name, ())) == 3
     }
     if not distances:
         return 0.0, ""

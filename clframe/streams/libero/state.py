@@ -44,8 +44,8 @@ class Layout:
         >>> Layout.of(tasks_of("libero_spatial"))
         Layout(objects=5, joints=4)
         """
-        found = [(len(task.objects), task.joints) for task in tasks]
-        return cls(max(pair[0] for pair in found), max(pair[1] for pair in found))
+        sizes = [(len(task.objects), task.joints) for task in tasks]
+        return cls(max(pair[0] for pair in sizes), max(pair[1] for pair in sizes))
 
     @property
     def size(self) -> int:
@@ -63,16 +63,16 @@ class Layout:
         """States of rows of what the robot feels and of the simulator's positions ``qpos``."""
         rows, n = len(positions), len(task.objects)
         things = positions[:, ARM:]
-        made = np.zeros((rows, self.size), np.float32)
-        made[:, :2], made[:, 2:OBSERVED], made[:, OBSERVED:HAND] = gripper, joints, hand
-        made[:, HAND - 1] -= task.height
+        state = np.zeros((rows, self.size), np.float32)
+        state[:, :2], state[:, 2:OBSERVED], state[:, OBSERVED:HAND] = gripper, joints, hand
+        state[:, HAND - 1] -= task.height
         poses = np.array(things[:, : 7 * n]).reshape(rows, n, 7)
         poses[:, :, 2] -= task.height
-        made[:, HAND : HAND + 7 * n] = poses.reshape(rows, 7 * n)
+        state[:, HAND : HAND + 7 * n] = poses.reshape(rows, 7 * n)
         rest = things[:, 7 * n :]
         first = HAND + 7 * self.objects
-        made[:, first : first + rest.shape[1]] = rest
-        return made
+        state[:, first : first + rest.shape[1]] = rest
+        return state
 
 
 def positions_of(states: NDArray[np.floating], task: LiberoTask) -> NDArray[np.floating]:

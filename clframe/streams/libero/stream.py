@@ -38,7 +38,7 @@ Instruction = Literal["name", "file"]
 PARTS = {"gripper": range(2), "joint": range(2, OBSERVED)}
 """What policies that take the state in parts observe beside pictures."""
 
-# Centre and spread of every number, in the order of `Layout`. Known before any task is seen, so
+# Center and spread of every number, in the order of `Layout`. Known before any task is seen, so
 # that inputs of about unit size tell nothing of tasks to come.
 _GRIPPER = ((0.02, 0.02), (-0.02, 0.02))
 _JOINTS = ((0.0, 0.3), (0.1, 0.5), (0.0, 0.3), (-2.3, 0.5), (0.0, 0.3), (2.3, 0.5), (0.8, 0.5))
@@ -66,24 +66,24 @@ def robot_task(
     instruction: Instruction = "name",
 ) -> RobotTask:
     """A task as imitation wants it; its k-th episode begins at its k-th initial state."""
-    found = versions()
+    package_versions = versions()
     seen = f"-{'-'.join(cameras)}-{size}" if cameras else ""
-    family = "-".join([task.suite, *(f"{name}-{at}" for name, at in found.items())])
+    family = "-".join([task.suite, *(f"{name}-{at}" for name, at in package_versions.items())])
     layout = Layout.of(tasks_of(task.suite))
     make = functools.partial(
         simulation.make, task, places, layout, tuple(cameras or ()), size, settle
     )
-    made = RobotTask(
+    robot = RobotTask(
         task.name,
         f"{family}-settle-{settle}{seen}",
         task.instruction if instruction == "name" else task.language,
         make,
         simulation.no_expert,
         LONGEST,
-        {"suite": task.suite, "settle": settle, **found},
+        {"suite": task.suite, "settle": settle, **package_versions},
     )
-    seeds = tuple(episode_seeds(STARTS, *seed_key(made, 0, EVALUATION)))
-    return dataclasses.replace(made, environment=functools.partial(make, seeds=seeds))
+    seeds = tuple(episode_seeds(STARTS, *seed_key(robot, 0, EVALUATION)))
+    return dataclasses.replace(robot, environment=functools.partial(make, seeds=seeds))
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ def libero(
     learned = in_order(name, order)
     columns = list(dict.fromkeys(learned))
     layout = Layout.of(tasks_of(name))
-    found = versions()
-    at = ", ".join(f"{package} {number}" for package, number in found.items())
+    package_versions = versions()
+    at = ", ".join(f"{package} {number}" for package, number in package_versions.items())
 
     def read(number: int) -> list[Demonstration]:
         n = imitation.num_demos
@@ -179,7 +179,7 @@ def libero(
                 "suite": name,
                 "instructions": {"name": task.instruction, "file": task.language},
                 "instruction": instruction,
-                "versions": found,
+                "versions": package_versions,
             },
         )
         for column, task in zip(stream.tasks, columns, strict=True)

@@ -112,7 +112,7 @@ class LiberoTask:
 
     @property
     def height(self) -> float:
-        """Of the table's top above the floor, in metres."""
+        """Of the table's top above the floor, in meters."""
         return _HEIGHTS[self.problem.name.lower()]
 
 
@@ -132,7 +132,7 @@ def in_order(suite: str, order: int | Sequence[int]) -> list[LiberoTask]:
     Raises:
         SettingError: There is no such order, or no such task.
     """
-    known = tasks_of(suite)
+    tasks = tasks_of(suite)
     if isinstance(order, int):
         last = 0 if suite == "libero_90" else len(ORDERS) - 1
         if not 0 <= order <= last:
@@ -141,12 +141,12 @@ def in_order(suite: str, order: int | Sequence[int]) -> list[LiberoTask]:
                 + ("0" if last == 0 else f"one of LIBERO's orders 0 to {last}")
                 + f" or a list of task numbers, got {order}"
             )
-        return list(known) if last == 0 else [known[number] for number in ORDERS[order]]
+        return list(tasks) if last == 0 else [tasks[number] for number in ORDERS[order]]
     for number in order:
-        if not 0 <= number < len(known):
+        if not 0 <= number < len(tasks):
             raise SettingError(
-                f"stream.order: '{suite}' has tasks 0 to {len(known) - 1}, none of number {number}"
+                f"stream.order: '{suite}' has tasks 0 to {len(tasks) - 1}, none of number {number}"
             )
     if not order:
         raise SettingError(f"stream.order of '{suite}' must name at least one task")
-    return [known[number] for number in order]
+    return [tasks[number] for number in order]

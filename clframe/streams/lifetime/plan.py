@@ -191,18 +191,18 @@ def read_file(path: Path, settings: Sequence[str]) -> dict[str, Any]:
         content = {"blocks": content}
     if not isinstance(content, Mapping):
         raise SettingError(f"{where} must hold settings by name or a list of blocks")
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in content.items():
         if key in _BLOCK_KEYS:
-            if "blocks" in found:
+            if "blocks" in result:
                 raise SettingError(f"{where} has both 'blocks' and 'scenario'; keep one of them")
-            found["blocks"] = value
+            result["blocks"] = value
         elif key in settings or key in _KEPT:
-            found[key] = value
+            result[key] = value
         elif key not in _PASSED_OVER:
-            known = (*settings, *_BLOCK_KEYS, *_KEPT)
-            raise SettingError(f"{where}: unknown key '{key}'; {nearest(str(key), known)}")
-    return found
+            keys = (*settings, *_BLOCK_KEYS, *_KEPT)
+            raise SettingError(f"{where}: unknown key '{key}'; {nearest(str(key), keys)}")
+    return result
 
 
 def plan_by_blocks(
@@ -224,7 +224,7 @@ def plan_by_blocks(
         translate: What a task of the file is called in the base stream.
         where: How to call the file in messages.
     """
-    known = list(regimes) or [Regime(PLAIN, {})]
+    all_regimes = list(regimes) or [Regime(PLAIN, {})]
     plan = Plan()
     if not isinstance(blocks, list) or not blocks:
         raise SettingError(f"{where}: 'blocks' must be a list of blocks")
@@ -238,7 +238,7 @@ def plan_by_blocks(
             raise SettingError(f"{at}: 'regimes' must be a list of tasks")
         for entry in block["regimes"]:
             name, count, parameters = _entry(entry, at)
-            column = _column(translate.get(name, name), parameters, labels, known, at)
+            column = _column(translate.get(name, name), parameters, labels, all_regimes, at)
             index = plan.column(column)
             if block["type"] == "train":
                 plan.blocks.append(Block(index, count))
@@ -273,7 +273,7 @@ def _column(
     name: str,
     parameters: dict[str, float] | None,
     labels: Sequence[str],
-    known: list[Regime],
+    regimes: list[Regime],
     at: str,
 ) -> Column:
     """The task and regime behind a name such as ``task0_dark``; new regimes are added."""
@@ -283,20 +283,20 @@ def _column(
             f"{at}: the base stream has no task '{label}'; {nearest(label, labels)}"
         )
     if variant:
-        found = next((r for r in known if r.name == variant), None)
-        if found is None and parameters is None:
+        regime = next((r for r in regimes if r.name == variant), None)
+        if regime is None and parameters is None:
             raise SettingError(
                 f"{at}: no regime is named '{variant}' ('{name}'); define it under 'regimes' or "
                 "give params"
             )
-        if found is not None and parameters not in (None, found.parameters):
+        if regime is not None and parameters not in (None, regime.parameters):
             raise SettingError(
-                f"{at}: '{name}' has params {parameters}, but '{variant}' was {found.parameters}"
+                f"{at}: '{name}' has params {parameters}, but '{variant}' was {regime.parameters}"
             )
     else:
-        found = next((r for r in known if r.parameters == (parameters or {})), None)
-        variant = f"v{len(known)}" if parameters else PLAIN
-    if found is None:
-        found = parse_regimes([{"name": variant, **(parameters or {})}], at)[0]
-        known.append(found)
-    return Column(labels.index(label), found)
+        regime = next((r for r in regimes if r.parameters == (parameters or {})), None)
+        variant = f"v{len(regimes)}" if parameters else PLAIN
+    if regime is None:
+        regime = parse_regimes([{"name": variant, **(parameters or {})}], at)[0]
+        regimes.append(regime)
+    return Column(labels.index(label), regime)

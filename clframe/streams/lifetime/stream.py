@@ -77,12 +77,12 @@ def scenario_stream(
     where, blocks, about = "stream 'scenario'", None, {}
     if scenario_file is not None:
         where = f"scenario_file '{scenario_file}'"
-        said = read_file(Path(scenario_file), _IN_FILE)
-        blocks = said.pop("blocks", None)
-        about = {key: said.pop(key) for key in list(said) if key not in _IN_FILE}
+        content = read_file(Path(scenario_file), _IN_FILE)
+        blocks = content.pop("blocks", None)
+        about = {key: content.pop(key) for key in list(content) if key not in _IN_FILE}
         given = {"base": base, "order": order, "repetitions": repetitions, "regimes": regimes}
         given |= {"block_length": block_length, "samples_per_lx": samples_per_lx, "tasks": tasks}
-        chosen = _merged(given, said, where, by_blocks=blocks is not None)
+        chosen = _merged(given, content, where, by_blocks=blocks is not None)
         base, order, repetitions = chosen["base"], chosen["order"], chosen["repetitions"]
         regimes, block_length = chosen["regimes"], chosen["block_length"]
         samples_per_lx, tasks = chosen["samples_per_lx"], chosen["tasks"]
@@ -125,22 +125,22 @@ def single_task(
         task: The name of one of its tasks.
     """
     inner = _base_stream(registry, base, scenario, seed, data_dir, download)
-    found = next((t for t in inner.tasks if t.name == task), None)
-    if found is None:
-        known = [t.name for t in inner.tasks]
+    target = next((t for t in inner.tasks if t.name == task), None)
+    if target is None:
+        names = [t.name for t in inner.tasks]
         raise UnknownNameError(
-            f"stream '{inner.name}' has no task '{task}'; {nearest(task, known)}"
+            f"stream '{inner.name}' has no task '{task}'; {nearest(task, names)}"
         )
-    teaching = [e for e in inner.experiences if found in e.tasks]
+    teaching = [e for e in inner.experiences if target in e.tasks]
     if not teaching:
         raise SettingError(f"stream '{inner.name}' never teaches the task '{task}'")
-    variations = Variations([found.index], [{}])
+    variations = Variations([target.index], [{}])
     only = Task(
         0,
-        found.name,
-        found.outputs,
-        None if found.load is None else functools.cache(lambda: variations.give(found.data, 0)),
-        found.info,
+        target.name,
+        target.outputs,
+        None if target.load is None else functools.cache(lambda: variations.give(target.data, 0)),
+        target.info,
     )
 
     @functools.cache
@@ -177,30 +177,30 @@ def _base_stream(
     data_dir: Path,
     download: bool,
 ) -> Stream:
-    made = make_stream(registry, base, scenario, seed, data_dir, download)
-    if made.learner is not None:
+    stream = make_stream(registry, base, scenario, seed, data_dir, download)
+    if stream.learner is not None:
         raise SettingError(
-            f"stream '{made.name}' is learned by {made.learner.__name__}; a scenario is made of "
-            "streams whose tasks are data with classes"
+            f"stream '{stream.name}' is learned by {stream.learner.__name__}; a scenario is made "
+            "of streams whose tasks are data with classes"
         )
-    return made
+    return stream
 
 
 def _merged(
-    given: dict[str, Any], said: Mapping[str, Any], where: str, by_blocks: bool
+    given: dict[str, Any], from_file: Mapping[str, Any], where: str, by_blocks: bool
 ) -> dict[str, Any]:
     """Settings of the file and of the command line; none may be in both or without effect."""
     parameters = inspect.signature(scenario_stream).parameters
     changed = {key for key, value in given.items() if value != parameters[key].default}
-    for key in sorted(changed & set(said)):
+    for key in sorted(changed & set(from_file)):
         raise SettingError(f"{where} sets '{key}' and so does the command line; leave one out")
     if by_blocks:
         for key in ("order", "repetitions", "block_length"):
-            if key in changed | set(said):
+            if key in changed | set(from_file):
                 raise SettingError(f"{where} lists its blocks, so '{key}' has no effect; leave it")
-    defaults = {key: value for key, value in given.items() if key not in said}
+    defaults = {key: value for key, value in given.items() if key not in from_file}
     core = [key for key in parameters if key not in _IN_FILE]
-    return {**defaults, **settings.check(scenario_stream, said, where, given=core)}
+    return {**defaults, **settings.check(scenario_stream, from_file, where, given=core)}
 
 
 def _check_images(plan: Plan, inner: Stream, where: str) -> None:

@@ -29,8 +29,8 @@ class Variation:
 
     Images are in 0..1: contrast pulls them towards (below 1) or away from (above 1) their mean,
     brightness multiplies them, noise adds Gaussian noise of that standard deviation; then they are
-    cut to 0..1. The noise of an image is a function of its content and the seed alone, so the same
-    sample always looks the same, whatever batch it is in.
+    clipped to 0..1. The noise of an image is a function of its content and the seed alone, so the
+    same sample always looks the same, whatever batch it is in.
 
     Args:
         inner: What turns stored inputs into the model's, by the original task index.
@@ -62,17 +62,17 @@ class Variation:
         if self._original.device != task.device:
             self._original = self._original.to(task.device)
             self._tables = {name: table.to(task.device) for name, table in self._tables.items()}
-        made = self.inner(x, self._original[task])
+        inputs = self.inner(x, self._original[task])
         if not self._tables:
-            return made
-        if isinstance(made, dict):
+            return inputs
+        if isinstance(inputs, dict):
             return {
                 key: self._change(value, x.get(key, value), task)
                 if value.dim() == 4 and key != "depth"
                 else value
-                for key, value in made.items()
+                for key, value in inputs.items()
             }
-        return self._change(made, x, task)
+        return self._change(inputs, x, task)
 
     def _change(self, image: Tensor, stored: Tensor, task: Tensor) -> Tensor:
         of_sample = {name: table[task].view(-1, 1, 1, 1) for name, table in self._tables.items()}
@@ -152,8 +152,8 @@ class Variations:
 
     def _around(self, inner: Transform) -> Variation:
         # One object for each original transform: data of equal transform can be joined as one.
-        for made in self._made:
-            if made.inner == inner:
-                return made
+        for variation in self._made:
+            if variation.inner == inner:
+                return variation
         self._made.append(Variation(inner, self.original, self._parameters, self._seed))
         return self._made[-1]

@@ -47,13 +47,13 @@ def installed() -> str | None:
 
 def versions() -> dict[str, str]:
     """The versions that decide what an episode looks like; '?' where one is not installed."""
-    found = {}
+    result = {}
     for package in ("metaworld", "mujoco"):
         try:
-            found[package] = version(package)
+            result[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "?"
-    return found
+            result[package] = "?"
+    return result
 
 
 def check_camera(camera: str) -> None:
@@ -71,9 +71,9 @@ def _class(name: str) -> Any:
     import mujoco
     from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 
-    known = [key.removesuffix("-v3") for key in ALL_V3_ENVIRONMENTS]
-    if name not in known:
-        raise SettingError(f"Meta-World has no task '{name}'; {nearest(name, known)}")
+    names = [key.removesuffix("-v3") for key in ALL_V3_ENVIRONMENTS]
+    if name not in names:
+        raise SettingError(f"Meta-World has no task '{name}'; {nearest(name, names)}")
 
     def reset_mocap_welds(self: Any) -> None:
         model = self.model
@@ -109,12 +109,12 @@ def _class(name: str) -> Any:
         return seen
 
     base = ALL_V3_ENVIRONMENTS[f"{name}-v3"]
-    own = {
+    attributes = {
         "reset_mocap_welds": reset_mocap_welds,
         "touching_object": touching_object,
         "_get_curr_obs_combined_no_goal": get_curr_obs_combined_no_goal,
     }
-    return type(base.__name__, (base,), own)
+    return type(base.__name__, (base,), attributes)
 
 
 @functools.cache

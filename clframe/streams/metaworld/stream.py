@@ -116,7 +116,7 @@ ML10_TEST = ("drawer-open", "door-close", "shelf-place", "sweep-into", "lever-pu
 ML45_TEST = ("bin-picking", "box-close", "hand-insert", "door-lock", "door-unlock")
 ML45 = tuple(name for name in ALL if name not in ML45_TEST)
 
-# Centre and spread of the workspace, in metres, and of what else a state has. Known before any task
+# Center and spread of the workspace, in meters, and of what else a state has. Known before any task
 # is seen, so that inputs of about unit size tell nothing of tasks to come.
 _PLACE = ((0.0, 0.12), (0.6, 0.12), (0.15, 0.12))
 _GRIPPER = (0.5, 0.5)
@@ -141,8 +141,8 @@ def robot_task(name: str, camera: str | None = None, size: int = 64) -> RobotTas
     """A task by its name, without ``-v3``, seen by a camera or not."""
     if name not in LANGUAGE:
         raise SettingError(f"Meta-World has no task '{name}'; {nearest(name, LANGUAGE)}")
-    found = simulation.versions()
-    family = f"metaworld-{found['metaworld']}-mujoco-{found['mujoco']}"
+    versions = simulation.versions()
+    family = f"metaworld-{versions['metaworld']}-mujoco-{versions['mujoco']}"
     make = functools.partial(simulation.make, name)
     if camera is not None:
         simulation.check_camera(camera)
@@ -155,7 +155,7 @@ def robot_task(name: str, camera: str | None = None, size: int = 64) -> RobotTas
         make,
         simulation.expert,
         simulation.LONGEST,
-        found,
+        versions,
     )
 
 
@@ -200,7 +200,7 @@ def metaworld(
             f"got {imitation.horizon}"
         )
     columns = [*dict.fromkeys(learned), *held_out]
-    found = simulation.versions()
+    versions = simulation.versions()
     return imitation_stream(
         name,
         [robot_task(task, camera, size) for task in columns],
@@ -212,7 +212,7 @@ def metaworld(
         normalizer(goal_visible, camera is None),
         seed,
         f"{imitation.num_demos} demonstrations per task by the scripted experts of Meta-World "
-        f"{found['metaworld']} on MuJoCo {found['mujoco']}",
+        f"{versions['metaworld']} on MuJoCo {versions['mujoco']}",
         () if camera is None else (f"{camera}_rgb",),
         size,
         _PARTS if goal_visible else {part: _PARTS[part] for part in ("hand", "gripper")},

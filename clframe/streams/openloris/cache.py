@@ -42,12 +42,12 @@ class Cache:
         self.folder = folder
         self.plan = plan
         self._checked: set[str] = set()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     # ------------------------------------------------------------ making
 
     def create(self) -> None:
-        """Make folder and files that are not there; called with the lock held.
+        """Make folder and files that are not there; called while locked.
 
         Raises:
             DataError: The folder cannot be written.
@@ -58,8 +58,8 @@ class Cache:
             "arrays": {name: [kind, *shape] for name, (kind, shape) in self.plan.arrays.items()},
         }
         try:
-            known = self._read(self.folder / "plan.json")
-            if not isinstance(known, dict) or {**known, **content} != known:
+            stored = self._read(self.folder / "plan.json")
+            if not isinstance(stored, dict) or {**stored, **content} != stored:
                 self.forget(list(self.plan.sections.values()))
                 write_json(self.folder / "plan.json", {**content, "content": self.plan.words})
             for name in self.plan.arrays:
@@ -139,8 +139,8 @@ class Cache:
                     self._checked.add(section.name)
                     continue
                 todo.append(section)
-                if section.name not in self._told:
-                    self._told.add(section.name)
+                if section.name not in self._reported:
+                    self._reported.add(section.name)
                     notice(
                         f"cached {section.name} ({', '.join(wrong)}) in '{self.folder}' does not "
                         "match its checksum and is made again"
@@ -173,16 +173,16 @@ class Cache:
         """The mapped array, or None if it is not there or something else."""
         kind, shape = self.plan.arrays[name]
         try:
-            found: NDArray[Any] = np.load(self.folder / f"{name}.npy", "r", allow_pickle=False)
+            array: NDArray[Any] = np.load(self.folder / f"{name}.npy", "r", allow_pickle=False)
         except (OSError, ValueError):
             return None
-        fits = found.dtype == np.dtype(kind) and found.shape == (len(self.plan), *shape)
-        return found if fits else None
+        fits = array.dtype == np.dtype(kind) and array.shape == (len(self.plan), *shape)
+        return array if fits else None
 
     def _sum(self, name: str, section: Section) -> int | None:
         array = self._array(name)
         return None if array is None else zlib.crc32(array[section.start : section.stop].data)
 
     def _damaged(self, name: str, section: Section, record: dict[str, Any]) -> bool:
-        said = record.get("crc32", {}).get(name)
-        return said is None or said != self._sum(name, section)
+        recorded = record.get("crc32", {}).get(name)
+        return recorded is None or recorded != self._sum(name, section)

@@ -56,7 +56,7 @@ _COUNTS = {
 }
 
 CATEGORIES = tuple(_COUNTS)
-"""The 40 categories in the order in which their instances are labelled."""
+"""The 40 categories in the order in which their instances are labeled."""
 
 N_CHALLENGE_INSTANCES = 69
 """Instances of the first edition (IROS 2019 challenge): the first 69 of the list."""

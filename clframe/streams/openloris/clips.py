@@ -35,8 +35,8 @@ class Clip:
         group: A factor, or :data:`MIXTURE`.
         number: Of the segment or batch, from 1.
         split: train, validation or test.
-        instance: Index in the catalogue.
-        folder: Of the colour images, relative to the root.
+        instance: Index in the catalog.
+        folder: Of the color images, relative to the root.
         names: Of the files.
         depth: Folder of the depth images, if there is such a tree.
         mask: Folder of the masks, if there is such a tree.

@@ -9,7 +9,7 @@ import numpy as np
 from clframe.render import View
 from clframe.streams.openloris import catalog
 from clframe.streams.openloris.objects import Thing, build
-from clframe.streams.openloris.objects.parts import COLOURS, Parts, Solid, rotation
+from clframe.streams.openloris.objects.parts import COLORS, Parts, Solid, rotation
 from clframe.streams.openloris.path import outline
 from clframe.streams.openloris.scene import Floats, Prop
 
@@ -97,7 +97,7 @@ def _category(name: str) -> str:
 
 def _plain_thing(size: float, rng: np.random.Generator) -> Solids:
     """A carton, a tin, a ball, two books or a cone."""
-    body, trim = (str(name) for name in rng.choice(sorted(COLOURS), 2, replace=False))
+    body, trim = (str(name) for name in rng.choice(sorted(COLORS), 2, replace=False))
     s = size * rng.uniform(0.16, 0.30)
     parts = Parts()
     kind = int(rng.integers(5))

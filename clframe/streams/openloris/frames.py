@@ -17,7 +17,7 @@ from clframe.data.dataset import TensorData, TensorSource, Transform, scale_imag
 from clframe.errors import DataError
 from clframe.streams.openloris.build import ensure
 from clframe.streams.openloris.cache import Cache
-from clframe.streams.openloris.lessons import Lesson
+from clframe.streams.openloris.experiences import ExperienceSpec
 from clframe.streams.openloris.plan import SPLITS, TRAIN, Plan, Section
 from clframe.utils.console import notice
 
@@ -82,41 +82,41 @@ class Frames:
             return scale_images
         return JoinChannels(self.modality, self.depth_range)
 
-    def make(self, training: bool, number: int, lesson: Lesson) -> TensorData:
-        """The training or the held-out samples of a lesson.
+    def make(self, training: bool, number: int, spec: ExperienceSpec) -> TensorData:
+        """The training or the held-out samples of an experience.
 
         Raises:
             DataError: There are none.
         """
         split = TRAIN if training else self.held_out
-        rows = np.concatenate([np.arange(s.start, s.stop) for s in lesson.sections])
+        rows = np.concatenate([np.arange(s.start, s.stop) for s in spec.sections])
         rows = rows[self.usable[rows] & (self.plan.split[rows] == split)]
         if not len(rows):
-            raise DataError(f"'{lesson.name}' has no {SPLITS[split]} images in {self.plan.words}")
+            raise DataError(f"'{spec.name}' has no {SPLITS[split]} images in {self.plan.words}")
         labels = torch.from_numpy(self.labels[self.plan.instance[rows]])
         indices = torch.from_numpy(rows - self.first)
         return TensorData(self.source, labels, number, indices, self.transform)
 
 
 class JoinChannels:
-    """Colour, depth and mask of a batch as one tensor of floats in 0..1.
+    """Color, depth and mask of a batch as one tensor of floats in 0..1.
 
     Args:
         modality: rgb, rgbd or depth.
-        depth_range: Metres that become 1.
+        depth_range: Meters that become 1.
     """
 
     def __init__(self, modality: str, depth_range: float) -> None:
         self.modality = modality
-        self.millimetres = 1000.0 * depth_range
+        self.millimeters = 1000.0 * depth_range
 
     def __call__(self, x: Any, task: Tensor) -> Tensor:
-        """Channels first: colour, then depth."""
+        """Channels first: color, then depth."""
         parts = []
         if self.modality != "depth":
             parts.append(x["rgb"].to(torch.float32).div_(255.0))
         if self.modality != "rgb":
-            depth = x["depth"].to(torch.float32).div_(self.millimetres).clamp_(max=1.0)
+            depth = x["depth"].to(torch.float32).div_(self.millimeters).clamp_(max=1.0)
             parts.append(depth.unsqueeze(1))
         joined = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
         return joined.mul_(x["mask"].unsqueeze(1)) if "mask" in x else joined

@@ -1,13 +1,13 @@
 """Finds the frames of OpenLORIS-Object in a folder, however they were arranged.
 
-Four arrangements are about, told apart by the parts of a path and never by file names:
+Four arrangements are about, distinguished by the parts of a path and never by file names:
 
 * as distributed: ``{train,validation,test}/{factor}/segment{1..9}/{instance}/*.jpg``;
 * the authors' benchmark: ``{factor}/{train,validation,test}/task{1..9}/{instance}/*.jpg``;
 * the challenge: ``{train,validation,test}/batch{n}/`` with a ``label.csv``;
 * the first one with lists ``batches_filelists/domain/{factor|iros}/train_batch_{nn}.txt``.
 
-Depth (16-bit PNG, millimetres) and masks may lie in a tree beside the colour images whose paths
+Depth (16-bit PNG, millimeters) and masks may be in a tree beside the color images whose paths
 differ only by a part ``depth`` or ``mask``.
 """
 
@@ -47,7 +47,7 @@ class Found:
         root: The folder.
         clips: Ordered by group, number, instance and split.
         layouts: The arrangements met, in words.
-        strangers: Folders in the place of an instance whose name is not in the catalogue.
+        strangers: Folders in the place of an instance whose name is not in the catalog.
     """
 
     root: Path
@@ -58,8 +58,8 @@ class Found:
     @property
     def groups(self) -> list[str]:
         """Factors (and ``mixture``) that are there, in the paper's order."""
-        there = {clip.group for clip in self.clips}
-        return [group for group in (*catalog.FACTORS, MIXTURE) if group in there]
+        present = {clip.group for clip in self.clips}
+        return [group for group in (*catalog.FACTORS, MIXTURE) if group in present]
 
 
 def looks_right(root: Path) -> bool:
@@ -80,7 +80,7 @@ def scan(root: Path) -> Found:
     if not root.is_dir():
         raise DataError(f"there is no folder '{root}' to read OpenLORIS-Object from")
     folders = dict(_walk(root))
-    found = Found(root)
+    dataset = Found(root)
     places = {folder: place_of(folder) for folder in folders}
     number_of = {name: index for index, name in enumerate(catalog.instances())}
     for folder, files in folders.items():
@@ -92,11 +92,11 @@ def scan(root: Path) -> Found:
             continue
         instance = place.key[-1]
         if instance not in number_of:
-            found.strangers[instance] += len(images)
+            dataset.strangers[instance] += len(images)
             continue
         layout = "as distributed" if _split_first(folder) else "the authors' benchmark folder"
-        _note(found, layout)
-        found.clips.append(
+        _note(dataset, layout)
+        dataset.clips.append(
             Clip(
                 group=place.factor,
                 number=int(place.segment),
@@ -108,24 +108,24 @@ def scan(root: Path) -> Found:
         )
     for layout, clips in (
         ("challenge batches with label.csv", lists.read_label_files(root, folders)),
-        ("batch lists", lists.read_batch_lists(root, folders, {c.group for c in found.clips})),
+        ("batch lists", lists.read_batch_lists(root, folders, {c.group for c in dataset.clips})),
     ):
         if clips:
-            _note(found, layout)
-            found.clips += clips
-    if not found.clips:
-        raise DataError(_refusal(found, folders))
-    # Colour, depth and mask of one clip have the same path but for the name of the tree.
+            _note(dataset, layout)
+            dataset.clips += clips
+    if not dataset.clips:
+        raise DataError(_refusal(dataset, folders))
+    # Color, depth and mask of one clip have the same path but for the name of the tree.
     trees = {(place.tree, place.key): folder for folder, place in places.items() if folders[folder]}
-    found.clips = [_with_trees(clip, trees) for clip in _joined(found.clips)]
-    return found
+    dataset.clips = [_with_trees(clip, trees) for clip in _joined(dataset.clips)]
+    return dataset
 
 
 def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
     """Relative folders with the names of their files."""
     for place, folders, files in os.walk(root, followlinks=True):
         relative = Path(place).relative_to(root)
-        # A cache of ours may lie beside the images.
+        # A cache of ours may be beside the images.
         folders[:] = sorted(
             name
             for name in folders
@@ -144,9 +144,9 @@ def _split_first(folder: str) -> bool:
     return bool(splits) and splits[0] < next(i for i, w in enumerate(words) if w in catalog.FACTORS)
 
 
-def _note(found: Found, layout: str) -> None:
-    if layout not in found.layouts:
-        found.layouts.append(layout)
+def _note(dataset: Found, layout: str) -> None:
+    if layout not in dataset.layouts:
+        dataset.layouts.append(layout)
 
 
 def _joined(clips: Iterable[Clip]) -> list[Clip]:
@@ -170,14 +170,14 @@ def _with_trees(clip: Clip, trees: Mapping[tuple[str, tuple[str, ...]], str]) ->
     return replace(clip, depth=trees.get(("depth", key)), mask=trees.get(("mask", key)))
 
 
-def _refusal(found: Found, folders: dict[str, list[str]]) -> str:
+def _refusal(dataset: Found, folders: dict[str, list[str]]) -> str:
     top = [name + "/" for name in folders if name != "." and "/" not in name]
     names = natural([*top, *folders.get(".", [])])
     shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-    strange = ", ".join(list(found.strangers)[:3])
+    strange = ", ".join(list(dataset.strangers)[:3])
     if strange:
-        shown += f", with images of instances that are not in the catalogue ({strange})"
+        shown += f", with images of instances that are not in the catalog ({strange})"
     return (
-        f"'{found.root}' is not a folder of OpenLORIS-Object: found {shown or 'nothing'}; expected "
-        f"{EXPECTED}"
+        f"'{dataset.root}' is not a folder of OpenLORIS-Object: found {shown or 'nothing'}; "
+        f"expected {EXPECTED}"
     )

@@ -45,17 +45,17 @@ def read_label_files(root: Path, folders: Folders) -> list[Clip]:
                 path = home / listed
                 if path.name not in folders.get(path.parent.as_posix(), ()):
                     path = where.get(path.name, path)
-                own = place_of(path.parent.as_posix())
-                if own.batch is not None:
-                    rows.append((own.batch, own.split or "train", label, path))
+                image_place = place_of(path.parent.as_posix())
+                if image_place.batch is not None:
+                    rows.append((image_place.batch, image_place.split or "train", label, path))
     return _clips(MIXTURE, rows)
 
 
-def read_batch_lists(root: Path, folders: Folders, known: set[str]) -> list[Clip]:
+def read_batch_lists(root: Path, folders: Folders, skip: set[str]) -> list[Clip]:
     """The clips that the lists in ``batches_filelists`` name, of groups not known already.
 
     There is one list of test images for all batches; an image belongs to the batch that trains on
-    its neighbours, the frames of the same folder but for the split.
+    its neighbors, the frames of the same folder but for the split.
 
     Raises:
         DataError: A line is not a path and a label.
@@ -67,7 +67,7 @@ def read_batch_lists(root: Path, folders: Folders, known: set[str]) -> list[Clip
             continue
         last = parts[-1].lower()
         group = MIXTURE if last in ("iros", "mixture") else last
-        if group in known or group not in (*catalog.FACTORS, MIXTURE):
+        if group in skip or group not in (*catalog.FACTORS, MIXTURE):
             continue
         base = PurePosixPath(*parts[: parts.index("batches_filelists")])
         rows: list[Row] = []
@@ -98,19 +98,19 @@ def _clips(group: str, rows: Iterable[Row]) -> list[Clip]:
     for number, split, instance, path in rows:
         names[number, split, instance, path.parent.as_posix()].append(path.name)
     return [
-        Clip(group, number, split, instance, folder, natural(found), listed=True)
-        for (number, split, instance, folder), found in names.items()
+        Clip(group, number, split, instance, folder, natural(files), listed=True)
+        for (number, split, instance, folder), files in names.items()
     ]
 
 
 def _by_name(home: PurePosixPath, folders: Folders) -> dict[str, PurePosixPath]:
     """Images anywhere below a folder by their own name, for lists without folders."""
-    found: dict[str, PurePosixPath] = {}
+    paths: dict[str, PurePosixPath] = {}
     for folder, files in folders.items():
         place = PurePosixPath(folder)
         if place == home or home in place.parents:
-            found.update({name: place / name for name in images_of(files)})
-    return found
+            paths.update({name: place / name for name in images_of(files)})
+    return paths
 
 
 def _without_split(path: PurePosixPath) -> tuple[str, ...]:

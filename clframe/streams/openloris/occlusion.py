@@ -9,7 +9,7 @@ import numpy as np
 
 from clframe.render import View
 from clframe.streams.openloris.objects import Thing
-from clframe.streams.openloris.objects.parts import COLOURS, Parts
+from clframe.streams.openloris.objects.parts import COLORS, Parts
 from clframe.streams.openloris.scene import Floats, Prop, Stage
 
 STEADY = 0.05
@@ -43,8 +43,8 @@ def occluders(thing: Thing, views: Sequence[View], rng: np.random.Generator) -> 
     place = forward * (float(ahead.min()) - thick / 2 - 0.02 * size)
     place = place + right * float(along.min() + along.max()) / 2
     turn = float(np.degrees(np.arctan2(right[1], right[0])))
-    body, trim = (str(name) for name in rng.choice(sorted(COLOURS), 2, replace=False))
-    found = []
+    body, trim = (str(name) for name in rng.choice(sorted(COLORS), 2, replace=False))
+    result = []
     for side in rng.permutation([-1, 0, 1]):
         parts = Parts()
         if side == 0:
@@ -58,8 +58,8 @@ def occluders(thing: Thing, views: Sequence[View], rng: np.random.Generator) -> 
             parts.box((wide, thick, height), (0, 0, height / 2), body)
             parts.box((1.01 * wide, 1.02 * thick, 0.25 * height), (0, 0, 0.6 * height), trim)
             way = -side * right * ((wide + width) / 2 + 0.25 * size)
-        found.append(Occluder(Prop(tuple(parts.solids), place - way, turn), way))
-    return found
+        result.append(Occluder(Prop(tuple(parts.solids), place - way, turn), way))
+    return result
 
 
 def hide(

@@ -21,7 +21,7 @@ _IMAGES_PER_JOB = 256
 
 
 def plan_official(
-    found: Found,
+    dataset: Found,
     instances: Sequence[str],
     size: int,
     arrays: Sequence[str] = ("rgb",),
@@ -33,8 +33,8 @@ def plan_official(
     test images (only training data was unpacked, say) is shared out 8:1:1 by frame here.
 
     Args:
-        found: What the folder holds.
-        instances: Which of the catalogue's to use.
+        dataset: What the folder holds.
+        instances: Which of the catalog's to use.
         size: Pixels on a side.
         arrays: Which of rgb, depth and mask.
         frames: At most so many of each clip, evenly spread; None for all.
@@ -43,16 +43,18 @@ def plan_official(
         DataError: The folder holds none of these instances, or no tree of an array asked for.
     """
     chosen = {catalog.instances().index(name) for name in instances}
-    clips = [clip for clip in found.clips if clip.instance in chosen]
+    clips = [clip for clip in dataset.clips if clip.instance in chosen]
     if not clips:
-        raise DataError(f"'{found.root}' holds none of the {len(chosen)} instances asked for")
+        raise DataError(f"'{dataset.root}' holds none of the {len(chosen)} instances asked for")
     for tree in arrays:
         if tree != "rgb" and not any(getattr(clip, tree) for clip in clips):
             raise DataError(
-                f"'{found.root}' holds no {tree} images: expected a folder '{tree}' beside the "
-                "colour images, with the same paths below it and PNG files of the same names"
+                f"'{dataset.root}' holds no {tree} images: expected a folder '{tree}' beside the "
+                "color images, with the same paths below it and PNG files of the same names"
             )
-    remade = [g for g in found.groups if not any(c.group == g and c.split == "test" for c in clips)]
+    remade = [
+        g for g in dataset.groups if not any(c.group == g and c.split == "test" for c in clips)
+    ]
     clips = [_thin(clip, frames) for clip in clips]
     by_section: dict[tuple[str, int], list[Clip]] = defaultdict(list)
     for clip in clips:
@@ -79,7 +81,7 @@ def plan_official(
                 "kind": "official",
                 "start": section.start + first,
                 "count": len(files[first : first + _IMAGES_PER_JOB]),
-                "root": str(found.root),
+                "root": str(dataset.root),
                 "size": size,
                 "arrays": list(arrays),
                 "files": [
@@ -92,13 +94,14 @@ def plan_official(
 
     shapes = {"rgb": ("|u1", (3, size, size)), "depth": ("<u2", (size, size))}
     shapes["mask"] = ("|u1", (size, size))
-    there = len({clip.instance for clip in clips})
+    n_present = len({clip.instance for clip in clips})
     remark = f", {' and '.join(remade)} split 8:1:1 here" if remade else ""
     return Plan(
-        key=f"official-{size}-{'-'.join(arrays)}-{_digest(found.root, clips)}",
+        key=f"official-{size}-{'-'.join(arrays)}-{_digest(dataset.root, clips)}",
         words=(
-            f"OpenLORIS-Object from '{found.root}' ({' and '.join(found.layouts)}; {there} of "
-            f"{len(catalog.instances())} instances, {start:,} images at {size}x{size}{remark})"
+            f"OpenLORIS-Object from '{dataset.root}' ({' and '.join(dataset.layouts)}; "
+            f"{n_present} of {len(catalog.instances())} instances, "
+            f"{start:,} images at {size}x{size}{remark})"
         ),
         verb="decoding",
         arrays={name: shapes[name] for name in arrays},
@@ -140,28 +143,28 @@ def _digest(root: Path, clips: Sequence[Clip]) -> str:
 def produce(job: Job) -> tuple[dict[str, NDArray[np.generic]], Bad]:
     """Decode the images of a job; rows of images that cannot be read stay empty."""
     count, size = job["count"], job["size"]
-    made: dict[str, NDArray[np.generic]] = {}
+    arrays: dict[str, NDArray[np.generic]] = {}
     for tree in job["arrays"]:
         shape = (count, 3, size, size) if tree == "rgb" else (count, size, size)
-        made[tree] = np.zeros(shape, np.uint16 if tree == "depth" else np.uint8)
+        arrays[tree] = np.zeros(shape, np.uint16 if tree == "depth" else np.uint8)
     bad: Bad = []
     for row, names in enumerate(job["files"]):
         try:
             for tree, name in zip(job["arrays"], names, strict=True):
-                made[tree][row] = decode(Path(job["root"], name), tree, size)
+                arrays[tree][row] = decode(Path(job["root"], name), tree, size)
         except DataError as error:
             bad.append((job["start"] + row, str(error)))
-    return made, bad
+    return arrays, bad
 
 
 def decode(path: Path, tree: str, size: int) -> NDArray[np.generic]:
     """One image as an array of the wanted size.
 
-    Colour is resized with antialiasing; depth and masks take the nearest pixel, since a mean of two
+    Color is resized with antialiasing; depth and masks take the nearest pixel, since a mean of two
     depths is the depth of nothing.
 
     Raises:
-        DataError: The image is missing, cut short or something else.
+        DataError: The image is missing, truncated or something else.
     """
     from PIL import Image
 
@@ -174,7 +177,7 @@ def decode(path: Path, tree: str, size: int) -> NDArray[np.generic]:
             if tree == "depth" and image.mode not in ("I", "I;16", "I;16B"):
                 raise DataError(
                     f"depth image '{path}' has pixels of mode {image.mode}; it must be a 16-bit "
-                    "PNG of millimetres"
+                    "PNG of millimeters"
                 )
             values = np.asarray(image if tree == "depth" else image.convert("L"))
     except FileNotFoundError:

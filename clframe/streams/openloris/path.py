@@ -11,11 +11,11 @@ from clframe.render import View
 from clframe.streams.openloris.objects import Thing
 
 OPENINGS = (42.0, 34.0, 27.0, 21.0, 16.0, 12.0)
-"""Vertical opening angles in degrees: the colour camera of a RealSense D435i, and parts of it."""
+"""Vertical opening angles in degrees: the color camera of a RealSense D435i, and parts of it."""
 NEAREST = 0.35
-"""Metres below which the camera does not come, since its depth sensor would see nothing there."""
+"""Meters below which the camera does not come, since its depth sensor would see nothing there."""
 ANGLES = (-36.0, 2.0, 38.0)
-"""Directions, in degrees from the front, about which the three views of a level lie."""
+"""Directions, in degrees from the front, about which the three views of a level are."""
 
 Floats = NDArray[np.float64]
 
@@ -98,7 +98,7 @@ def _opening(thing: Thing) -> float:
 
 
 def _frame_object(points: Floats, back: Floats, share: float, aim: Floats, fovy: float) -> View:
-    """Stand so far back in a direction that the object fills `share` and lies about `aim`."""
+    """Stand so far back in a direction that the object fills `share` and is about `aim`."""
     middle = (points.min(axis=0) + points.max(axis=0)) / 2
     radius = float(np.linalg.norm(points - middle, axis=1).max())
     half = np.tan(np.radians(fovy) / 2)

@@ -17,7 +17,7 @@ TRAIN, VALIDATION, TEST = range(3)
 SPLITS = ("train", "validation", "test")
 
 FARTHEST = 32767
-"""Millimetres of depth that are told apart: torch holds depth in 16 signed bits."""
+"""Millimeters of depth that are distinguished: torch holds depth in 16 signed bits."""
 
 Job = dict[str, Any]
 """Some rows' work as plain values: ``kind``, ``start``, ``count`` and what the kind needs."""
@@ -54,7 +54,7 @@ class Plan:
         verb: What filling is called, for the progress bar.
         arrays: Element type and shape of one row of each array, by name.
         sections: By group (a factor, or ``mixture``) and number, in order of rows.
-        instance: Of each row, as an index into the catalogue.
+        instance: Of each row, as an index into the catalog.
         split: Of each row, an index into :data:`SPLITS`.
         jobs: The work of a section, in portions of a second or so.
     """
@@ -79,8 +79,8 @@ class Plan:
 def split_frames(n: int) -> NDArray[np.uint8]:
     """Share n frames of one clip over train, validation and test as 8:1:1.
 
-    Held-out frames are spread evenly over the clip and lie inside it, so that every one has a
-    learned neighbour in time, as with the official random split. Fewer than three frames have no
+    Held-out frames are spread evenly over the clip and are inside it, so that every one has a
+    learned neighbor in time, as with the official random split. Fewer than three frames have no
     validation, a single one only trains.
 
     >>> split_frames(10).tolist()

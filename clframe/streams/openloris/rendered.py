@@ -35,7 +35,7 @@ class RenderSettings:
         seed: of rooms, paths, clutter and noise.
         depth_noise: whether depth has the errors and holes of a RealSense camera.
         renderer: "ray", which runs everywhere, or "gl".
-        samples: rays along each side of a pixel where colours change.
+        samples: rays along each side of a pixel where colors change.
         palette: of the rooms: "home", "office", "mall" or "all".
     """
 
@@ -141,8 +141,8 @@ def _render_instance(factor: str, segment: int, instance: str, settings: RenderS
             frame = _camera(stage, settings, fine=True).render(stage.data, view, lighting)
             seen = seen | _thin_mask(stage, view, size)
         rgb[k] = sensor_noise(frame.rgb, noise, gain=gain).transpose(2, 0, 1)
-        metres = depth_noise(frame.depth, noise, view.fovy) if settings.depth_noise else frame.depth
-        depth[k] = np.clip(np.round(metres * 1000), 0, 65535)
+        meters = depth_noise(frame.depth, noise, view.fovy) if settings.depth_noise else frame.depth
+        depth[k] = np.clip(np.round(meters * 1000), 0, 65535)
         mask[k] = seen
         box[k] = _box(seen)
     instances = np.full(n, label, dtype=np.int16)
@@ -164,7 +164,7 @@ def _camera(stage: Stage, settings: RenderSettings, fine: bool = False) -> RayCa
 
 
 def _thin_mask(stage: Stage, view: View, size: int) -> NDArray[np.bool_]:
-    """The pixels of which an object so thin that hardly any pixel's centre meets it covers a part.
+    """The pixels of which an object so thin that hardly any pixel's center meets it covers a part.
 
     Looked for on a grid eight times finer; a pixel counts that is covered at least a quarter as
     much as the one covered most. If even that grid misses the object, the pixel of its middle.

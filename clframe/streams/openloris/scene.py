@@ -16,14 +16,14 @@ from clframe.streams.openloris.objects import Thing, attach
 from clframe.streams.openloris.objects.parts import Solid, quaternion, rotation
 from clframe.streams.openloris.path import outline
 
-Colour = tuple[float, float, float]
+Color = tuple[float, float, float]
 Floats = NDArray[np.float64]
 
 OBJECT, OTHERS = 0, 1
 """Geom groups of the room with its object, and of everything that may stand in the way."""
 
-# Per palette: grounds and walls as pattern, dark and light colour, period relative to the object.
-_Surface = tuple[str, Colour, Colour, float]
+# Per palette: grounds and walls as pattern, dark and light color, period relative to the object.
+_Surface = tuple[str, Color, Color, float]
 PALETTES: dict[str, tuple[tuple[_Surface, ...], tuple[_Surface, ...]]] = {
     "home": (
         (
@@ -107,7 +107,7 @@ def choose_room(palette: str, thing: Thing, azimuth: float, rng: np.random.Gener
     way = (-np.cos(height) * np.sin(lamp), np.cos(height) * np.cos(lamp), -np.sin(height))
     warm = rng.uniform(-1, 1)
     lights = (
-        Light(direction=way, intensity=0.70, colour=(1.0, 0.97 - 0.02 * warm, 0.93 - 0.05 * warm)),
+        Light(direction=way, intensity=0.70, color=(1.0, 0.97 - 0.02 * warm, 0.93 - 0.05 * warm)),
         Light(direction=(-way[0], -way[1] * 0.3, -1.0), intensity=0.15, shadow=False),
     )
     return Room(

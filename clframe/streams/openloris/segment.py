@@ -15,10 +15,10 @@ class Segment:
     """Some frames of one factor and segment, ordered by instance and then by time.
 
     Attributes:
-        rgb: Colour, uint8 of shape (n, 3, H, W).
+        rgb: Color, uint8 of shape (n, 3, H, W).
         instance: Index of the instance in `catalog.instances()`, int16 of shape (n,).
         frame: Number of the frame within its instance and segment, from 0, int16 of shape (n,).
-        depth: Millimetres along the optical axis, 0 where unknown, uint16 of shape (n, H, W).
+        depth: Millimeters along the optical axis, 0 where unknown, uint16 of shape (n, H, W).
         mask: 1 where the object is seen, uint8 of shape (n, H, W).
         box: Corners x0, y0, x1, y1 of the object in pixels, int16 of shape (n, 4).
     """
@@ -35,8 +35,8 @@ class Segment:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays that are there, by name."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: array for name, array in found.items() if array is not None}
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: array for name, array in arrays.items() if array is not None}
 
     @staticmethod
     def join(parts: Sequence[Segment]) -> Segment:

@@ -19,12 +19,12 @@ from clframe.core.stream import Experience, Stream, Task
 from clframe.errors import DataError, SettingError
 from clframe.streams.openloris import catalog
 from clframe.streams.openloris.clips import MIXTURE
+from clframe.streams.openloris.experiences import SEQUENCE, experience_specs
 from clframe.streams.openloris.frames import Frames
 from clframe.streams.openloris.layouts import looks_right, scan
-from clframe.streams.openloris.lessons import SEQUENCE, lessons_of
 from clframe.streams.openloris.official import plan_official
 from clframe.streams.openloris.plan import SPLITS
-from clframe.streams.openloris.stand_in import plan_rendered
+from clframe.streams.openloris.rendered_source import plan_rendered
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
@@ -71,15 +71,15 @@ def openloris(
         source: ``official`` frames, ``rendered`` ones, or ``auto``: official where they are found.
         folder: Of the official frames; None looks into the data folder.
         target: Tell apart the 121 instances, as the authors do, or the 40 categories.
-        modality: Colour, colour and depth as a fourth channel, or depth alone.
+        modality: Color, color and depth as a fourth channel, or depth alone.
         size: Pixels on a side.
         frames: Of each instance and segment; None is 10 rendered ones, or all official ones.
-        n_instances: Only the first so many of the catalogue (69: the challenge's edition).
+        n_instances: Only the first so many of the catalog (69: the challenge's edition).
         present_only: Outputs only for instances that the folder holds; otherwise the head has
             all of them, as in the authors' code, whatever the edition.
         evaluate_on: Which held-out split the tasks are measured on.
         masked: Black out everything but the object; needs masks.
-        depth_range: Metres that become 1; what is farther is 1, too.
+        depth_range: Meters that become 1; what is farther is 1, too.
         depth_noise: Rendered depth with a depth camera's noise and holes.
         renderer: ``ray`` works everywhere, ``gl`` needs EGL or OSMesa.
         palette: Of the rendered rooms.
@@ -100,7 +100,7 @@ def openloris(
         # Brings MuJoCo, which nobody needs who only lists streams or has real frames.
         from clframe.streams.openloris.rendered import RenderSettings
 
-        how = RenderSettings(
+        render_settings = RenderSettings(
             size=size,
             frames=frames or FRAMES,
             seed=render_seed,
@@ -108,10 +108,10 @@ def openloris(
             renderer=renderer,
             palette=palette,
         )
-        plan = plan_rendered(how, chosen)
+        plan = plan_rendered(render_settings, chosen)
     else:
-        found = scan(root.resolve())
-        plan = plan_official(found, chosen, size, arrays, frames)
+        dataset = scan(root.resolve())
+        plan = plan_official(dataset, chosen, size, arrays, frames)
         if present_only:
             chosen = [catalog.instances()[i] for i in np.unique(plan.instance)]
     frames_of = Frames(
@@ -125,18 +125,18 @@ def openloris(
         skip_bad=bad_images == "skip",
         num_workers=num_workers,
     )
-    lessons = lessons_of(kind, plan, seed, name)
-    for lesson in lessons:
-        frames_of.sections += lesson.sections
+    specs = experience_specs(kind, plan, seed, name)
+    for spec in specs:
+        frames_of.sections += spec.sections
     n_outputs = int(frames_of.labels.max()) + 1
     outputs = tuple(range(n_outputs))
     make = functools.cache(frames_of.make)
     tasks = [
-        Task(i, lesson.name, outputs, functools.partial(make, False, i, lesson), lesson.info)
-        for i, lesson in enumerate(lessons)
+        Task(i, spec.name, outputs, functools.partial(make, False, i, spec), spec.info)
+        for i, spec in enumerate(specs)
     ]
     experiences = [
-        Experience(i, task.name, (task,), functools.partial(make, True, i, lessons[i]), task.info)
+        Experience(i, task.name, (task,), functools.partial(make, True, i, specs[i]), task.info)
         for i, task in enumerate(tasks)
     ]
     shape = (_CHANNELS[modality], size, size)
@@ -159,7 +159,7 @@ def _chosen(n_instances: int | None, name: str) -> list[str]:
 
 
 def _labels(chosen: Sequence[str], target: str) -> NDArray[np.int64]:
-    """The output unit of every instance of the catalogue; -1 for those not chosen."""
+    """The output unit of every instance of the catalog; -1 for those not chosen."""
     labels = np.full(len(catalog.instances()), -1, np.int64)
     categories = list(dict.fromkeys(catalog.category_of(name) for name in chosen))
     for unit, name in enumerate(chosen):

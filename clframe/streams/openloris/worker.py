@@ -15,7 +15,7 @@ from clframe.streams.openloris.plan import Bad, Job
 def execute(folder: Path, job: Job) -> Bad:
     """Do one job: make its frames and write them to their rows."""
     if job["kind"] == "rendered":
-        from clframe.streams.openloris.stand_in import produce
+        from clframe.streams.openloris.rendered_source import produce
     else:
         from clframe.streams.openloris.official import produce
     arrays, bad = produce(job)
@@ -27,7 +27,7 @@ def write_rows(folder: Path, start: int, arrays: Mapping[str, NDArray[np.generic
     """Write rows of each array from ``start`` on.
 
     Written through the file and not through a memory map: on a full disk this is an error that can
-    be told, where a map would end the process.
+    be reported, where a map would end the process.
     """
     for name, rows in arrays.items():
         path = folder / f"{name}.npy"

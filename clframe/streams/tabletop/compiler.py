@@ -24,7 +24,7 @@ _STANDING = {"contype": "1", "conaffinity": "0"}
 _HINGED = {"contype": "2", "conaffinity": "0"}
 _FREE = {"contype": "4", "conaffinity": "7"}
 # A type of their own, which nothing answers to, and not none: MuJoCo bounds a body only by geoms
-# that have one, and rays pass over what lies outside the bounds.
+# that have one, and rays skip what is outside the bounds.
 _SEEN_ONLY = {"contype": "16", "conaffinity": "0", "group": "1", "mass": "0"}
 
 
@@ -78,8 +78,8 @@ def blueprint(problem: Problem) -> Blueprint:
         if name != workspace
     }
     objects = {name: find(name, kind, fixture=False) for name, kind in problem.objects.items()}
-    known = {workspace, *fixtures, *objects}
-    regions = {r.full_name: r for r in problem.regions if r.target in known}
+    targets = {workspace, *fixtures, *objects}
+    regions = {r.full_name: r for r in problem.regions if r.target in targets}
     plan = Blueprint(
         problem, ARENAS[problem.fixtures[workspace]], workspace, fixtures, objects, regions
     )
@@ -102,7 +102,7 @@ def _check_region(plan: Blueprint, region: Region) -> None:
         for x0, y0, x1, y1 in region.ranges:
             if x0 < -x or y0 < -y or x1 > x or y1 > y:
                 raise BDDLError(
-                    f"The region {region.full_name} cannot be reached: it lies outside the "
+                    f"The region {region.full_name} cannot be reached: it is outside the "
                     f"workspace {plan.workspace}, which goes from ({-x:g}, {-y:g}) to "
                     f"({x:g}, {y:g}).",
                     *at,
@@ -155,14 +155,14 @@ def compile_model(plan: Blueprint) -> Any:
     import mujoco
 
     model = mujoco.MjModel.from_xml_string(to_mjcf(plan))
-    # Rays cast together pass over a body by directions around its origin; what is not centred
+    # Rays cast together pass over a body by directions around its origin; what is not centered
     # there, or seen from near, bulges out. Wider bounds make no difference to collisions.
     bodies = np.flatnonzero(model.body_bvhadr >= 0)[1:]
     roots = model.body_bvhadr[bodies]
     bounds, off = model.bvh_aabb[roots], np.abs(model.body_ipos[bodies])
     model.bvh_aabb[roots, 3:] = 1.1 * bounds[:, 3:] + np.abs(bounds[:, :3]) + off + 0.01
     # Newer versions always look for several points of contact between convex bodies. Older ones
-    # must be told, or things that stand on each other rock for ever.
+    # must be asked to, or things that stand on each other rock for ever.
     several = getattr(mujoco.mjtEnableBit, "mjENBL_MULTICCD", None)
     if several is not None:
         model.opt.enableflags |= int(several)
@@ -171,7 +171,7 @@ def compile_model(plan: Blueprint) -> Any:
 
 def textures(plan: Blueprint) -> dict[str, str]:
     """Geom -> name of its procedural texture."""
-    found = {"floor": "tiles" if plan.arena.height == 0 else "wood"}
+    names = {"floor": "tiles" if plan.arena.height == 0 else "wood"}
     named = [(plan.workspace, plan.arena.geoms())]
     for name, asset in (plan.fixtures | plan.objects).items():
         named.append((name, asset.geoms))
@@ -179,8 +179,8 @@ def textures(plan: Blueprint) -> dict[str, str]:
     for owner, geoms in named:
         for number, geom in enumerate(geoms):
             if geom.texture is not None:
-                found[f"{owner}:{number}"] = geom.texture
-    return found
+                names[f"{owner}:{number}"] = geom.texture
+    return names
 
 
 def _add_room(world: Element, plan: Blueprint) -> None:
@@ -244,7 +244,7 @@ def _add_geoms(
             "type": geom.kind,
             "size": _numbers(geom.size),
             "pos": _numbers(geom.pos),
-            "rgba": _rgba(geom.colour),
+            "rgba": _rgba(geom.color),
         }
         if any(geom.euler):
             attributes["euler"] = _numbers(geom.euler)
@@ -276,5 +276,5 @@ def _numbers(values: Any) -> str:
     return " ".join(f"{float(v):.6g}" for v in values)
 
 
-def _rgba(colour: tuple[float, float, float]) -> str:
-    return _numbers((*colour, 1.0))
+def _rgba(color: tuple[float, float, float]) -> str:
+    return _numbers((*color, 1.0))

@@ -39,20 +39,20 @@ class Disturber:
     (True, np.float64(0.0))
     """
 
-    def __init__(self, how: Disturbance, seed: int) -> None:
-        self._how = how
+    def __init__(self, settings: Disturbance, seed: int) -> None:
+        self._settings = settings
         self._rng = np.random.default_rng(seed)
         self._push, self._left = np.zeros(3), 0
 
     def __call__(self, action: NDArray[np.float64]) -> NDArray[np.float64]:
         """What is done in place of an action; the grip stays as it is."""
-        how, rng = self._how, self._rng
+        settings, rng = self._settings, self._rng
         done = np.array(action)
-        if self._left == 0 and rng.random() < how.pushes:
-            self._push, self._left = rng.normal(0.0, how.strength, 3), int(rng.integers(3, 7))
+        if self._left == 0 and rng.random() < settings.pushes:
+            self._push, self._left = rng.normal(0.0, settings.strength, 3), int(rng.integers(3, 7))
         if self._left:
             done[:3] += self._push
             self._left -= 1
-        done[:3] += rng.normal(0.0, how.jitter, 3)
-        done[3:6] += rng.normal(0.0, how.jitter / 4, 3)
+        done[:3] += rng.normal(0.0, settings.jitter, 3)
+        done[3:6] += rng.normal(0.0, settings.jitter / 4, 3)
         return done

@@ -36,7 +36,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     """One task as an environment: 7-d actions at 20 Hz, reward 1 and end of episode on success.
 
     Observations are a dictionary: ``state`` always, and for each camera ``<camera>_rgb`` (uint8)
-    and ``<camera>_depth`` (metres). ``info`` holds ``success``, ``language`` and ``progress`` (the
+    and ``<camera>_depth`` (meters). ``info`` holds ``success``, ``language`` and ``progress`` (the
     share of the goal's atoms that hold). A start state follows from the seed alone. ``disturber``,
     if set, pushes the hand about until the next reset.
 
@@ -44,7 +44,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         task: A task of a suite, a problem, or the path or text of a task file.
         cameras: Some of ``agentview`` and ``wrist``.
         size: Pixels of a picture's side.
-        horizon: Steps until the episode is cut off.
+        horizon: Steps until the episode is truncated.
         layout: Slots of the state; None takes those of the task's suite, or of the task alone.
         render_mode: None or ``rgb_array`` (the agent's view, 256 pixels).
     """

@@ -1,7 +1,7 @@
 """The floating parallel gripper: a hand pulled by a weld to a target that the action moves.
 
 A floating hand has the 7-d action of an arm's end effector without its joints: nothing to
-invert, no pose out of reach, and fewer degrees of freedom to simulate. The hand's frame lies
+invert, no pose out of reach, and fewer degrees of freedom to simulate. The hand's frame is
 between its finger tips: z points out of the palm, y is the direction of closing.
 """
 

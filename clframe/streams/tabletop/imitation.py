@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from clframe.robot.task import RobotTask
 from clframe.streams.tabletop.disturbance import Disturbance, Disturber
 from clframe.streams.tabletop.observation import Layout
-from clframe.streams.tabletop.suites import GENERATED, OWN, TabletopTask
+from clframe.streams.tabletop.suites import FILES, GENERATED, TabletopTask
 
 if TYPE_CHECKING:
     from clframe.streams.tabletop.env import TabletopEnv
@@ -40,25 +40,25 @@ def robot_task(
     """
     import mujoco
 
-    how = disturbance or Disturbance()
+    disturbance = disturbance or Disturbance()
     # Everything that decides what demonstrations look like, since files are kept by this name.
     seen = f"-{'-'.join(cameras)}-{size}" if cameras else ""
     if layout is not None:
         seen += f"-{layout.size}"
-    if task.suite in (GENERATED, OWN):  # of which there are many, some with the same names
+    if task.suite in (GENERATED, FILES):  # of which there are many, some with the same names
         seen += f"-{zlib.crc32(f'{task.text}{layout}'.encode()):08x}"
     return RobotTask(
         name=task.name,
         family=f"{task.suite}-mujoco{mujoco.__version__}{seen}",
         language=task.instruction,
         environment=partial(environment, task, tuple(cameras), size, layout),
-        expert=partial(expert, disturbance=how),
+        expert=partial(expert, disturbance=disturbance),
         limit=LIMIT,
         facts={
             "suite": task.suite,
             "bddl": task.text,
             "mujoco": mujoco.__version__,
-            "disturbance": [how.jitter, how.pushes, how.strength],
+            "disturbance": [disturbance.jitter, disturbance.pushes, disturbance.strength],
         },
     )
 
@@ -75,18 +75,18 @@ def environment(
     return TabletopEnv(task, cameras, size, layout=layout)
 
 
-def expert(made: Any, disturbance: Disturbance | None = None) -> Iterator[NDArray[np.float64]]:
+def expert(env: Any, disturbance: Disturbance | None = None) -> Iterator[NDArray[np.float64]]:
     """The scripted expert's actions in an environment that was just reset.
 
     Args:
-        made: A `TabletopEnv`, or a wrapper around one.
+        env: A `TabletopEnv`, or a wrapper around one.
         disturbance: How its hand is pushed about until the next reset; None leaves it alone.
     """
     from clframe.streams.tabletop.expert import Expert
 
-    env: TabletopEnv = getattr(made, "unwrapped", made)
+    inner: TabletopEnv = getattr(env, "unwrapped", env)
     if disturbance is not None:
         # From the start state, so that the same episode is disturbed alike.
-        seed = int(np.abs(env.world.data.qpos).sum() * 1e9) % 2**32
-        env.disturber = Disturber(disturbance, seed)
-    return Expert(env.world).run()
+        seed = int(np.abs(inner.world.data.qpos).sum() * 1e9) % 2**32
+        inner.disturber = Disturber(disturbance, seed)
+    return Expert(inner.world).run()

@@ -17,7 +17,7 @@ from clframe.streams.tabletop.suites import SHIPPED, tasks
 from clframe.streams.tabletop.world import World
 
 FAR = 10.0
-"""Bound of every number of the state, and of depth, in metres."""
+"""Bound of every number of the state, and of depth, in meters."""
 HAND_SIZE = 3 + 6 + 1 + 3 + 3 + 2
 HAND_PARTS = {"hand": (*range(9), *range(10, 16)), "gripper": (9, 16, 17)}
 """Numbers of the hand: where it is and is to be; how far it is open and what its fingers touch."""
@@ -25,7 +25,7 @@ OBJECT_SIZE = 1 + 3 + 3 + 6
 _MOST_PARTS = 3
 FIXTURE_SIZE = 1 + 3 + 2 + _MOST_PARTS * (1 + 3)
 _NEAR = 0.05
-"""Metres over which a nearness varies: fine where the hand acts, flat where it is far."""
+"""Meters over which a nearness varies: fine where the hand acts, flat where it is far."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Layout:
     object present or not (1), position (3), nearness (3), rotation (6); for each fixture present
     or not (1), position (3), cosine and sine of its turn (2), and for up to three parts the joint
     (1) and the nearness of the handle (3). What a task has not is zero. A nearness is
-    tanh(d / 5 cm) of the vector d from the hand: millimetres matter there, and a policy that sees
-    metres only cannot tell them.
+    tanh(d / 5 cm) of the vector d from the hand: millimeters matter there, and a policy that sees
+    meters only cannot tell them.
 
     Args:
         objects: Movable instances.
@@ -157,5 +157,5 @@ class StateVector:
             parts[:, 0] = data.qpos[self._joints]
             parts[:, 1:] = np.tanh((grips - hand) / _NEAR)
             vector[self._part_slots] = parts
-        # Only what has left the room is cut off.
+        # Only what has left the room is clipped.
         return np.clip(vector, -FAR, FAR).astype(np.float32)

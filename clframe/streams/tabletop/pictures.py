@@ -18,7 +18,7 @@ _GLOW = np.array([0.95, 0.25, 0.08, 1.0])
 # One lamp that throws shadows, at the robot's side so that the front stays readable.
 _LIGHTING = Lighting(
     lights=(
-        Light(position=(0.6, -0.9, 2.0), intensity=0.72, colour=(1.0, 0.97, 0.93)),
+        Light(position=(0.6, -0.9, 2.0), intensity=0.72, color=(1.0, 0.97, 0.93)),
         Light(direction=(-0.5, 0.5, -0.8), intensity=0.22, shadow=False),
     )
 )
@@ -56,17 +56,17 @@ class Pictures:
         return self._camera.render(world.data, view, _LIGHTING)
 
     def _switch_lamps(self) -> None:
-        """Let devices that are on glow; the camera reads colours anew only when one changes."""
+        """Let devices that are on glow; the camera reads colors anew only when one changes."""
         world = self._world
         lit = [world.holds(("turnon", name)) for _, name, _ in self._lamps]
         if lit == self._lit:
             return
-        for on, (geom, _, colour) in zip(lit, self._lamps, strict=True):
-            world.model.geom_rgba[geom] = _GLOW if on else colour
+        for on, (geom, _, color) in zip(lit, self._lamps, strict=True):
+            world.model.geom_rgba[geom] = _GLOW if on else color
         self._lit = lit
         self._camera.set_model(world.model, self._patterns)
 
     def rgbd(self, camera: str) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-        """Colours (H, W, 3) and depth in metres (H, W)."""
+        """Colors (H, W, 3) and depth in meters (H, W)."""
         frame: Any = self.take(camera)
         return frame.rgb, np.minimum(frame.depth, np.float32(10.0))

@@ -13,7 +13,7 @@ from clframe.streams.tabletop.simulation import Simulation
 
 _ROUNDS = 200
 _DEPTH = 0.0008
-"""Overlap in metres that counts as a collision; what stands on something sinks in less."""
+"""Overlap in meters that counts as a collision; what stands on something sinks in less."""
 _LIFT = 0.0006
 _SETTLE_STEPS = 40
 
@@ -42,7 +42,7 @@ def place_all(world: Simulation, rng: np.random.Generator) -> None:
         moved = [name for name in order if name in clash]
         if not moved:
             _refuse(stands, clash, "stand still and overlap")
-        # Whatever rests on the one that moves must follow it.
+        # Whatever stands on the one that moves must follow it.
         again = {rng.choice(moved)}
         for name in order:
             if name in again or stands[name].literal[2] in again:
@@ -59,18 +59,18 @@ def _refuse(stands: dict[str, InitLiteral], clash: tuple[str, str], why: str) ->
 
 def _stands(world: Simulation) -> dict[str, InitLiteral]:
     """Where each thing starts."""
-    found: dict[str, InitLiteral] = {}
+    entries: dict[str, InitLiteral] = {}
     for entry in world.plan.problem.init_literals:
         predicate, name, *rest = entry.literal
         if not entry.positive or predicate not in ("on", "in") or not rest:
             continue
-        if name in found:
+        if name in entries:
             raise _error(entry, f"{name} starts in two places.")
-        found[name] = entry
+        entries[name] = entry
     for name in world.plan.objects:
-        if name not in found:
+        if name not in entries:
             raise BDDLError(f"{name} is nowhere at the start; put it on or in something.")
-    return found
+    return entries
 
 
 def _error(entry: InitLiteral, sentence: str) -> BDDLError:

@@ -30,7 +30,7 @@ class MovingPart:
 
 @dataclass(frozen=True)
 class PlaceNow:
-    """A named place where it is now: centre, rotation, half sizes, and the spots to fill."""
+    """A named place where it is now: center, rotation, half sizes, and the spots to fill."""
 
     pos: Point
     rotation: Matrix
@@ -169,11 +169,11 @@ class Simulation:
         if spec.part is not None:
             body = self.joints[f"{entry.target}/{spec.part}"].body
         rotation = np.array(self.data.xmat[body]).reshape(3, 3)
-        centre = self.data.xpos[body] + rotation @ np.array(spec.pos)
-        return PlaceNow(centre, rotation, np.array(spec.half), spec.spots)
+        center = self.data.xpos[body] + rotation @ np.array(spec.pos)
+        return PlaceNow(center, rotation, np.array(spec.half), spec.spots)
 
     def part_of(self, literal: Literal) -> str:
-        """The joint that ``open``, ``close``, ``turnon`` or ``turnoff`` speaks of.
+        """The joint that ``open``, ``close``, ``turnon`` or ``turnoff`` is about.
 
         Raises:
             BDDLError: If the thing has no such part.
@@ -239,15 +239,15 @@ class Simulation:
         contacts = scratch.contact
         if not len(contacts.dist):
             return 0.0
-        own = np.isin(self._geom_owner[contacts.geom], mine)
-        clash = own.any(axis=1) & ~own.all(axis=1) & (contacts.dist < -0.001)
+        is_mine = np.isin(self._geom_owner[contacts.geom], mine)
+        clash = is_mine.any(axis=1) & ~is_mine.all(axis=1) & (contacts.dist < -0.001)
         return float(-contacts.dist[clash].sum())
 
     def bounds(self, name: str) -> tuple[Point, Point]:
         """The lowest and highest corner of a thing's bounding box, along the world's axes."""
         geoms = np.flatnonzero(self._geom_owner == self._owner_ids[name])
-        centre, half = self.model.geom_aabb[geoms, :3], self.model.geom_aabb[geoms, 3:]
+        center, half = self.model.geom_aabb[geoms, :3], self.model.geom_aabb[geoms, 3:]
         rotation = self.data.geom_xmat[geoms].reshape(-1, 3, 3)
-        middle = self.data.geom_xpos[geoms] + np.einsum("gij,gj->gi", rotation, centre)
+        middle = self.data.geom_xpos[geoms] + np.einsum("gij,gj->gi", rotation, center)
         reach = np.einsum("gij,gj->gi", np.abs(rotation), half)
         return (middle - reach).min(axis=0), (middle + reach).max(axis=0)

@@ -18,16 +18,16 @@ from clframe.streams.tabletop.observation import (
     layout_of,
     suite_layout,
 )
-from clframe.streams.tabletop.own import own_tasks
-from clframe.streams.tabletop.suites import GENERATED, OWN, SHIPPED, ordered
+from clframe.streams.tabletop.suites import FILES, GENERATED, SHIPPED, ordered
 from clframe.streams.tabletop.suites import tasks as suite_tasks
+from clframe.streams.tabletop.task_files import tasks_from_files
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream
 
 ACTION_SIZE = 7
 
-# Centre and spread of every number, in the order of `Layout`. Known before any task is seen, so
+# Center and spread of every number, in the order of `Layout`. Known before any task is seen, so
 # that inputs of about unit size tell nothing of tasks to come.
 _PLACE = ((-0.05, 0.12), (0.0, 0.12), (0.1, 0.1))
 _HAND = (
@@ -92,21 +92,23 @@ def tabletop(
 
     if imitation.horizon > LIMIT:
         raise SettingError(f"stream.horizon must be at most {LIMIT}, got {imitation.horizon}")
-    if name != OWN and files is not None:
-        raise SettingError(f"stream '{name}' has its own tasks; files are for stream={OWN}")
-    suite = own_tasks(files or ()) if name == OWN else suite_tasks(name, n_tasks, suite_seed)
-    found = ordered(_chosen(name, suite, tasks), order)
+    if name != FILES and files is not None:
+        raise SettingError(f"stream '{name}' has its own tasks; files are for stream={FILES}")
+    suite = (
+        tasks_from_files(files or ()) if name == FILES else suite_tasks(name, n_tasks, suite_seed)
+    )
+    ordered_tasks = ordered(_chosen(name, suite, tasks), order)
     if layout == "suite":
         things = (
             layout_of(task.problem for task in suite)
-            if name == OWN
+            if name == FILES
             else suite_layout(name, n_tasks, suite_seed)
         )
     elif name in SHIPPED:
         things = common_layout()
     else:
         raise SettingError(f"stream '{name}' may have things of its own: leave stream.layout out")
-    robots = [robot_task(task, cameras or (), size, layout=things) for task in found]
+    robots = [robot_task(task, cameras or (), size, layout=things) for task in ordered_tasks]
     return imitation_stream(
         name,
         robots,
@@ -129,15 +131,15 @@ def _chosen(name: str, suite: Sequence[Any], only: list[str | int] | None) -> li
     """Those tasks of a suite that are asked for."""
     if only is None:
         return list(suite)
-    known = {str(number): task for number, task in enumerate(suite)}
-    known |= {task.name: task for task in suite}
+    by_name = {str(number): task for number, task in enumerate(suite)}
+    by_name |= {task.name: task for task in suite}
     for wanted in only:
-        if str(wanted) not in known:
+        if str(wanted) not in by_name:
             names = [task.name for task in suite]
             raise SettingError(
                 f"stream '{name}' has no task '{wanted}'; {nearest(str(wanted), names)}"
             )
-    chosen = [known[str(wanted)] for wanted in only]
+    chosen = [by_name[str(wanted)] for wanted in only]
     return [task for task in suite if task in chosen]
 
 
@@ -150,5 +152,5 @@ def summaries() -> dict[str, str]:
         "tabletop_long": "LIBERO's ten long tasks (LIBERO-10) on a tabletop world",
         "tabletop_90": "LIBERO's ninety tasks on a tabletop world, for pretraining",
         GENERATED: "generated tasks on a tabletop world, any number and seed",
-        OWN: "task files of your own (stream.files) on a tabletop world",
+        FILES: "task files of your own (stream.files) on a tabletop world",
     }

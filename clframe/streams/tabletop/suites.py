@@ -86,8 +86,8 @@ _FOLDERS = {
     "tabletop_90": "libero_90",
 }
 GENERATED = "tabletop_generated"
-OWN = "tabletop_files"
-"""Task files of the user's own; see `clframe.streams.tabletop.own`."""
+FILES = "tabletop_files"
+"""Task files of the user's own; see `clframe.streams.tabletop.task_files`."""
 SHIPPED: tuple[str, ...] = tuple(_FOLDERS)
 SUITES: tuple[str, ...] = (*SHIPPED, GENERATED)
 
@@ -115,7 +115,7 @@ class TabletopTask:
         >>> tasks("tabletop_goal")[7].instruction
         'turn on the stove'
         """
-        if self.suite == OWN and self.problem.language:
+        if self.suite == FILES and self.problem.language:
             return self.problem.language
         return re.sub(r"^[A-Z_]+SCENE\d+_", "", self.name).replace("_", " ")
 
@@ -149,14 +149,14 @@ def task(suite: str, name: str) -> TabletopTask:
     Raises:
         UnknownNameError: If the suite has no such task.
     """
-    found = tasks(suite)
-    if name.isdigit() and int(name) < len(found):
-        return found[int(name)]
-    for entry in found:
+    suite_tasks = tasks(suite)
+    if name.isdigit() and int(name) < len(suite_tasks):
+        return suite_tasks[int(name)]
+    for entry in suite_tasks:
         if entry.name == name:
             return entry
-    known = [entry.name for entry in found]
-    raise UnknownNameError(f"The suite '{suite}' has no task '{name}'; {nearest(name, known)}")
+    names = [entry.name for entry in suite_tasks]
+    raise UnknownNameError(f"The suite '{suite}' has no task '{name}'; {nearest(name, names)}")
 
 
 @cache

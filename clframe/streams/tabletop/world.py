@@ -32,7 +32,7 @@ from clframe.streams.tabletop.simulation import Simulation
 RATE = 20
 """Actions per second, as LIBERO."""
 MOVE, TURN = 0.05, 0.5
-"""Metres and radians of an action component of 1, as LIBERO's controller."""
+"""Meters and radians of an action component of 1, as LIBERO's controller."""
 _PIECES = 5
 _STEPS = round(1 / (RATE * TIMESTEP * _PIECES))
 # The target may run ahead of the hand only so far; it bounds the force of a blocked hand.

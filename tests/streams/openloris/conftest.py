@@ -30,10 +30,10 @@ class Maker:
         shutil.copyfile(SAMPLE / instance / VIEWS[view % 3], place)
         return place
 
-    def depth(self, path: str, millimetres: int) -> Path:
+    def depth(self, path: str, millimeters: int) -> Path:
         place = self.root / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.full((60, 106), millimetres, np.uint16)).save(place)
+        Image.fromarray(np.full((60, 106), millimeters, np.uint16)).save(place)
         return place
 
     def mask(self, path: str) -> Path:

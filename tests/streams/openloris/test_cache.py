@@ -20,7 +20,7 @@ from clframe.errors import DataError
 from clframe.streams.openloris.build import ensure
 from clframe.streams.openloris.plan import Plan
 from clframe.streams.openloris.rendered import RenderSettings
-from clframe.streams.openloris.stand_in import plan_rendered
+from clframe.streams.openloris.rendered_source import plan_rendered
 from clframe.utils import processes
 
 INSTANCES = ("bottle_01", "cup_01", "wallet_02")
@@ -29,7 +29,7 @@ import sys
 from pathlib import Path
 from clframe.streams.openloris.build import ensure
 from clframe.streams.openloris.rendered import RenderSettings
-from clframe.streams.openloris.stand_in import plan_rendered
+from clframe.streams.openloris.rendered_source import plan_rendered
 frames, workers = int(sys.argv[2]), int(sys.argv[3])
 plan = plan_rendered(RenderSettings(size=16, frames=frames), ["bottle_01", "cup_01", "wallet_02"])
 ensure(plan, [plan.sections["pixel", n] for n in range(1, 10)], Path(sys.argv[1]), workers)
@@ -65,8 +65,8 @@ def records(folder: Path) -> dict[str, float]:
 
 def test_nothing_is_made_before_data_is_asked_for(tmp_path: Path) -> None:
     discover()
-    made = clframe.stream("openloris_pixel", data_dir=tmp_path, n_instances=2)
-    assert len(made) == 9
+    stream = clframe.stream("openloris_pixel", data_dir=tmp_path, n_instances=2)
+    assert len(stream) == 9
     assert list(tmp_path.iterdir()) == []
 
 
@@ -150,16 +150,16 @@ def test_a_kill_loses_only_what_was_unfinished(tmp_path: Path) -> None:
 
 def test_two_builders_at_once_wait_for_each_other(tmp_path: Path) -> None:
     both = [start(tmp_path / "shared", 4, 1) for _ in range(2)]
-    said = [process.communicate(timeout=120)[1].decode() for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
+    messages = [process.communicate(timeout=120)[1].decode() for process in both]
+    assert [process.returncode for process in both] == [0, 0], messages
     # Only one of them made the images; the other found them when it came to its turn.
-    assert sum("rendering 108 images" in text for text in said) == 1
+    assert sum("rendering 108 images" in text for text in messages) == 1
     alone = make(tmp_path / "alone", range(1, 10), frames=4)
     shared = make(tmp_path / "shared", range(1, 10), frames=4)
     assert content(alone, range(1, 10)) == content(shared, range(1, 10))
 
 
-def test_a_worker_that_dies_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_dies_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "_START", "import os; os._exit(7)")
     with pytest.raises(DataError, match="ended with code 7"):
         make(tmp_path, workers=2)

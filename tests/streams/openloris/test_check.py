@@ -11,8 +11,8 @@ from clframe.cli.main import main
 
 def check(root: Any, capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
     code = main(["data", "check", "openloris", str(root)])
-    said = capfd.readouterr()
-    return code, said.out, said.err
+    captured = capfd.readouterr()
+    return code, captured.out, captured.err
 
 
 def test_a_good_folder(maker: Any, capfd: pytest.CaptureFixture[str]) -> None:
@@ -43,7 +43,7 @@ def test_gaps_are_listed(maker: Any, capfd: pytest.CaptureFixture[str]) -> None:
     assert "illumination: missing segments 3, 4, 6, 7, 8, 9" in out
     assert "illumination: no test images; frames will be split 8:1:1 here" in out
     assert "illumination: missing instances in segment 5: cup_01" in out
-    assert "left out: 1 images of instances that are not in the catalogue (teapot_01)" in out
+    assert "left out: 1 images of instances that are not in the catalog (teapot_01)" in out
 
 
 def test_challenge_with_missing_images(maker: Any, capfd: pytest.CaptureFixture[str]) -> None:

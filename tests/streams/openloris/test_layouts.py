@@ -19,7 +19,7 @@ def summary(root: Path) -> list[tuple[Any, ...]]:
     return [(c.group, c.number, c.split, names[c.instance], len(c.names)) for c in scan(root).clips]
 
 
-def test_the_catalogue_is_the_official_one() -> None:
+def test_the_catalog_is_the_official_one() -> None:
     names = catalog.instances()
     assert len(names) == len(set(names)) == 121
     assert len(catalog.CATEGORIES) == 40
@@ -32,11 +32,11 @@ def test_the_catalogue_is_the_official_one() -> None:
 
 def test_as_distributed(maker: Any) -> None:
     root = maker.distributed(factors=("pixel", "illumination"))
-    found = scan(root)
-    assert found.layouts == ["as distributed"]
-    assert found.groups == ["illumination", "pixel"]
-    assert len(found.clips) == 2 * 9 * 4 * 3
-    first = found.clips[0]
+    dataset = scan(root)
+    assert dataset.layouts == ["as distributed"]
+    assert dataset.groups == ["illumination", "pixel"]
+    assert len(dataset.clips) == 2 * 9 * 4 * 3
+    first = dataset.clips[0]
     assert (first.group, first.number, first.split) == ("illumination", 1, "train")
     # Counting order, not that of letters.
     assert first.names == ("frame9.jpg", "frame10.jpg")
@@ -75,13 +75,13 @@ def test_a_folder_above_and_other_suffixes(maker: Any) -> None:
 
 
 def test_challenge_batches(maker: Any) -> None:
-    found = scan(maker.challenge())
-    assert found.groups == ["mixture"]
-    assert found.layouts == ["challenge batches with label.csv"]
-    numbers = [clip.number for clip in found.clips]
+    dataset = scan(maker.challenge())
+    assert dataset.groups == ["mixture"]
+    assert dataset.layouts == ["challenge batches with label.csv"]
+    numbers = [clip.number for clip in dataset.clips]
     assert numbers == sorted(numbers)
     assert set(numbers) == set(range(1, 13))
-    assert {(c.split, c.instance) for c in found.clips if c.number == 12} == {
+    assert {(c.split, c.instance) for c in dataset.clips if c.number == 12} == {
         ("train", 0),
         ("train", 5),
         ("test", 0),
@@ -98,11 +98,11 @@ def test_challenge_images_in_a_folder_of_their_own(maker: Any) -> None:
 
 def test_lists_of_batches(maker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = scan(maker.listed())
-    assert found.groups == ["mixture"]
+    dataset = scan(maker.listed())
+    assert dataset.groups == ["mixture"]
     # The one list of test images is shared out over the batches they belong to.
-    assert len(found.clips) == 12 * 2 * 2
-    assert {c.folder for c in found.clips if c.number == 3 and c.split == "test"} == {
+    assert len(dataset.clips) == 12 * 2 * 2
+    assert {c.folder for c in dataset.clips if c.number == 3 and c.split == "test"} == {
         "test/iros/set2/bottle_01",
         "test/iros/set2/bowl_02",
     }
@@ -110,12 +110,12 @@ def test_lists_of_batches(maker: Any, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_factor_known_only_from_lists(maker: Any) -> None:
-    found = scan(maker.listed("clutter", 9))
-    assert found.groups == ["clutter"]
-    assert {clip.number for clip in found.clips} == set(range(1, 10))
+    dataset = scan(maker.listed("clutter", 9))
+    assert dataset.groups == ["clutter"]
+    assert {clip.number for clip in dataset.clips} == set(range(1, 10))
 
 
-def test_depth_and_masks_lie_beside(maker: Any) -> None:
+def test_depth_and_masks_are_found_beside(maker: Any) -> None:
     clip = scan(maker.distributed(segments=[1], trees=True)).clips[0]
     assert clip.folder == "train/illumination/segment1/bottle_01"
     assert clip.depth == "depth/train/illumination/segment1/bottle_01"
@@ -123,15 +123,15 @@ def test_depth_and_masks_lie_beside(maker: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("colour", "depth"),
+    ("color", "depth"),
     [
         ("rgb/cup_01", "depth/cup_01"),
         ("cup_01/color", "cup_01/depth"),
         ("cup_01", "cup_01/Depth"),
     ],
 )
-def test_depth_inside_a_segment_or_a_clip(maker: Any, colour: str, depth: str) -> None:
-    maker.frame(f"train/pixel/segment1/{colour}/1.jpg", "cup_01", 0)
+def test_depth_inside_a_segment_or_a_clip(maker: Any, color: str, depth: str) -> None:
+    maker.frame(f"train/pixel/segment1/{color}/1.jpg", "cup_01", 0)
     maker.depth(f"train/pixel/segment1/{depth}/1.png", 700)
     (clip,) = scan(maker.root).clips
     assert catalog.instances()[clip.instance] == "cup_01"
@@ -141,9 +141,9 @@ def test_depth_inside_a_segment_or_a_clip(maker: Any, colour: str, depth: str) -
 def test_an_unknown_instance_is_counted_and_left_out(maker: Any) -> None:
     maker.distributed(segments=[1], instances=("cup_01",))
     maker.frame("train/illumination/segment1/teapot_01/1.jpg", "cup_01", 0)
-    found = scan(maker.root)
-    assert dict(found.strangers) == {"teapot_01": 1}
-    assert {clip.instance for clip in found.clips} == {catalog.instances().index("cup_01")}
+    dataset = scan(maker.root)
+    assert dict(dataset.strangers) == {"teapot_01": 1}
+    assert {clip.instance for clip in dataset.clips} == {catalog.instances().index("cup_01")}
 
 
 def test_another_folder_is_refused_with_what_was_found(maker: Any) -> None:
@@ -164,7 +164,7 @@ def test_an_empty_and_a_missing_folder(tmp_path: Path) -> None:
 
 def test_a_folder_with_strangers_only_names_them(maker: Any) -> None:
     maker.frame("factors/pixel/segment1/cup_f/001.jpg", "cup_01", 0)
-    with pytest.raises(DataError, match=r"not in the catalogue \(cup_f\)"):
+    with pytest.raises(DataError, match=r"not in the catalog \(cup_f\)"):
         scan(maker.root)
 
 

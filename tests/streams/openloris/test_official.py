@@ -33,27 +33,27 @@ def inputs(data: Any) -> torch.Tensor:
 
 
 def test_a_factor_has_nine_tasks_and_the_official_head(maker: Any) -> None:
-    made = stream(maker.distributed())
-    check_stream(made)
-    assert len(made) == len(made.tasks) == 9
-    assert made.scenario == "domain"
-    assert made.n_outputs == 121
-    assert made.input_shape == (3, 16, 16)
-    assert [t.name for t in made.tasks][2:5] == ["strong-3", "normal-1", "normal-2"]
-    assert made.tasks[8].info["content"] == "weak"
-    assert "as distributed; 4 of 121 instances, 144 images at 16x16" in made.source
+    official = stream(maker.distributed())
+    check_stream(official)
+    assert len(official) == len(official.tasks) == 9
+    assert official.scenario == "domain"
+    assert official.n_outputs == 121
+    assert official.input_shape == (3, 16, 16)
+    assert [t.name for t in official.tasks][2:5] == ["strong-3", "normal-1", "normal-2"]
+    assert official.tasks[8].info["content"] == "weak"
+    assert "as distributed; 4 of 121 instances, 144 images at 16x16" in official.source
     labels = [NAMES.index(name) for name in FOUR]
-    assert made.experiences[0].data.labels.tolist() == sorted(labels * 2)
-    assert made.tasks[0].data.labels.tolist() == labels
+    assert official.experiences[0].data.labels.tolist() == sorted(labels * 2)
+    assert official.tasks[0].data.labels.tolist() == labels
 
 
 def test_pixels_are_those_of_the_file(maker: Any) -> None:
     root = maker.distributed(segments=[1])
-    made = stream(root)
-    x = inputs(made.tasks[0].data)
+    official = stream(root)
+    x = inputs(official.tasks[0].data)
     with Image.open(root / "test/illumination/segment1/cup_01/frame9.jpg") as image:
         expected = np.asarray(image.resize((16, 16), Image.Resampling.BILINEAR))
-    place = made.tasks[0].data.labels.tolist().index(NAMES.index("cup_01"))
+    place = official.tasks[0].data.labels.tolist().index(NAMES.index("cup_01"))
     assert torch.equal(
         x[place], torch.from_numpy(expected.transpose(2, 0, 1).copy()).float() / 255.0
     )
@@ -68,8 +68,8 @@ def test_the_benchmark_folder_gives_the_same_samples(makers: Any) -> None:
 
 
 def test_all_experiences_share_one_source(maker: Any) -> None:
-    made = stream(maker.distributed())
-    parts = [experience.data for experience in made]
+    official = stream(maker.distributed())
+    parts = [experience.data for experience in official]
     together = join(parts)
     assert isinstance(together, TensorData)
     assert len({id(part.source) for part in parts}) == 1
@@ -78,24 +78,24 @@ def test_all_experiences_share_one_source(maker: Any) -> None:
 
 def test_sequence_puts_the_segments_of_a_level_together(maker: Any) -> None:
     factors = ("illumination", "occlusion", "pixel", "clutter")
-    made = stream(maker.distributed(factors=factors), "sequence")
-    check_stream(made)
-    assert len(made) == 12
-    assert [task.name for task in made.tasks][::4] == [
+    official = stream(maker.distributed(factors=factors), "sequence")
+    check_stream(official)
+    assert len(official) == 12
+    assert [task.name for task in official.tasks][::4] == [
         "illumination-1",
         "occlusion-2",
         "pixel-3",
     ]
-    assert made.tasks[4].info["segments"] == ["occlusion-4", "occlusion-5", "occlusion-6"]
-    assert len(made.experiences[4].data) == 3 * 4 * 2
-    assert len(made.tasks[4].data) == 3 * 4
+    assert official.tasks[4].info["segments"] == ["occlusion-4", "occlusion-5", "occlusion-6"]
+    assert len(official.experiences[4].data) == 3 * 4 * 2
+    assert len(official.tasks[4].data) == 3 * 4
 
 
 def test_mixture_of_factor_folders_deals_every_segment_once(maker: Any) -> None:
     factors = ("illumination", "occlusion", "pixel", "clutter")
     root = maker.distributed(factors=factors, instances=("cup_01",))
-    made = stream(root, "mixture")
-    dealt = [task.info["segments"] for task in made.tasks]
+    official = stream(root, "mixture")
+    dealt = [task.info["segments"] for task in official.tasks]
     assert len(dealt) == 12
     assert len({name for batch in dealt for name in batch}) == 36
     for batch in dealt:
@@ -107,11 +107,11 @@ def test_mixture_of_factor_folders_deals_every_segment_once(maker: Any) -> None:
 
 @pytest.mark.parametrize("layout", ["challenge", "listed"])
 def test_mixture_of_the_challenge(maker: Any, layout: str) -> None:
-    made = stream(getattr(maker, layout)(), "mixture", present_only=True)
-    check_stream(made)
-    assert [task.name for task in made.tasks] == [f"batch-{n}" for n in range(1, 13)]
-    assert made.n_outputs == 2
-    assert set(made.tasks[0].data.labels.tolist()) == {0, 1}
+    official = stream(getattr(maker, layout)(), "mixture", present_only=True)
+    check_stream(official)
+    assert [task.name for task in official.tasks] == [f"batch-{n}" for n in range(1, 13)]
+    assert official.n_outputs == 2
+    assert set(official.tasks[0].data.labels.tolist()) == {0, 1}
 
 
 def test_categories_and_the_instances_that_are_there(maker: Any) -> None:
@@ -135,9 +135,9 @@ def test_depth_as_a_fourth_channel_and_alone(maker: Any) -> None:
     both = stream(root, modality="rgbd", depth_range=0.5)
     check_stream(both)
     assert both.input_shape == (4, 16, 16)
-    colour = inputs(stream(root).tasks[1].data)
+    color = inputs(stream(root).tasks[1].data)
     x = inputs(both.tasks[1].data)
-    assert torch.equal(x[:, :3], colour)
+    assert torch.equal(x[:, :3], color)
     assert torch.allclose(x[:, 3], torch.tensor(0.4))  # 200 mm of 500
     alone = stream(root, modality="depth", depth_range=0.5)
     check_stream(alone)
@@ -171,27 +171,27 @@ def test_a_single_missing_depth_image_is_named(maker: Any) -> None:
 
 def test_depth_of_eight_bits_is_refused(tmp_path: Path) -> None:
     Image.fromarray(np.zeros((4, 4), np.uint8)).save(tmp_path / "d.png")
-    with pytest.raises(DataError, match="must be a 16-bit PNG of millimetres"):
+    with pytest.raises(DataError, match="must be a 16-bit PNG of millimeters"):
         decode(tmp_path / "d.png", "depth", 4)
 
 
-def damage(path: Path, how: str) -> None:
-    if how == "truncated":
+def damage(path: Path, kind: str) -> None:
+    if kind == "truncated":
         path.write_bytes(path.read_bytes()[:1500])
-    elif how == "foreign":
+    elif kind == "foreign":
         path.write_text("<html>404 not found</html>")
     else:
         path.write_bytes(b"")
 
 
-@pytest.mark.parametrize("how", ["truncated", "foreign", "empty"])
+@pytest.mark.parametrize("kind", ["truncated", "foreign", "empty"])
 def test_a_damaged_image_is_named_or_skipped(
-    maker: Any, how: str, capfd: pytest.CaptureFixture[str]
+    maker: Any, kind: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     root = maker.distributed(segments=[1, 2])
     path = root / "train/illumination/segment2/bowl_02/frame10.jpg"
     healthy = path.read_bytes()
-    damage(path, how)
+    damage(path, kind)
     for _ in range(2):  # the second time from the cache
         with pytest.raises(
             DataError, match=r"image '.*segment2/bowl_02/frame10.jpg' cannot be rea"
@@ -199,9 +199,9 @@ def test_a_damaged_image_is_named_or_skipped(
             stream(root).experiences[0].data  # noqa: B018
     capfd.readouterr()
     for _ in range(2):
-        made = stream(root, bad_images="skip")
-        assert len(made.experiences[0].data) == 8
-        assert len(made.experiences[1].data) == 7
+        official = stream(root, bad_images="skip")
+        assert len(official.experiences[0].data) == 8
+        assert len(official.experiences[1].data) == 7
         assert "1 images are left out" in capfd.readouterr().err
     path.write_bytes(healthy)
     assert len(stream(root).experiences[1].data) == 8
@@ -219,10 +219,10 @@ def test_a_listed_image_that_is_not_there_is_named(maker: Any) -> None:
 def test_without_test_images_frames_are_split_here(maker: Any) -> None:
     for view in range(10):
         maker.frame(f"train/pixel/segment1/cup_01/{view}.jpg", "cup_01", view)
-    made = stream(maker.root, "pixel")
-    assert "pixel split 8:1:1 here" in made.source
-    assert len(made.experiences[0].data) == 8
-    assert len(made.tasks[0].data) == 1
+    official = stream(maker.root, "pixel")
+    assert "pixel split 8:1:1 here" in official.source
+    assert len(official.experiences[0].data) == 8
+    assert len(official.tasks[0].data) == 1
     assert len(stream(maker.root, "pixel", evaluate_on="validation").tasks[0].data) == 1
 
 
@@ -236,8 +236,8 @@ def test_validation_may_be_missing_until_asked_for(maker: Any) -> None:
 def test_fewer_frames_are_spread_over_the_clip(maker: Any) -> None:
     for view in range(10):
         maker.frame(f"train/pixel/segment1/cup_01/{view}.jpg", "cup_01", view)
-    made = stream(maker.root, "pixel", frames=5)
-    assert len(made.experiences[0].data) == 3
+    official = stream(maker.root, "pixel", frames=5)
+    assert len(official.experiences[0].data) == 3
 
 
 def test_missing_segments_make_a_shorter_stream_and_are_said(
@@ -253,17 +253,17 @@ def test_missing_segments_make_a_shorter_stream_and_are_said(
 def test_official_is_found_in_the_data_folder(maker: Any, tmp_path: Path) -> None:
     maker.distributed(segments=[1])
     maker.root.rename(tmp_path / "OpenLORIS-Object")
-    made = clframe.stream("openloris_illumination", data_dir=tmp_path, size=16)
-    assert made.source.startswith("OpenLORIS-Object from")
-    assert len(made.tasks[0].data) == 4
-    # The cache lies beside the frames and is not taken for frames.
+    official = clframe.stream("openloris_illumination", data_dir=tmp_path, size=16)
+    assert official.source.startswith("OpenLORIS-Object from")
+    assert len(official.tasks[0].data) == 4
+    # The cache is beside the frames and is not taken for frames.
     inside = clframe.stream("openloris_illumination", data_dir=tmp_path / "OpenLORIS-Object")
     assert len(inside.tasks[0].data) == 4
     assert len(clframe.stream("openloris_illumination", data_dir=inside_dir(inside)).tasks) == 1
 
 
-def inside_dir(made: Any) -> Path:
-    return Path(made.source.split("'")[1])
+def inside_dir(official: Any) -> Path:
+    return Path(official.source.split("'")[1])
 
 
 def test_what_cannot_be_asked_for(maker: Any, tmp_path: Path) -> None:

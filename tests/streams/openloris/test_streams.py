@@ -27,17 +27,19 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("kind", [*FACTORS, "sequence", "mixture"])
 @pytest.mark.parametrize("modality", ["rgb", "rgbd"])
 def test_every_stream_keeps_the_contract(data_dir: Path, kind: str, modality: str) -> None:
-    made = clframe.stream(f"openloris_{kind}", data_dir=data_dir, modality=modality, **TINY)
-    check_stream(made)
-    assert len(made) == len(made.tasks) == (9 if kind in FACTORS else 12)
-    assert made.n_outputs == 2
-    assert made.source.startswith("rendered stand-in for OpenLORIS-Object, not the real images")
+    stream = clframe.stream(f"openloris_{kind}", data_dir=data_dir, modality=modality, **TINY)
+    check_stream(stream)
+    assert len(stream) == len(stream.tasks) == (9 if kind in FACTORS else 12)
+    assert stream.n_outputs == 2
+    assert stream.source.startswith("rendered stand-in for OpenLORIS-Object, not the real images")
 
 
 def test_splits_are_apart_and_complete(data_dir: Path) -> None:
-    made = clframe.stream("openloris_pixel", data_dir=data_dir, **TINY)
-    held = clframe.stream("openloris_pixel", data_dir=data_dir, evaluate_on="validation", **TINY)
-    for train, test, validation in zip(made, made.tasks, held.tasks, strict=True):
+    stream = clframe.stream("openloris_pixel", data_dir=data_dir, **TINY)
+    validated = clframe.stream(
+        "openloris_pixel", data_dir=data_dir, evaluate_on="validation", **TINY
+    )
+    for train, test, validation in zip(stream, stream.tasks, validated.tasks, strict=True):
         rows = [set(item.data.indices.tolist()) for item in (train, test, validation)]
         assert sum(len(part) for part in rows) == len(set.union(*rows)) == 2 * 3
 

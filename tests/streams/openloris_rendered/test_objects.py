@@ -32,11 +32,11 @@ def test_all_instances_build_rest_on_the_ground_and_compile_together() -> None:
     assert model.nmeshface / 121 < 400
 
 
-def test_instances_of_a_category_differ_in_shape_and_colour() -> None:
+def test_instances_of_a_category_differ_in_shape_and_color() -> None:
     for category in catalog.CATEGORIES:
         family = [n for n in catalog.instances() if catalog.category_of(n) == category]
-        colours = [tuple(sorted({solid.colour for solid in build(n).solids})) for n in family]
-        assert len(set(colours)) == len(family), category
+        colors = [tuple(sorted({solid.color for solid in build(n).solids})) for n in family]
+        assert len(set(colors)) == len(family), category
     shapes = {tuple((build(n).high - build(n).low).round(4)) for n in catalog.instances()}
     assert len(shapes) > 110
 

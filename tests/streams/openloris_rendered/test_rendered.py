@@ -84,7 +84,7 @@ def test_illumination_changes_light_and_nothing_else(view: int) -> None:
     assert means[2].mean() > 15
 
 
-def test_pixel_sizes_lie_within_the_bounds_of_their_levels() -> None:
+def test_pixel_sizes_are_within_the_bounds_of_their_levels() -> None:
     large, small = factors.pixel_bounds(SETTINGS.size)
     for view in (1, 2, 3):
         assert sides(segment("pixel", view)).min() > large
@@ -169,7 +169,7 @@ def test_settings_travel_and_their_key_tells_them_apart() -> None:
     assert len({settings.key() for settings in [RenderSettings(), *others]}) == 8
 
 
-def test_colours_keep_their_hue_in_strong_light() -> None:
+def test_colors_keep_their_hue_in_strong_light() -> None:
     part = render_segment("illumination", 2, ["toy_01", "plug_04", "notebook_03"], SETTINGS)
     assert part.mask is not None
     red, green, blue = part.rgb.transpose(1, 0, 2, 3)[:, part.mask == 1].astype(int)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from clframe.bddl import BDDLError
-from clframe.bddl.generate import shipped_catalogue
+from clframe.bddl.generate import shipped_catalog
 from clframe.streams.tabletop import SUITES, TabletopTask, tasks
 from clframe.streams.tabletop.assets import ARENAS, FIXTURES, OBJECTS, find
 from clframe.streams.tabletop.compiler import TIMESTEP, blueprint, to_mjcf
@@ -20,12 +20,12 @@ def test_there_is_a_body_for_everything_the_tasks_and_the_generator_name() -> No
     named = {kind for task in SHIPPED for kind in task.problem.objects.values()}
     fixed = {kind for task in SHIPPED for kind in task.problem.fixtures.values()}
     assert (len(named), len(fixed)) == (26, 12)
-    catalogue = shipped_catalogue()
-    assert named | set(catalogue.objects) <= set(OBJECTS)
-    assert fixed | set(catalogue.fixtures) <= set(FIXTURES) | set(ARENAS)
-    for kind, category in (catalogue.fixtures | catalogue.objects).items():
-        own = FIXTURES[kind] if kind in FIXTURES else OBJECTS[kind]
-        assert set(category.sites) <= set(own.places), kind
+    catalog = shipped_catalog()
+    assert named | set(catalog.objects) <= set(OBJECTS)
+    assert fixed | set(catalog.fixtures) <= set(FIXTURES) | set(ARENAS)
+    for kind, category in (catalog.fixtures | catalog.objects).items():
+        asset = FIXTURES[kind] if kind in FIXTURES else OBJECTS[kind]
+        assert set(category.sites) <= set(asset.places), kind
 
 
 def test_an_unknown_category_names_the_nearest() -> None:

@@ -191,11 +191,11 @@ def test_files_that_do_not_fit_the_robot(
     with h5py.File(path, "a") as file:
         spoil(file)
     code = fit(tmp_path, settings)
-    said = capsys.readouterr().err.strip().splitlines()
+    lines = capsys.readouterr().err.strip().splitlines()
     assert code == 2
-    assert len(said) == 1
-    assert str(path) in said[0]
-    assert re.search(sentence, said[0])
+    assert len(lines) == 1
+    assert str(path) in lines[0]
+    assert re.search(sentence, lines[0])
     assert not (tmp_path / "run").exists()
 
 
@@ -213,10 +213,10 @@ def test_a_policy_that_outputs_nan(tmp_path: Path, capsys: pytest.CaptureFixture
         "            torch.nn.init.constant_(parameter, float('nan'))\n"
     )
     code = fit(tmp_path, settings, "strategy=broken", f"plugin_path={plugin}")
-    said = capsys.readouterr().err.strip().splitlines()
+    lines = capsys.readouterr().err.strip().splitlines()
     assert code == 2
-    assert "turn_on_the_stove" in said[-1]
-    assert "holds NaN or infinity; its training has probably diverged" in said[-1]
+    assert "turn_on_the_stove" in lines[-1]
+    assert "holds NaN or infinity; its training has probably diverged" in lines[-1]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_policy_that_outputs_nan(tmp_path: Path, capsys: pytest.CaptureFixture
         (
             "(0.04 -0.03 0.060000000000000005 -0.01)",
             "(0.94 -0.03 0.96 -0.01)",
-            "main_table_plate_region cannot be reached: it lies outside the workspace",
+            "main_table_plate_region cannot be reached: it is outside the workspace",
         ),
         (
             "(On plate_1 main_table_plate_region)",
@@ -253,10 +253,10 @@ def test_own_task_files_that_cannot_be_built(
     path.write_text(TEXT.replace(old, new))
     run = tmp_path / "run"
     code = main(["fit", "stream=tabletop_files", f"stream.files=[{path}]", f"run_dir={run}"])
-    said = capsys.readouterr().err.strip().splitlines()
+    lines = capsys.readouterr().err.strip().splitlines()
     assert code == 2
-    assert len(said) == 1
-    assert re.match(rf"clframe: {path}:\d+:\d+: .*{sentence}", said[0])
+    assert len(lines) == 1
+    assert re.match(rf"clframe: {path}:\d+:\d+: .*{sentence}", lines[0])
     assert not run.exists()
 
 

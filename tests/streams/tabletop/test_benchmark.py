@@ -29,7 +29,7 @@ def results(values: list[list[float | None]], curves: dict[str, Any], nbt: float
 def test_the_table_and_the_page(bench: Any) -> None:
     curves = {"a_b": {"a_b": [0.0, 1.0]}, "c": {"c": [0.2, 0.9]}}
     values: list[list[float | None]] = [[0.0, None], [1.0, None], [0.2, 0.9]]
-    found = {
+    runs = {
         "goal5_naive": {
             "0": bench.measure(results(values, curves, 0.4)),
             "1": bench.measure(results(values, curves, 0.6)),
@@ -38,20 +38,20 @@ def test_the_table_and_the_page(bench: Any) -> None:
             "0": bench.measure(results([[0.0, 0.0], [0.8, 1.0], [0.8, 1.0]], {}, 0.0))
         },
     }
-    text = bench.table(found)
+    text = bench.table(runs)
     naive = "| naive | 2 | 0.70 ± 0.00 | 0.50 ± 0.10 | 0.50 ± 0.00 | 0.55 ± 0.00 | 2.0, 75% |"
     assert naive in text
     assert "| multitask | 1 | - | - | 0.90 | 0.90 | 2.0, 75% | - | - | 0.80 |" in text
-    page = bench.page(found, "python made.py", "made.json")
+    page = bench.page(runs, "python made.py", "made.json")
     assert "| a b | 1.00 → 0.20 | 0.80 |" in page
     assert "`python made.py`" in page
-    assert found["goal5_naive"]["0"]["mujoco"] == "1.2.3"
+    assert runs["goal5_naive"]["0"]["mujoco"] == "1.2.3"
 
 
 def test_every_cell_is_an_experiment_of_the_same_protocol(bench: Any) -> None:
-    own = {name for name in experiments() if name.startswith("tabletop/")}
+    names = {name for name in experiments() if name.startswith("tabletop/")}
     kinds = ("goal5", "libero")
-    assert own == {f"tabletop/{kind}_{method}" for kind in kinds for method in bench.METHODS}
+    assert names == {f"tabletop/{kind}_{method}" for kind in kinds for method in bench.METHODS}
     for kind in kinds:
         naive = compose([f"experiment=tabletop/{kind}_naive"])
         assert naive.strategy_name == "best_checkpoint"

@@ -13,7 +13,7 @@ from clframe.streams.tabletop.poses import quat_of_matrix, rotate_x
 from clframe.streams.tabletop.world import World
 
 
-def made(suite: str, number: int, seed: int = 0) -> World:
+def make_world(suite: str, number: int, seed: int = 0) -> World:
     world = World(tasks(suite)[number].problem)
     world.reset(np.random.default_rng(seed))
     return world
@@ -35,28 +35,28 @@ def solved(world: World, steps: int = 600) -> bool:
     "suite", ["tabletop_spatial", "tabletop_object", "tabletop_goal", "tabletop_long"]
 )
 def test_every_task_of_the_ten_task_suites(suite: str, number: int) -> None:
-    assert solved(made(suite, number, seed=31))
+    assert solved(make_world(suite, number, seed=31))
 
 
 # One of each kind that the ten-task suites lack.
 @pytest.mark.parametrize("number", [17, 23, 33, 35, 39, 40, 42, 63, 86, 87])
 def test_further_kinds(number: int) -> None:
-    assert solved(made("tabletop_90", number, seed=32))
+    assert solved(make_world("tabletop_90", number, seed=32))
 
 
 def test_the_plan_puts_first_things_first() -> None:
-    microwave = ordered_goals(made("tabletop_long", 9))
+    microwave = ordered_goals(make_world("tabletop_long", 9))
     assert [goal[0] for goal in microwave] == ["in", "close"]
-    drawer = ordered_goals(made("tabletop_goal", 3))
+    drawer = ordered_goals(make_world("tabletop_goal", 3))
     assert [goal[0] for goal in drawer] == ["open", "in"]
-    stack = ordered_goals(made("tabletop_90", 63))
+    stack = ordered_goals(make_world("tabletop_90", 63))
     assert [goal[0] for goal in stack] == ["in", "on"]
-    swap = ordered_goals(made("tabletop_90", 23))
+    swap = ordered_goals(make_world("tabletop_90", 23))
     assert [goal[0] for goal in swap] == ["close", "open"]
 
 
 def test_a_fallen_bottle_is_picked_up() -> None:
-    world = made("tabletop_goal", 9)
+    world = make_world("tabletop_goal", 9)
     x, y, _ = world.position("wine_bottle_1")
     world.set_object("wine_bottle_1", np.array([x, y, 0.027]), quat_of_matrix(rotate_x(np.pi / 2)))
     world.advance(100)
@@ -65,7 +65,7 @@ def test_a_fallen_bottle_is_picked_up() -> None:
 
 
 def test_a_push_during_the_carry_is_recovered_from() -> None:
-    world = made("tabletop_object", 0)
+    world = make_world("tabletop_object", 0)
     knocked = False
     for step, action in enumerate(Expert(world).run()):
         world.step(action)
@@ -83,7 +83,7 @@ def test_a_push_during_the_carry_is_recovered_from() -> None:
 
 
 def test_the_end_without_success_names_what_is_missing() -> None:
-    world = made("tabletop_goal", 7)
+    world = make_world("tabletop_goal", 7)
     expert = Expert(world)
     for action in expert.run():
         world.step(action)

@@ -48,7 +48,7 @@ def test_generated_tasks_as_a_stream() -> None:
 def test_the_scaling_fits_the_state(suite: str) -> None:
     layout = suite_layout(suite)
     full, hidden = normalizer(layout), normalizer(layout, objects_visible=False)
-    assert full.scale.shape == full.centre.shape == (layout.size,)
+    assert full.scale.shape == full.center.shape == (layout.size,)
     assert np.isfinite(full.scale).all()
     assert np.isfinite(hidden.scale).sum() == 18
 

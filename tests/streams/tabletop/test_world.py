@@ -15,7 +15,7 @@ from clframe.streams.tabletop.poses import quat_of_matrix, rotate_z
 from clframe.streams.tabletop.world import MOVE, World
 
 
-def made(suite: str, number: int, seed: int = 0) -> World:
+def make_world(suite: str, number: int, seed: int = 0) -> World:
     world = World(tasks(suite)[number].problem)
     world.reset(np.random.default_rng(seed))
     return world
@@ -23,13 +23,13 @@ def made(suite: str, number: int, seed: int = 0) -> World:
 
 @pytest.fixture
 def world() -> World:
-    return made("tabletop_goal", 8)
+    return make_world("tabletop_goal", 8)
 
 
 def test_the_same_seed_starts_the_same_state_and_runs_bitwise_alike() -> None:
     states = []
     for _ in range(2):
-        world = made("tabletop_object", 2, seed=5)
+        world = make_world("tabletop_object", 2, seed=5)
         rng = np.random.default_rng(0)
         for _ in range(20):
             world.step(rng.uniform(-1, 1, 7))
@@ -37,8 +37,8 @@ def test_the_same_seed_starts_the_same_state_and_runs_bitwise_alike() -> None:
     assert (states[0] == states[1]).all()
     world.reset(np.random.default_rng(5))
     again = np.array(world.data.qpos)
-    assert (again == made("tabletop_object", 2, seed=5).data.qpos).all()
-    assert (again != made("tabletop_object", 2, seed=6).data.qpos).any()
+    assert (again == make_world("tabletop_object", 2, seed=5).data.qpos).all()
+    assert (again != make_world("tabletop_object", 2, seed=6).data.qpos).any()
 
 
 def test_things_start_in_their_regions(world: World) -> None:
@@ -50,10 +50,10 @@ def test_things_start_in_their_regions(world: World) -> None:
 
 
 def test_open_and_running_parts_start_so() -> None:
-    drawer = made("tabletop_long", 3)
+    drawer = make_world("tabletop_long", 3)
     assert drawer.holds(("open", "white_cabinet_1_bottom_region"))
     assert drawer.holds(("close", "white_cabinet_1_top_region"))
-    stove = made("tabletop_long", 8)
+    stove = make_world("tabletop_long", 8)
     assert stove.holds(("turnon", "flat_stove_1"))
     assert not stove.holds(("turnoff", "flat_stove_1"))
 
@@ -153,14 +153,14 @@ def test_behaviors_kinematic_predicates(world: World) -> None:
     assert not world.holds(("onfloor", "cream_cheese_1"))
     put(world, "cream_cheese_1", 1.5, 0.0, -0.88)
     assert world.holds(("onfloor", "cream_cheese_1"))
-    shelf = made("tabletop_90", 42)
+    shelf = make_world("tabletop_90", 42)
     x, y, _ = shelf.position("wooden_two_layer_shelf_1")
     put(shelf, "white_bowl_1", x, y, 0.001)
     assert shelf.holds(("under", "white_bowl_1", "wooden_two_layer_shelf_1"))
 
 
 def test_physics_is_the_same_whether_or_not_it_is_watched() -> None:
-    plain, watched = made("tabletop_long", 2), made("tabletop_long", 2)
+    plain, watched = make_world("tabletop_long", 2), make_world("tabletop_long", 2)
     pictures = Pictures(watched, 32)
     off = pictures.take("agentview").rgb
     for _ in range(5):
@@ -178,7 +178,7 @@ def test_physics_is_the_same_whether_or_not_it_is_watched() -> None:
 @pytest.mark.parametrize("camera", CAMERAS)
 def test_no_part_of_a_body_is_left_out_of_pictures(camera: str) -> None:
     """Rays cast together see what a single ray sees, at the hand, fixtures and near things too."""
-    world = made("tabletop_goal", 3)
+    world = make_world("tabletop_goal", 3)
     frame = Pictures(world, 48).take(camera)
     view = View.of_camera(world.model, world.data, camera)
     rows, columns = np.mgrid[0:48:2, 0:48:2].reshape(2, -1)

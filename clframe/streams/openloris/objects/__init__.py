@@ -65,12 +65,12 @@ _MAKERS: dict[str, tuple[Callable[[Parts, int], None], float]] = {
 
 @dataclass(frozen=True)
 class Thing:
-    """One object: its solids, centred over the origin and resting on the ground z = 0.
+    """One object: its solids, centered over the origin and resting on the ground z = 0.
 
     Attributes:
-        solids: its parts, in metres.
+        solids: its parts, in meters.
         points: points of its surface that span its outline from any side.
-        elevation: degrees above the ground from which it is best recognised.
+        elevation: degrees above the ground from which it is best recognized.
     """
 
     solids: tuple[Solid, ...]

@@ -32,8 +32,8 @@ def paper_cutter(p: Parts, i: int) -> None:
     p.cut(blade, 0.002, "silver", (0, 0, 0.005))
     for k in range(1, 4):
         x = edge + out * k / 4
-        p.box((0.0012, 2.1 * top, 0.001), (x, 0, 0.0072), "grey", (0, 0, 14))
-    p.box((0.8 * length, 0.2 * width, 0.002), (0, 0, 0.0122), "black" if body != "dark" else "grey")
+        p.box((0.0012, 2.1 * top, 0.001), (x, 0, 0.0072), "gray", (0, 0, 14))
+    p.box((0.8 * length, 0.2 * width, 0.002), (0, 0, 0.0122), "black" if body != "dark" else "gray")
     p.box((0.020, 0.55 * width, 0.007), (0.2 * length, 0, 0.015), slider)
     p.can((-length / 2, 0, 0), (-length / 2, 0, 0.012), half, body)
 
@@ -60,7 +60,7 @@ def stapler(p: Parts, i: int) -> None:
     """Staplers with the jaw open."""
     length, width, body, base = (
         (0.130, 0.032, "red", "black"),
-        (0.100, 0.036, "blue", "grey"),
+        (0.100, 0.036, "blue", "gray"),
         (0.150, 0.038, "dark", "silver"),
     )[i]
     p.place(turn=(0, 0, 22))
@@ -169,9 +169,9 @@ def pencilcase(p: Parts, i: int) -> None:
         p.box((0.200, 0.070, 0.020), (0, 0, 0.010), "green")
         p.box((0.186, 0.056, 0.002), (0, 0, 0.0200), "dark")
         p.box((0.200, 0.070, 0.006), (0, 0.052, 0.046), "lime", (62, 0, 0))
-        for k, colour in enumerate(("yellow", "red", "sky", "orange")):
+        for k, color in enumerate(("yellow", "red", "sky", "orange")):
             y = -0.019 + 0.012 * k
-            p.tube([(-0.085, y, 0.024), (0.060, y, 0.024)], 0.0048, colour)
+            p.tube([(-0.085, y, 0.024), (0.060, y, 0.024)], 0.0048, color)
             p.tube([(0.060, y, 0.024), (0.084, y, 0.024)], (0.0048, 0.0006), "cream")
 
 

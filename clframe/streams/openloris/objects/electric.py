@@ -11,7 +11,7 @@ from clframe.streams.openloris.objects.parts import Parts
 
 def plug(p: Parts, i: int) -> None:
     """Plugs with their pins and a length of cable: flat, three-pin, round and right-angled."""
-    body, cable = (("white", "white"), ("black", "black"), ("cream", "grey"), ("orange", "orange"))[
+    body, cable = (("white", "white"), ("black", "black"), ("cream", "gray"), ("orange", "orange"))[
         i
     ]
     p.place((0, 0, 0.017), (0, 0, 30))

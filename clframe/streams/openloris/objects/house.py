@@ -195,7 +195,7 @@ def umbrella(p: Parts, i: int) -> None:
         p.tube(hook, 0.012, "brown", (-0.045, 0, 0.34))
         p.can((0, 0, -0.36), (0, 0, -0.29), 0.006, "silver")
         return
-    colours = (("red", "white"), None, ("blue", "sky"))[i] or ("red", "white")
+    colors = (("red", "white"), None, ("blue", "sky"))[i] or ("red", "white")
     p.place((0, 0, 0.40), (-16, 36, 0))
 
     def panel(k: int) -> meshes.Mesh:
@@ -208,7 +208,7 @@ def umbrella(p: Parts, i: int) -> None:
         return meshes.stretch(cloth, 4, 6)
 
     for k in range(8):
-        p.mesh(panel(k), colours[k % 2])
+        p.mesh(panel(k), colors[k % 2])
     p.can((0, 0, 0.19), (0, 0, 0.26), 0.008, "silver")
     p.can((0, 0, -0.36), (0, 0, 0.20), 0.008, "steel")
     hook = meshes.arc(0.045, 0, -190, 12)[:, [0, 2, 1]]

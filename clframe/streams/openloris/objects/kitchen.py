@@ -48,7 +48,7 @@ def bottle(p: Parts, i: int) -> None:
 
 
 def bowl(p: Parts, i: int) -> None:
-    """Bowls from soup plate to deep bowl, with a rim of another colour."""
+    """Bowls from soup plate to deep bowl, with a rim of another color."""
     radius, height, body, rim = (
         (0.075, 0.065, "white", "blue"),
         (0.090, 0.055, "red", "black"),

@@ -1,6 +1,6 @@
 """Small triangle meshes made in code: turned, swept, cut out and stretched surfaces.
 
-Each function returns vertices in metres and triangles wound so that normals point outwards.
+Each function returns vertices in meters and triangles wound so that normals point outwards.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The workbench on which an object is put together from primitives and small meshes.
 
 An object is designed as seen from the front: x to the right, y away from the viewer, z up, in
-metres. Nothing here needs MuJoCo; `attach` hands the finished solids to a model specification.
+meters. Nothing here needs MuJoCo; `attach` hands the finished solids to a model specification.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy.typing as npt
 from clframe.streams.openloris.objects import meshes
 from clframe.streams.openloris.objects.meshes import Mesh, Point2, Point3, Points
 
-Colour = tuple[float, float, float]
+Color = tuple[float, float, float]
 
-COLOURS: dict[str, Colour] = {
+COLORS: dict[str, Color] = {
     "white": (0.93, 0.93, 0.91),
     "cream": (0.93, 0.87, 0.72),
     "silver": (0.72, 0.74, 0.77),
     "steel": (0.52, 0.55, 0.60),
-    "grey": (0.42, 0.42, 0.44),
+    "gray": (0.42, 0.42, 0.44),
     "dark": (0.20, 0.21, 0.23),
     "black": (0.07, 0.07, 0.08),
     "red": (0.80, 0.10, 0.10),
@@ -53,13 +53,13 @@ COLOURS: dict[str, Colour] = {
 
 @dataclass(frozen=True)
 class Solid:
-    """One geom: its kind, half sizes as MuJoCo takes them, pose, colour and perhaps a mesh."""
+    """One geom: its kind, half sizes as MuJoCo takes them, pose, color and perhaps a mesh."""
 
     kind: str
     size: tuple[float, ...]
     position: Points
     rotation: Points
-    colour: Colour
+    color: Color
     mesh: Mesh | None = None
 
     def surface(self) -> Points:
@@ -80,7 +80,7 @@ class Solid:
 
 @dataclass
 class Parts:
-    """Collects the solids of one object; every method adds one, in the colour named."""
+    """Collects the solids of one object; every method adds one, in the color named."""
 
     solids: list[Solid] = field(default_factory=list)
     elevation: float | None = None  # from how high to look, where its category's would not do
@@ -90,65 +90,65 @@ class Parts:
         """Put everything added from now on into this frame (angles in degrees about x, y, z)."""
         self._frame = (np.array(at, dtype=np.float64), rotation(turn))
 
-    def box(self, size: Point3, at: Point3, colour: str, turn: Point3 = (0, 0, 0)) -> None:
-        """A box of full side lengths about its centre."""
-        self._add("box", tuple(s / 2 for s in size), at, turn, colour)
+    def box(self, size: Point3, at: Point3, color: str, turn: Point3 = (0, 0, 0)) -> None:
+        """A box of full side lengths about its center."""
+        self._add("box", tuple(s / 2 for s in size), at, turn, color)
 
-    def ball(self, radius: float, at: Point3, colour: str) -> None:
+    def ball(self, radius: float, at: Point3, color: str) -> None:
         """A sphere."""
-        self._add("sphere", (radius,), at, (0, 0, 0), colour)
+        self._add("sphere", (radius,), at, (0, 0, 0), color)
 
-    def egg(self, half: Point3, at: Point3, colour: str, turn: Point3 = (0, 0, 0)) -> None:
+    def egg(self, half: Point3, at: Point3, color: str, turn: Point3 = (0, 0, 0)) -> None:
         """An ellipsoid of half axes."""
-        self._add("ellipsoid", half, at, turn, colour)
+        self._add("ellipsoid", half, at, turn, color)
 
-    def rod(self, start: Point3, end: Point3, radius: float, colour: str) -> None:
+    def rod(self, start: Point3, end: Point3, radius: float, color: str) -> None:
         """A bar with round ends between two points."""
-        self._between("capsule", start, end, radius, colour)
+        self._between("capsule", start, end, radius, color)
 
-    def can(self, start: Point3, end: Point3, radius: float, colour: str) -> None:
+    def can(self, start: Point3, end: Point3, radius: float, color: str) -> None:
         """A cylinder between two points."""
-        self._between("cylinder", start, end, radius, colour)
+        self._between("cylinder", start, end, radius, color)
 
     def turned(
         self,
         profile: Sequence[Point2],
-        colour: str,
+        color: str,
         at: Point3 = (0, 0, 0),
         turn: Point3 = (0, 0, 0),
         sides: int = 20,
     ) -> None:
         """A profile of (radius, height) turned about the vertical."""
-        self.mesh(meshes.lathe(profile, sides), colour, at, turn)
+        self.mesh(meshes.lathe(profile, sides), color, at, turn)
 
     def cut(
         self,
         outline: Sequence[Point2],
         thickness: float,
-        colour: str,
+        color: str,
         at: Point3 = (0, 0, 0),
         turn: Point3 = (0, 0, 0),
     ) -> None:
         """A plate cut out along an outline."""
-        self.mesh(meshes.cut(outline, thickness), colour, at, turn)
+        self.mesh(meshes.cut(outline, thickness), color, at, turn)
 
     def tube(
         self,
         path: Points | Sequence[Point3],
         radius: float | Sequence[float],
-        colour: str,
+        color: str,
         at: Point3 = (0, 0, 0),
         turn: Point3 = (0, 0, 0),
         close: bool = False,
     ) -> None:
         """A round tube along a path."""
-        self.mesh(meshes.sweep(np.asarray(path, dtype=float), radius, 7, close), colour, at, turn)
+        self.mesh(meshes.sweep(np.asarray(path, dtype=float), radius, 7, close), color, at, turn)
 
     def ring(
         self,
         radius: float,
         thick: float,
-        colour: str,
+        color: str,
         at: Point3 = (0, 0, 0),
         turn: Point3 = (0, 0, 0),
         squash: float = 1.0,
@@ -156,15 +156,15 @@ class Parts:
     ) -> None:
         """A closed round ring, lying flat unless turned."""
         path = meshes.arc(radius, 0, 360, n + 1, squash)[:-1]
-        self.tube(path, thick, colour, at, turn, close=True)
+        self.tube(path, thick, color, at, turn, close=True)
 
     def mesh(
-        self, mesh: Mesh, colour: str, at: Point3 = (0, 0, 0), turn: Point3 = (0, 0, 0)
+        self, mesh: Mesh, color: str, at: Point3 = (0, 0, 0), turn: Point3 = (0, 0, 0)
     ) -> None:
         """Any mesh."""
-        self._add("mesh", (), at, turn, colour, mesh)
+        self._add("mesh", (), at, turn, color, mesh)
 
-    def _between(self, kind: str, start: Point3, end: Point3, radius: float, colour: str) -> None:
+    def _between(self, kind: str, start: Point3, end: Point3, radius: float, color: str) -> None:
         a, b = np.array(start, dtype=np.float64), np.array(end, dtype=np.float64)
         axis = b - a
         length = float(np.linalg.norm(axis))
@@ -172,7 +172,7 @@ class Parts:
         x = np.cross(np.eye(3)[np.argmin(np.abs(z))], z)
         x /= np.linalg.norm(x)
         turned = np.stack([x, np.cross(z, x), z], axis=1)
-        self._put(kind, (radius, length / 2), (a + b) / 2, turned, COLOURS[colour], None)
+        self._put(kind, (radius, length / 2), (a + b) / 2, turned, COLORS[color], None)
 
     def _add(
         self,
@@ -180,10 +180,10 @@ class Parts:
         size: tuple[float, ...],
         at: Point3,
         turn: Point3,
-        colour: str,
+        color: str,
         mesh: Mesh | None = None,
     ) -> None:
-        self._put(kind, size, np.array(at, dtype=np.float64), rotation(turn), COLOURS[colour], mesh)
+        self._put(kind, size, np.array(at, dtype=np.float64), rotation(turn), COLORS[color], mesh)
 
     def _put(
         self,
@@ -191,15 +191,15 @@ class Parts:
         size: tuple[float, ...],
         at: Points,
         turned: Points,
-        colour: Colour,
+        color: Color,
         mesh: Mesh | None,
     ) -> None:
         origin, frame = self._frame
-        self.solids.append(Solid(kind, size, origin + frame @ at, frame @ turned, colour, mesh))
+        self.solids.append(Solid(kind, size, origin + frame @ at, frame @ turned, color, mesh))
 
 
 def extreme(points: Points) -> Points:
-    """The points that lie furthest out in some hundred directions: enough for any outline."""
+    """The points that are furthest out in some hundred directions: enough for any outline."""
     return np.asarray(points[np.unique((points @ _AROUND.T).argmax(axis=0))])
 
 
@@ -232,7 +232,7 @@ def attach(spec: Any, body: Any, solids: Sequence[Solid], prefix: str) -> None:
             type=kinds[solid.kind],
             pos=solid.position,
             quat=quaternion(solid.rotation),
-            rgba=[*solid.colour, 1],
+            rgba=[*solid.color, 1],
             contype=0,
             conaffinity=0,
             mass=1,  # nothing moves by itself, but older versions of MuJoCo refuse bodies without

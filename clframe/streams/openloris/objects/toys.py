@@ -55,8 +55,8 @@ def _bear(p: Parts) -> None:
 
 def _rings(p: Parts) -> None:
     p.can((0, 0, 0), (0, 0, 0.012), 0.052, "white")
-    for k, colour in enumerate(("purple", "blue", "green", "yellow", "orange")):
-        p.ring(0.036 - 0.0045 * k, 0.0125, colour, (0, 0, 0.024 + 0.023 * k))
+    for k, color in enumerate(("purple", "blue", "green", "yellow", "orange")):
+        p.ring(0.036 - 0.0045 * k, 0.0125, color, (0, 0, 0.024 + 0.023 * k))
     p.can((0, 0, 0.01), (0, 0, 0.13), 0.010, "white")
     p.ball(0.018, (0, 0, 0.145), "red")
 

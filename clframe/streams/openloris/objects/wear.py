@@ -103,17 +103,17 @@ def mask(p: Parts, i: int) -> None:
     for side in (-1, 1):
         loop = meshes.arc(0.036, -90, 90, 9, squash=0.9)[:, [0, 2, 1]] * [side, 1, 1]
         loop[:, 1] += 0.02 * np.abs(loop[:, 0]) / 0.036
-        colour = (
-            "white" if body not in ("white", "black") else ("yellow" if kind == "cup" else "grey")
+        color = (
+            "white" if body not in ("white", "black") else ("yellow" if kind == "cup" else "gray")
         )
-        p.tube(loop, 0.0018, colour, (side * edge, back, 0))
+        p.tube(loop, 0.0018, color, (side * edge, back, 0))
 
 
-def _band(p: Parts, width: float, bulge: float, height: float, thick: float, colour: str) -> None:
+def _band(p: Parts, width: float, bulge: float, height: float, thick: float, color: str) -> None:
     """A line across a mask that follows its bulge."""
     x = np.linspace(-1, 1, 9)
     path = np.stack([x * width / 2, -bulge * (1 - x * x), 0 * x + height], axis=1)
-    p.tube(path, thick, colour)
+    p.tube(path, thick, color)
 
 
 def bracelet(p: Parts, i: int) -> None:
@@ -143,7 +143,7 @@ def bracelet(p: Parts, i: int) -> None:
 
 def socks(p: Parts, i: int) -> None:
     """A pair of socks lying side by side."""
-    leg, body, trim = ((0.17, "white", "red"), (0.10, "navy", "yellow"), (0.14, "grey", "pink"))[i]
+    leg, body, trim = ((0.17, "white", "red"), (0.10, "navy", "yellow"), (0.14, "gray", "pink"))[i]
     for k, side in enumerate((-1, 1)):
         p.place((side * 0.045 - 0.02, -0.01 * side, 0.011 * k * 0.3), (0, 0, 12 + 8 * k))
         p.cut(_sock_outline(leg), 0.010, body)
@@ -191,11 +191,11 @@ def wallet(p: Parts, i: int) -> None:
     else:
         for side in (-1, 1):
             p.box((0.095, 0.100, 0.008), (side * 0.046, 0, 0.014), "black", (0, -side * 14, 0))
-            for k, colour in enumerate(
+            for k, color in enumerate(
                 ("red", "blue", "white") if side < 0 else ("yellow", "green", "white")
             ):
                 at = (side * 0.048, 0.034 - 0.024 * k, 0.021 + 0.0012 * k)
-                p.box((0.074, 0.030, 0.002), at, colour, (0, -side * 14, 0))
+                p.box((0.074, 0.030, 0.002), at, color, (0, -side * 14, 0))
         p.rod((0, -0.05, 0.006), (0, 0.05, 0.006), 0.006, "black")
 
 
@@ -203,7 +203,7 @@ def headphone(p: Parts, i: int) -> None:
     """Headphones standing on their cups."""
     band, cup, pad, size = (
         ("black", "black", "red", 0.036),
-        ("white", "silver", "grey", 0.032),
+        ("white", "silver", "gray", 0.032),
         ("teal", "orange", "dark", 0.038),
     )[i]
     arch = meshes.arc(0.078, 0, 180, 17, squash=1.15)[:, [0, 2, 1]]

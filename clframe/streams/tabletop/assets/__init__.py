@@ -44,11 +44,11 @@ def find(name: str, category: str, *, fixture: bool) -> Asset:
     >>> find("plate_1", "plate", fixture=False).height
     0.02
     """
-    known = FIXTURES if fixture else OBJECTS
-    if category not in known:
+    models = FIXTURES if fixture else OBJECTS
+    if category not in models:
         kind = "fixture" if fixture else "object"
         sentence = (
-            f"There is no model of the {kind} {name} - {category}; {nearest(category, known)}"
+            f"There is no model of the {kind} {name} - {category}; {nearest(category, models)}"
         )
         raise BDDLError(sentence)
-    return known[category]
+    return models[category]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clframe.streams.tabletop.assets.shapes import Colour, Geom, Vector
+from clframe.streams.tabletop.assets.shapes import Color, Geom, Vector
 
 SURFACE_DEPTH = 0.02
 """Half the thickness of a table top."""
@@ -17,20 +17,20 @@ class Arena:
     Args:
         half: Half sizes of the surface along x and y.
         height: Of the surface above the floor; 0 is the floor itself.
-        colour: Of the surface.
+        color: Of the surface.
         texture: Of the surface.
-        floor: Colour of the floor.
-        wall: Colour of the wall behind.
+        floor: Color of the floor.
+        wall: Color of the wall behind.
         camera: Where the agent's camera stands.
         target: What it looks at.
     """
 
     half: tuple[float, float]
     height: float
-    colour: Colour
+    color: Color
     texture: str
-    floor: Colour
-    wall: Colour
+    floor: Color
+    wall: Color
     camera: Vector = (0.86, 0.0, 0.84)
     target: Vector = (-0.11, 0.0, 0.09)
 
@@ -44,7 +44,7 @@ class Arena:
                 "box",
                 (x, y, SURFACE_DEPTH),
                 (0, 0, -SURFACE_DEPTH),
-                self.colour,
+                self.color,
                 texture=self.texture,
             ),
         )

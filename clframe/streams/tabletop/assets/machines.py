@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clframe.streams.tabletop.assets.shapes import Asset, Colour, Geom, Joint, Part, Place, walls
+from clframe.streams.tabletop.assets.shapes import Asset, Color, Geom, Joint, Part, Place, walls
 
 # LIBERO counts a drawer as open from 14 cm and lets it start anywhere above that; the door of
 # the microwave from 1.3 rad, the stove as on from 0.5 rad (facts of its published code).
@@ -16,7 +16,7 @@ _BACK = 0.05
 tasks put in front of it."""
 
 
-def cabinet(body: Colour, front: Colour, knob: Colour) -> Asset:
+def cabinet(body: Color, front: Color, knob: Color) -> Asset:
     """Three drawers that open towards -y, and a top to put things on."""
     x, y, layer, t = 0.106, 0.085, 0.080, 0.006
     top = 3 * layer + t
@@ -32,7 +32,7 @@ def cabinet(body: Colour, front: Colour, knob: Colour) -> Asset:
     for number, name in enumerate(("bottom", "middle", "top")):
         base = number * layer + 0.004
         parts.append(_drawer(f"{name}_drawer", base, front, knob))
-        # Deep enough for what lies at the bottom; the drawer above bounds it.
+        # Deep enough for what is at the bottom; the drawer above bounds it.
         places[f"{name}_region"] = Place(
             (0, 0, 0.038),
             (0.098, 0.075, 0.032),
@@ -44,7 +44,7 @@ def cabinet(body: Colour, front: Colour, knob: Colour) -> Asset:
     return Asset(geoms, 8.0, 0.0, top + t, 0.145, parts=tuple(parts), places=places)
 
 
-def _drawer(name: str, base: float, front: Colour, knob: Colour) -> Part:
+def _drawer(name: str, base: float, front: Color, knob: Color) -> Part:
     """A tray with a high front and a knob, in the cabinet's frame at the tray's foot."""
     x, y = 0.098, 0.075
     geoms = (
@@ -60,7 +60,7 @@ def microwave() -> Asset:
     """A cavity behind a door that is hinged at its -x side; a panel at the +x side."""
     shell, dark = (0.82, 0.82, 0.84), (0.12, 0.13, 0.15)
     y, top, base = 0.110, 0.200, 0.036
-    left, right = -0.160, 0.110  # of the cavity; the panel goes on to 0.16
+    left, right = -0.160, 0.110  # of the cavity; the panel continues to 0.16
     t = 0.006
     mid, half = (left + right) / 2, (right - left) / 2
     geoms = (

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from math import pi
 
-from clframe.streams.tabletop.assets.shapes import Asset, Colour, Geom, Grip
+from clframe.streams.tabletop.assets.shapes import Asset, Color, Geom, Grip
 
 
-def box(half: tuple[float, float, float], colour: Colour, label: Colour) -> Asset:
+def box(half: tuple[float, float, float], color: Color, label: Color) -> Asset:
     """A box lying flat, gripped across its shorter side (y), or along it where it fits."""
     x, y, z = half
     geoms = (
-        Geom("box", half, colour=colour),
+        Geom("box", half, color=color),
         Geom("box", (0.7 * x, 0.6 * y, 0.0006), (0, 0, z), label, solid=False),
         Geom("box", (0.0006, 0.7 * y, 0.6 * z), (x, 0, 0), label, solid=False),
     )
@@ -20,26 +20,26 @@ def box(half: tuple[float, float, float], colour: Colour, label: Colour) -> Asse
     return Asset(geoms, 0.12, z, 2 * z, (x * x + y * y) ** 0.5, grip)
 
 
-def can(height: float, colour: Colour, label: Colour) -> Asset:
-    """A tin with a coloured label between two metal ends."""
+def can(height: float, color: Color, label: Color) -> Asset:
+    """A tin with a colored label between two metal ends."""
     radius, half = 0.032, height / 2
     geoms = (
-        Geom("cylinder", (radius, half), colour=(0.72, 0.72, 0.74)),
-        Geom("cylinder", (radius + 0.0008, 0.86 * half), colour=colour, solid=False),
+        Geom("cylinder", (radius, half), color=(0.72, 0.72, 0.74)),
+        Geom("cylinder", (radius + 0.0008, 0.86 * half), color=color, solid=False),
         Geom("cylinder", (radius + 0.0014, 0.28 * half), (0, 0, 0.1 * half), label, solid=False),
     )
     grip = Grip("across", 2 * radius, half - 0.022, side=0.0)
     return Asset(geoms, 0.2, half, height, radius, grip, long=True)
 
 
-def carton(colour: Colour, label: Colour) -> Asset:
+def carton(color: Color, label: Color) -> Asset:
     """A drinks carton with a gabled top, gripped across its body."""
     half, shoulder = 0.029, 0.055
     geoms = (
-        Geom("box", (half, half, shoulder), colour=colour),
+        Geom("box", (half, half, shoulder), color=color),
         Geom("box", (half + 0.0006, half + 0.0006, 0.022), (0, 0, -0.008), label, solid=False),
-        Geom("box", (half, 0.019, 0.0035), (0, 0.0125, 0.066), colour, (-0.82, 0, 0), solid=False),
-        Geom("box", (half, 0.019, 0.0035), (0, -0.0125, 0.066), colour, (0.82, 0, 0), solid=False),
+        Geom("box", (half, 0.019, 0.0035), (0, 0.0125, 0.066), color, (-0.82, 0, 0), solid=False),
+        Geom("box", (half, 0.019, 0.0035), (0, -0.0125, 0.066), color, (0.82, 0, 0), solid=False),
         Geom("box", (half, 0.003, 0.006), (0, 0, 0.081), label),
     )
     grip = Grip("across", 2 * half, shoulder - 0.016, yaws=(0.0, pi / 2), side=0.0)
@@ -47,12 +47,12 @@ def carton(colour: Colour, label: Colour) -> Asset:
 
 
 def bottle(
-    body: Colour, label: Colour, cap: Colour, *, radius: float = 0.026, half: float = 0.052
+    body: Color, label: Color, cap: Color, *, radius: float = 0.026, half: float = 0.052
 ) -> Asset:
     """A bottle with shoulders and cap; the origin is at the middle of its body."""
     neck = 0.014
     geoms = (
-        Geom("cylinder", (radius, half), colour=body),
+        Geom("cylinder", (radius, half), color=body),
         Geom("cylinder", (radius + 0.0008, 0.5 * half), (0, 0, -0.1 * half), label, solid=False),
         Geom("cylinder", (0.72 * radius, 0.006), (0, 0, half + 0.006), body, solid=False),
         Geom("cylinder", (0.46 * radius, neck), (0, 0, half + 0.012 + neck), cap),
@@ -66,7 +66,7 @@ def wine_bottle() -> Asset:
     radius, half, neck = 0.026, 0.058, 0.030
     glass, foil = (0.10, 0.22, 0.12), (0.50, 0.08, 0.12)
     geoms = (
-        Geom("cylinder", (radius, half), colour=glass),
+        Geom("cylinder", (radius, half), color=glass),
         Geom(
             "cylinder",
             (radius + 0.0008, 0.45 * half),
@@ -81,11 +81,11 @@ def wine_bottle() -> Asset:
     return Asset(geoms, 0.25, half, 2 * half + 2 * neck, radius, grip, long=True)
 
 
-def book(cover: Colour, pages: Colour) -> Asset:
+def book(cover: Color, pages: Color) -> Asset:
     """A book standing on its foot: thin along x, spine towards -y."""
     x, y, z = 0.015, 0.042, 0.055
     geoms = (
-        Geom("box", (x, y, z), colour=cover),
+        Geom("box", (x, y, z), color=cover),
         Geom("box", (x - 0.003, 0.0006, z - 0.004), (0, y, 0), pages, solid=False),
         Geom("box", (x - 0.003, y - 0.004, 0.0006), (0, 0, z), pages, solid=False),
         Geom("box", (x + 0.0006, 0.5 * y, 0.25 * z), (0, 0, 0.3 * z), pages, solid=False),

@@ -1,6 +1,6 @@
 """What a thing is made of: geoms, moving parts, named places and ways to grip it, as plain data.
 
-Lengths are metres, angles radians, masses kilograms. A thing's frame stands upright: z is up, and
+Lengths are meters, angles radians, masses kilograms. A thing's frame stands upright: z is up, and
 the front of a fixture is its -y side, which is how LIBERO's task files turn them.
 """
 
@@ -12,7 +12,7 @@ from math import atan2, cos, pi, sin
 from typing import Literal
 
 Vector = tuple[float, float, float]
-Colour = tuple[float, float, float]
+Color = tuple[float, float, float]
 ORIGIN: Vector = (0.0, 0.0, 0.0)
 
 
@@ -24,18 +24,18 @@ class Geom:
         kind: MuJoCo's name of the shape.
         size: Half sizes as MuJoCo wants them: box (x, y, z), cylinder and capsule (radius, half
             length), sphere (radius,).
-        pos: Centre in the frame of the part.
-        colour: Red, green, blue in 0..1.
+        pos: Center in the frame of the part.
+        color: Red, green, blue in 0..1.
         euler: Rotation about x, then y, then z, all fixed axes.
         solid: Whether it collides and weighs; the others are for the eye only.
-        texture: Name of a procedural texture in place of the plain colour.
+        texture: Name of a procedural texture in place of the plain color.
         grip: Friction of its surface; None takes the default.
     """
 
     kind: Literal["box", "cylinder", "capsule", "sphere", "ellipsoid"]
     size: tuple[float, ...]
     pos: Vector = ORIGIN
-    colour: Colour = (0.7, 0.7, 0.7)
+    color: Color = (0.7, 0.7, 0.7)
     euler: Vector = ORIGIN
     solid: bool = True
     texture: str | None = None
@@ -93,7 +93,7 @@ class Place:
     """A named place: the region of a task file that has no rectangle.
 
     Args:
-        pos: Centre of the box; for a surface, a point on it.
+        pos: Center of the box; for a surface, a point on it.
         half: Half sizes of the box; a surface has z = 0.
         part: The part it moves with; None is the thing itself.
         entry: Direction from which it is reached, in the thing's frame: (0, 0, 1) from above,
@@ -176,7 +176,7 @@ def ring(
     low: tuple[float, float],
     high: tuple[float, float],
     thickness: float,
-    colour: Colour,
+    color: Color,
     *,
     texture: str | None = None,
 ) -> Iterator[Geom]:
@@ -187,14 +187,14 @@ def ring(
         low: Radius and height of the inner side's lower edge.
         high: Radius and height of its upper edge.
         thickness: Of the wall.
-        colour: Of the wall.
+        color: Of the wall.
         texture: Of the wall.
     """
     (r0, z0), (r1, z1) = low, high
     length = ((r1 - r0) ** 2 + (z1 - z0) ** 2) ** 0.5
     lean = atan2(r1 - r0, z1 - z0)
     middle = (r0 + r1) / 2 + thickness / 2
-    # Wide enough that neighbours meet at the outer upper edge.
+    # Wide enough that neighbors meet at the outer upper edge.
     half = (max(r0, r1) + thickness) * sin(pi / sides) / cos(pi / sides)
     for number in range(sides):
         turn = 2 * pi * number / sides
@@ -202,7 +202,7 @@ def ring(
             "box",
             (thickness / 2, half, length / 2),
             (middle * cos(turn), middle * sin(turn), (z0 + z1) / 2),
-            colour,
+            color,
             (0.0, lean, turn),
             texture=texture,
         )
@@ -213,7 +213,7 @@ def walls(
     bottom: float,
     top: float,
     thickness: float,
-    colour: Colour,
+    color: Color,
     *,
     texture: str | None = None,
 ) -> Iterator[Geom]:
@@ -221,5 +221,5 @@ def walls(
     x, y = half
     t, z, h = thickness / 2, (bottom + top) / 2, (top - bottom) / 2
     for sign in (-1, 1):
-        yield Geom("box", (t, y + thickness, h), (sign * (x + t), 0.0, z), colour, texture=texture)
-        yield Geom("box", (x, t, h), (0.0, sign * (y + t), z), colour, texture=texture)
+        yield Geom("box", (t, y + thickness, h), (sign * (x + t), 0.0, z), color, texture=texture)
+        yield Geom("box", (x, t, h), (0.0, sign * (y + t), z), color, texture=texture)

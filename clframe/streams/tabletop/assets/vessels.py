@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from math import atan2, pi, tan
 
-from clframe.streams.tabletop.assets.shapes import Asset, Colour, Geom, Grip, ring
+from clframe.streams.tabletop.assets.shapes import Asset, Color, Geom, Grip, ring
 
-_BLACK: Colour = (0.10, 0.10, 0.12)
-_WHITE: Colour = (0.93, 0.92, 0.88)
-_STEEL: Colour = (0.62, 0.63, 0.66)
+_BLACK: Color = (0.10, 0.10, 0.12)
+_WHITE: Color = (0.93, 0.92, 0.88)
+_STEEL: Color = (0.62, 0.63, 0.66)
 _EIGHT = tuple(pi / 4 * n for n in range(8))
 
 
-def bowl(colour: Colour, inside: Colour) -> Asset:
-    """An open bowl; its origin is at its foot, so that what lies in it is above it."""
+def bowl(color: Color, inside: Color) -> Asset:
+    """An open bowl; its origin is at its foot, so that what is in it is above it."""
     foot, top, height, wall = 0.036, 0.047, 0.046, 0.005
     geoms = (
-        Geom("cylinder", (foot + wall, 0.004), (0, 0, 0.004), colour),
+        Geom("cylinder", (foot + wall, 0.004), (0, 0, 0.004), color),
         Geom("cylinder", (foot, 0.0005), (0, 0, 0.0085), inside, solid=False),
-        *ring(8, (foot, 0.004), (top, height), wall, colour),
+        *ring(8, (foot, 0.004), (top, height), wall, color),
     )
     lean = atan2(top - foot, height)
     deep = 0.013  # below the rim
@@ -27,11 +27,11 @@ def bowl(colour: Colour, inside: Colour) -> Asset:
     return Asset(geoms, 0.12, 0.0, height, top + wall + 0.004, grip)
 
 
-def plate(colour: Colour, rim: Colour) -> Asset:
+def plate(color: Color, rim: Color) -> Asset:
     """A flat plate with a low slanted rim that can be pinched or dragged."""
     flat, edge, height, wall = 0.058, 0.074, 0.020, 0.005
     geoms = (
-        Geom("cylinder", (flat + 0.004, 0.004), (0, 0, 0.004), colour),
+        Geom("cylinder", (flat + 0.004, 0.004), (0, 0, 0.004), color),
         Geom("cylinder", (flat - 0.02, 0.0004), (0, 0, 0.0083), rim, solid=False),
         *ring(8, (flat, 0.005), (edge, height), wall, rim),
     )
@@ -57,11 +57,11 @@ def ramekin() -> Asset:
     return Asset(geoms, 0.2, 0.0, height, radius, grip)
 
 
-def mug(colour: Colour, band: Colour | None = None) -> Asset:
+def mug(color: Color, band: Color | None = None) -> Asset:
     """A mug whose handle points along +x."""
     radius, height = 0.037, 0.082
     geoms = [
-        Geom("cylinder", (radius, height / 2), (0, 0, height / 2), colour),
+        Geom("cylinder", (radius, height / 2), (0, 0, height / 2), color),
         Geom(
             "cylinder",
             (radius - 0.005, 0.0006),
@@ -71,8 +71,8 @@ def mug(colour: Colour, band: Colour | None = None) -> Asset:
         ),
     ]
     for z in (0.022, 0.062):
-        geoms.append(Geom("box", (0.012, 0.005, 0.005), (radius + 0.010, 0, z), colour))
-    geoms.append(Geom("box", (0.005, 0.005, 0.025), (radius + 0.022, 0, 0.042), colour))
+        geoms.append(Geom("box", (0.012, 0.005, 0.005), (radius + 0.010, 0, z), color))
+    geoms.append(Geom("box", (0.005, 0.005, 0.025), (radius + 0.022, 0, 0.042), color))
     if band is not None:
         geoms.append(Geom("cylinder", (radius + 0.0008, 0.020), (0, 0, 0.021), band, solid=False))
     grip = Grip("across", 2 * radius, height - 0.022, yaws=(pi / 2, pi / 3, 2 * pi / 3), side=0.046)

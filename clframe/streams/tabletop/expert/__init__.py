@@ -50,16 +50,16 @@ class Expert(Parts):
         if region is not None and region.ranges and _is_flat(self, name):
             yield from self._drag(name, self.spot_for(goal).point)
             return
-        there = sum(
+        n_placed = sum(
             world.holds((predicate, other, place)) for other in world.plan.objects if other != name
         )
         # One thing goes to the middle; where more are to come, each gets a spot of its own.
         several = sum(1 for g in world.problem.goal.atoms if len(g) == 3 and g[2] == place) > 1
-        spot = self.spot_for(goal, there + 1 if several else 0)
+        spot = self.spot_for(goal, n_placed + 1 if several else 0)
         yield from self.grasp(name, side=spot.lying or spot.entry[2] < 0.5)
         if self.held is None:
             return
-        yield from self.put(self.spot_for(goal, there + 1 if several else 0))
+        yield from self.put(self.spot_for(goal, n_placed + 1 if several else 0))
 
     def _withdraw(self) -> Actions:
         """Let go and rise before another round."""
@@ -83,11 +83,11 @@ class Expert(Parts):
             left = goal - world.position(name)
             return np.asarray(self.hand * [1, 1, 0] + left * [1, 1, 0] + [0, 0, inside[2]])
 
-        def there() -> bool:
+        def arrived() -> bool:
             left = (goal - world.position(name))[:2]
             return bool(left @ left < 0.012**2)
 
-        yield from self.go(lead, rotation, speed=SLOW * 1.2, near=0.001, steps=80, until=there)
+        yield from self.go(lead, rotation, speed=SLOW * 1.2, near=0.001, steps=80, until=arrived)
         yield from self.release(rotation, opening=0.0)
 
 

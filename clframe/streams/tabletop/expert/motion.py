@@ -19,9 +19,9 @@ Action = NDArray[np.float64]
 Actions = Iterator[Action]
 UP: Point = np.array([0.0, 0.0, 1.0])
 FAST, SLOW = 0.03, 0.010
-"""Metres of one step, in the open and near things."""
+"""Meters of one step, in the open and near things."""
 _GENTLE, _STEEP = 3.5, 10.0
-"""Metres of height for each metre of distance left, in the open and beside tall things.
+"""Meters of height for each meter of distance left, in the open and beside tall things.
 
 Gentle ways are easier to learn: a small error sideways asks for a small one upwards.
 """
@@ -52,7 +52,7 @@ class Motion:
         return self.world.position(HAND)
 
     def action(self, position: Point, rotation: Matrix, speed: float) -> Action:
-        """The action that takes the target towards a pose, at most ``speed`` metres at once."""
+        """The action that takes the target towards a pose, at most ``speed`` meters at once."""
         aim, turned = self.world.aim
         way = position - aim
         length = float(np.sqrt(way @ way))
@@ -91,7 +91,7 @@ class Motion:
         Args:
             position: Where to, or a function that says so anew at each step.
             rotation: How to be turned.
-            speed: Metres of one step.
+            speed: Meters of one step.
             near: Distance at which the hand counts as there.
             steps: At most so many.
             until: Stops early.

@@ -43,7 +43,7 @@ def ordered_goals(world: World) -> list[Literal]:
 
 def _needed_open(world: World, moves: list[Literal]) -> list[Literal]:
     """The openings that a thing comes out of or goes into."""
-    found: list[Literal] = []
+    literals: list[Literal] = []
     for _, name, place in moves:
         for region in world.plan.regions.values():
             if region.ranges or region.target not in world.plan.fixtures:
@@ -54,15 +54,15 @@ def _needed_open(world: World, moves: list[Literal]) -> list[Literal]:
             if spec.half[2] == 0 or not (full == place or world.holds(("in", name, full))):
                 continue
             if spec.part is not None:
-                found.append(("open", full))
+                literals.append(("open", full))
             elif asset.door is not None:
-                found.append(("open", region.target))
-    return found
+                literals.append(("open", region.target))
+    return literals
 
 
 def _in_the_way(world: World, steps: list[Literal]) -> list[Literal]:
     """Closings of open drawers above those that something is done with."""
-    found: list[Literal] = []
+    literals: list[Literal] = []
     wanted_open = {atom[1] for atom in steps if atom[0] == "open"}
     for name in {atom[-1] for atom in steps if atom[-1] in world.plan.regions}:
         region = world.plan.regions[name]
@@ -70,13 +70,15 @@ def _in_the_way(world: World, steps: list[Literal]) -> list[Literal]:
             continue
         asset = world.plan.fixtures[region.target]
         height = {part.name: part.pos[2] for part in asset.parts}
-        own = asset.places[region.name].part
+        target_part = asset.places[region.name].part
         for place, spec in asset.places.items():
-            above = own is not None and spec.part and height[spec.part] > height[own]
+            above = (
+                target_part is not None and spec.part and height[spec.part] > height[target_part]
+            )
             closing = ("close", f"{region.target}_{place}")
             if above and closing[1] not in wanted_open and not world.holds(closing):
-                found.append(closing)
-    return sorted(set(found))
+                literals.append(closing)
+    return sorted(set(literals))
 
 
 def _carriers_first(moves: list[Literal]) -> list[Literal]:

@@ -1,4 +1,4 @@
-"""Between colours as they are written or stored and amounts of light, which add up."""
+"""Between colors as they are written or stored and amounts of light, which add up."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 STEPS = 4096
-"""Brightness levels that are told apart before a picture is stored in 256."""
+"""Brightness levels that are distinguished before a picture is stored in 256."""
 KNEE = 0.88
-"""Brightness from which highlights are compressed instead of cut off."""
+"""Brightness from which highlights are compressed instead of clipped."""
 WHITE = 2.0
 """Brightness that is stored as 255."""
 
 
-def to_linear(colour: ArrayLike) -> NDArray[np.float32]:
-    """The amounts of light of colours in 0..1 by the sRGB standard (IEC 61966-2-1).
+def to_linear(color: ArrayLike) -> NDArray[np.float32]:
+    """The amounts of light of colors in 0..1 by the sRGB standard (IEC 61966-2-1).
 
     >>> to_linear([0.0, 0.5, 1.0]).round(3).tolist()
     [0.0, 0.21400000154972076, 1.0]
     """
-    c = np.asarray(colour, dtype=np.float32)
+    c = np.asarray(color, dtype=np.float32)
     curve = ((np.maximum(c, 0.0) + 0.055) / 1.055) ** 2.4
     return np.where(c <= 0.04045, c / 12.92, curve).astype(np.float32)
 
@@ -68,7 +68,7 @@ def encode(light: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def encode_exactly(light: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Light as bytes of a picture, cut off at 1: the inverse of `decode`."""
+    """Light as bytes of a picture, clipped at 1: the inverse of `decode`."""
     return _look_up(light, _clipped(), 1.0)
 
 

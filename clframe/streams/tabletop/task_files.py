@@ -1,4 +1,4 @@
-"""Task files of one's own as a suite: ``stream=tabletop_files stream.files=[a.bddl,b.bddl]``."""
+"""A user's task files as a suite: ``stream=tabletop_files stream.files=[a.bddl,b.bddl]``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 from clframe.bddl import BDDLError
 from clframe.errors import DataError, SettingError
-from clframe.streams.tabletop.suites import OWN, TabletopTask
+from clframe.streams.tabletop.suites import FILES, TabletopTask
 from clframe.streams.tabletop.world import World
 
 
-def own_tasks(files: Sequence[str | Path]) -> tuple[TabletopTask, ...]:
+def tasks_from_files(files: Sequence[str | Path]) -> tuple[TabletopTask, ...]:
     """Read task files, and see that each can be built and started.
 
     Raises:
@@ -23,16 +23,16 @@ def own_tasks(files: Sequence[str | Path]) -> tuple[TabletopTask, ...]:
     """
     if not files:
         raise DataError(
-            f"stream '{OWN}' has no tasks: put task files in LIBERO's dialect into "
+            f"stream '{FILES}' has no tasks: put task files in LIBERO's dialect into "
             "stream.files=[FILE.bddl,...]"
         )
-    found: dict[str, TabletopTask] = {}
+    tasks: dict[str, TabletopTask] = {}
     for file in files:
         path = Path(file).expanduser()
-        if path.stem in found:
+        if path.stem in tasks:
             raise SettingError(f"stream.files names two tasks '{path.stem}'; rename one file")
         try:
-            task = TabletopTask(OWN, path.stem, path.read_text(encoding="utf-8"))
+            task = TabletopTask(FILES, path.stem, path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"the task file '{path}' cannot be read: {error}") from error
         try:
@@ -42,5 +42,5 @@ def own_tasks(files: Sequence[str | Path]) -> tuple[TabletopTask, ...]:
             raise BDDLError(error.sentence, error.line, error.column, str(path)) from error
         if world.satisfied():
             raise BDDLError("The goal holds at the start; nothing is left to do.", path=str(path))
-        found[path.stem] = task
-    return tuple(found.values())
+        tasks[path.stem] = task
+    return tuple(tasks.values())

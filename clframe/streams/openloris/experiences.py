@@ -18,7 +18,7 @@ SEQUENCE = "sequence"
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class ExperienceSpec:
     """The sections that one experience and its task are made of."""
 
     name: str
@@ -26,8 +26,8 @@ class Lesson:
     info: dict[str, Any]
 
 
-def lessons_of(kind: str, plan: Plan, seed: int, name: str) -> list[Lesson]:
-    """The lessons of a kind of stream, in order of learning.
+def experience_specs(kind: str, plan: Plan, seed: int, name: str) -> list[ExperienceSpec]:
+    """The experiences of a kind of stream, in order of learning.
 
     Args:
         kind: A factor, ``sequence`` or ``mixture``.
@@ -39,8 +39,8 @@ def lessons_of(kind: str, plan: Plan, seed: int, name: str) -> list[Lesson]:
         DataError: There is nothing of this kind.
     """
     if kind in catalog.FACTORS:
-        lessons = [
-            _lesson(
+        specs = [
+            _spec(
                 f"{catalog.SHORT[kind][catalog.level_of(n) - 1]}-{(n - 1) % 3 + 1}",
                 [plan.sections[kind, n]],
             )
@@ -48,37 +48,37 @@ def lessons_of(kind: str, plan: Plan, seed: int, name: str) -> list[Lesson]:
         ]
         full = len(catalog.SEGMENTS)
     elif kind == SEQUENCE:
-        lessons = []
+        specs = []
         for factor in catalog.FACTORS:
             for level in (1, 2, 3):
-                own = [n for n in catalog.segments_of(level) if (factor, n) in plan.sections]
-                if own:
-                    there = [plan.sections[factor, n] for n in own]
-                    lessons.append(_lesson(f"{factor}-{level}", there))
+                keys = [(factor, n) for n in catalog.segments_of(level)]
+                sections = [plan.sections[key] for key in keys if key in plan.sections]
+                if sections:
+                    specs.append(_spec(f"{factor}-{level}", sections))
         full = 3 * len(catalog.FACTORS)
     else:
         numbers = plan.numbers(MIXTURE)
         if numbers:
-            return [_lesson(f"batch-{n}", [plan.sections[MIXTURE, n]]) for n in numbers]
+            return [_spec(f"batch-{n}", [plan.sections[MIXTURE, n]]) for n in numbers]
         dealt = deal(list(plan.sections.values()), seed)
-        lessons = [_lesson(f"batch-{i}", batch) for i, batch in enumerate(dealt, start=1)]
+        specs = [_spec(f"batch-{i}", batch) for i, batch in enumerate(dealt, start=1)]
         full = 12
-    if not lessons:
+    if not specs:
         groups = ", ".join(dict.fromkeys(group for group, _ in plan.sections))
         raise DataError(f"stream '{name}': {plan.words} has nothing of it; there is {groups}")
-    if len(lessons) < full:
-        notice(f"stream '{name}' has {len(lessons)} of {full} tasks: the others are not there")
-    return lessons
+    if len(specs) < full:
+        notice(f"stream '{name}' has {len(specs)} of {full} tasks: the others are not there")
+    return specs
 
 
-def _lesson(name: str, sections: Sequence[Section]) -> Lesson:
+def _spec(name: str, sections: Sequence[Section]) -> ExperienceSpec:
     info: dict[str, Any] = {"segments": [section.name for section in sections]}
     factors = {section.group for section in sections}
     if len(factors) == 1 and MIXTURE not in factors:
         (factor,) = factors
         level = catalog.level_of(sections[0].number)
         info |= {"factor": factor, "level": level, "content": catalog.LEVELS[factor][level - 1]}
-    return Lesson(name, tuple(sections), info)
+    return ExperienceSpec(name, tuple(sections), info)
 
 
 def deal(sections: Sequence[Section], seed: int) -> list[list[Section]]:

@@ -1,4 +1,4 @@
-"""Behaviour templates: from what a scene affords to instructions and goals.
+"""Behavior templates: from what a scene affords to instructions and goals.
 
 LIBERO (Liu et al. 2023, section 3.1) takes templates such as "open ..." and "put ... on ..." from
 recorded human activity and fills them with what a scene holds; these are the templates its tasks
@@ -17,7 +17,7 @@ from clframe.bddl.syntax import Literal
 
 
 @dataclass(frozen=True)
-class Behaviour:
+class Behavior:
     """An instruction, the goal it means, and what it is about."""
 
     language: str
@@ -46,26 +46,26 @@ class _Placing:
         return (self.relation, self.name, self.place)
 
 
-def simple_behaviours(scene: Scene) -> list[Behaviour]:
+def simple_behaviors(scene: Scene) -> list[Behavior]:
     """Everything that can be asked for in one step."""
-    found = []
+    behaviors = []
     for placing in _placings(scene):
         interest = (placing.name, placing.place)
-        found.append(Behaviour(placing.request, (placing.goal,), interest))
+        behaviors.append(Behavior(placing.request, (placing.goal,), interest))
     for part, words in _parts(scene):
         verb = "close" if ("open", part) in scene.init else "open"
-        found.append(Behaviour(f"{verb} {words}", ((verb, part),), (part,)))
+        behaviors.append(Behavior(f"{verb} {words}", ((verb, part),), (part,)))
     for device, words in _devices(scene):
         running = ("turnon", device) in scene.init
         verb, predicate = ("turn off", "turnoff") if running else ("turn on", "turnon")
-        found.append(Behaviour(f"{verb} {words}", ((predicate, device),), (device,)))
-    return _unambiguous(found)
+        behaviors.append(Behavior(f"{verb} {words}", ((predicate, device),), (device,)))
+    return _unambiguous(behaviors)
 
 
-def long_behaviours(scene: Scene) -> list[Behaviour]:
+def long_behaviors(scene: Scene) -> list[Behavior]:
     """What takes two or more steps, each of which the goal demands."""
     placings = list(_placings(scene))
-    found = []
+    behaviors = []
     for placing in placings:
         interest = (placing.name, placing.place)
         if placing.part is not None:
@@ -76,24 +76,24 @@ def long_behaviours(scene: Scene) -> list[Behaviour]:
             else:
                 sentence = f"open {part_words} and put {placing.words} in it"
                 goal = (("open", placing.part), placing.goal)
-            found.append(Behaviour(sentence, goal, interest))
+            behaviors.append(Behavior(sentence, goal, interest))
         for device, words in _devices(scene):
             if placing.place.startswith(device) and ("turnon", device) not in scene.init:
                 sentence = f"turn on {words} and put {placing.words} on it"
-                found.append(Behaviour(sentence, (("turnon", device), placing.goal), interest))
+                behaviors.append(Behavior(sentence, (("turnon", device), placing.goal), interest))
     for one, other in combinations(placings, 2):
-        found.extend(_pair(scene, one, other))
-    found.extend(_stacks(placings))
-    return _unambiguous(found)
+        behaviors.extend(_pair(scene, one, other))
+    behaviors.extend(_stacks(placings))
+    return _unambiguous(behaviors)
 
 
-def _unambiguous(behaviours: list[Behaviour]) -> list[Behaviour]:
+def _unambiguous(behaviors: list[Behavior]) -> list[Behavior]:
     """Those whose instruction means one goal only."""
-    uses = Counter(behaviour.language for behaviour in behaviours)
-    return [behaviour for behaviour in behaviours if uses[behaviour.language] == 1]
+    uses = Counter(behavior.language for behavior in behaviors)
+    return [behavior for behavior in behaviors if uses[behavior.language] == 1]
 
 
-def _pair(scene: Scene, one: _Placing, other: _Placing) -> Iterator[Behaviour]:
+def _pair(scene: Scene, one: _Placing, other: _Placing) -> Iterator[Behavior]:
     """Two placings in one instruction, if neither is in the other's way."""
     if one.name == other.name or {one.place, other.place} & {one.name, other.name}:
         return
@@ -101,19 +101,19 @@ def _pair(scene: Scene, one: _Placing, other: _Placing) -> Iterator[Behaviour]:
     if one.place != other.place:
         if one.part is None and other.part is None:
             sentence = f"{one.request} and {other.request}"
-            yield Behaviour(sentence, goal, (one.name, one.place, other.name, other.place))
+            yield Behavior(sentence, goal, (one.name, one.place, other.name, other.place))
     elif _capacity(scene, one.place) >= 2:
         sentence = f"put both {one.words} and {other.words} {one.relation} {one.place_words}"
-        yield Behaviour(sentence, goal, (one.name, other.name, one.place))
+        yield Behavior(sentence, goal, (one.name, other.name, one.place))
 
 
-def _stacks(placings: list[_Placing]) -> Iterator[Behaviour]:
+def _stacks(placings: list[_Placing]) -> Iterator[Behavior]:
     """One object on another, and that one in a container."""
     for upper, lower in permutations(placings, 2):
         if upper.place == lower.name and lower.relation == "in" and lower.part is None:
             sentence = f"stack {upper.words} on {lower.words} and place them in {lower.place_words}"
             interest = (upper.name, lower.name, lower.place)
-            yield Behaviour(sentence, (upper.goal, lower.goal), interest)
+            yield Behavior(sentence, (upper.goal, lower.goal), interest)
 
 
 def _placings(scene: Scene) -> Iterator[_Placing]:
@@ -156,17 +156,17 @@ def _beside(scene: Scene, name: str, words: str, region: str) -> Iterator[_Placi
 
 def _parts(scene: Scene) -> list[tuple[str, str]]:
     """What can be opened and closed, with its words."""
-    found = []
+    parts = []
     for name in scene.fixtures:
         if name == scene.arena.workspace:
             continue
         category = scene.category(name)
         if category.door:
-            found.append((name, f"the {category.words}"))
-        for site, own in category.sites.items():
-            if own.door == "site":
-                found.append((f"{name}_{site}", own.words))
-    return found
+            parts.append((name, f"the {category.words}"))
+        for site_name, site in category.sites.items():
+            if site.door == "site":
+                parts.append((f"{name}_{site_name}", site.words))
+    return parts
 
 
 def _devices(scene: Scene) -> list[tuple[str, str]]:
@@ -189,8 +189,8 @@ def _words(scene: Scene, name: str) -> str | None:
     same = [other for other in scene.objects if scene.category(other).words == words]
     if len(same) <= 1:
         return f"the {words}"
-    if len(same) == 2 and all(other in scene.centres for other in same):
-        left, right = sorted(same, key=lambda other: scene.centres[other][1])
-        if scene.centres[right][1] - scene.centres[left][1] >= 0.1:
+    if len(same) == 2 and all(other in scene.centers for other in same):
+        left, right = sorted(same, key=lambda other: scene.centers[other][1])
+        if scene.centers[right][1] - scene.centers[left][1] >= 0.1:
             return f"the {'left' if name == left else 'right'} {words}"
     return None

@@ -36,7 +36,7 @@ class Category:
     Args:
         name: The category as BDDL names it.
         words: The thing in an instruction.
-        radius: Radius in metres of the circle it needs on a table; our own rough estimate.
+        radius: Radius in meters of the circle it needs on a table; our own rough estimate.
         kind: For objects: what sites look at when they accept.
         accepts: For objects: kinds that can stand on it, one at a time.
         sites: Named places of it.
@@ -72,7 +72,7 @@ class Arena:
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class Catalog:
     """All arenas, fixtures and objects by name."""
 
     arenas: Mapping[str, Arena]
@@ -85,16 +85,16 @@ class Catalogue:
 
 
 @cache
-def shipped_catalogue() -> Catalogue:
-    """The catalogue of LIBERO's categories that is part of this package.
+def shipped_catalog() -> Catalog:
+    """The catalog of LIBERO's categories that is part of this package.
 
-    >>> site = shipped_catalogue().fixtures["flat_stove"].sites["cook_region"]
+    >>> site = shipped_catalog().fixtures["flat_stove"].sites["cook_region"]
     >>> site.relation, site.words
     ('on', 'the stove')
     """
-    file = resources.files("clframe.bddl") / "data" / "libero_catalogue.json"
+    file = resources.files("clframe.bddl") / "data" / "libero_catalog.json"
     data: dict[str, dict[str, dict[str, Any]]] = json.loads(file.read_text(encoding="utf-8"))
-    return Catalogue(
+    return Catalog(
         {name: _arena(name, entry) for name, entry in data["arenas"].items()},
         {name: _category(name, entry) for name, entry in data["fixtures"].items()},
         {name: _category(name, entry) for name, entry in data["objects"].items()},

@@ -24,7 +24,7 @@ def plan_rendered(settings: RenderSettings, instances: Sequence[str]) -> Plan:
 
     Args:
         settings: What decides the content of a frame.
-        instances: In label order; the index of each in the catalogue becomes its row's instance.
+        instances: In label order; the index of each in the catalog becomes its row's instance.
     """
     labels = np.array([catalog.instances().index(name) for name in instances], np.int16)
     frames, size = settings.frames, settings.size
