@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clframe.bddl import commands, parse
+from clframe.bddl import parse
+from clframe.cli import tasks
 from clframe.errors import ClframeError
 
 DATA = Path(__file__).parents[1] / "data" / "bddl"
@@ -15,17 +16,17 @@ SAMPLE = sorted(DATA.glob("*/*.bddl"))
 
 def test_generate_check_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "made" / "here"
-    assert commands.main(["generate", "suite=spatial", "n=10", "seed=0", f"out={out}"]) == 0
+    assert tasks.main(["generate", "suite=spatial", "n=10", "seed=0", f"out={out}"]) == 0
     paths = capsys.readouterr().out.splitlines()
     assert len(paths) == 10
     assert sorted(map(str, out.iterdir())) == sorted(paths)  # no temporary file is left
     first = {path: Path(path).read_bytes() for path in paths}
-    commands.generate("spatial", 10, 0, out)
+    tasks.generate("spatial", 10, 0, out)
     assert {path: Path(path).read_bytes() for path in paths} == first
     capsys.readouterr()
-    assert commands.main(["check", *paths]) == 0
+    assert tasks.main(["check", *paths]) == 0
     assert capsys.readouterr().out == "10 checked, no problems\n"
-    assert commands.main(["show", paths[0]]) == 0
+    assert tasks.main(["show", paths[0]]) == 0
     shown = capsys.readouterr().out
     assert f'Instruction: "{parse(Path(paths[0])).language}"' in shown
     assert "is on plate_1" in shown
@@ -47,7 +48,7 @@ def test_check_prints_places(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         done.read_text().replace("(not (open ?a_1))", "(and (open ?a_1) (not (open ?a_1)))")
     )
     missing = tmp_path / "missing.bddl"
-    assert commands.main(["check", *map(str, (bad, done, never, missing))]) == 2
+    assert tasks.main(["check", *map(str, (bad, done, never, missing))]) == 2
     assert capsys.readouterr().out.splitlines() == [
         f"{bad}:3:10: 'dusty' takes 1 term, not 2.",
         f"{bad}:4:21: 'b_1' is not declared; did you mean 'a_1'?",
@@ -61,13 +62,13 @@ def test_check_prints_places(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_published_files_pass_the_check(capsys: pytest.CaptureFixture[str]) -> None:
     quirky = ("loading_the_car", "passing_out_drinks", "wash_a_baseball_cap")
     paths = [path for path in SAMPLE if not path.stem.endswith(quirky)]
-    assert commands.main(["check", *map(str, paths)]) == 0
+    assert tasks.main(["check", *map(str, paths)]) == 0
     assert f"{len(paths)} checked, no problems" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("path", SAMPLE[::4], ids=lambda path: path.stem[:40])
 def test_show_any_published_file(path: Path) -> None:
-    text = commands.show(path)
+    text = tasks.show(path)
     assert "At the start:" in text
     assert "Ways to reach the goal: " in text
 
@@ -82,5 +83,5 @@ def test_show_any_published_file(path: Path) -> None:
 )  # fmt: skip
 def test_wrong_use_is_one_sentence(argv: list[str]) -> None:
     with pytest.raises(ClframeError) as caught:
-        commands.main(argv)
+        tasks.main(argv)
     assert "\n" not in str(caught.value)
