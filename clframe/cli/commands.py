@@ -111,21 +111,24 @@ def known() -> dict[str, Command]:
     return commands
 
 
-def problems() -> Iterator[str]:
-    """What is wrong with the commands of installed packages."""
+def checked() -> Iterator[tuple[bool, str]]:
+    """Whether each command of an installed package can be used, and a line on it."""
     taken = {command.name: command for command in BUILT_IN}
     for command in installed():
         if command.name in taken:
+            other = taken[command.name].origin
             yield (
-                f"command '{command.name}' of {command.origin} is passed over: "
-                f"{taken[command.name].origin} has one of that name"
+                False,
+                f"command '{command.name}' of {command.origin} is passed over: {other} has one of "
+                "that name",
             )
             continue
         taken[command.name] = command
         try:
             command.load()
+            yield True, f"command '{command.name}' of {command.origin}"
         except PluginError as error:
-            yield str(error)
+            yield False, str(error)
 
 
 def overview() -> str:

@@ -88,31 +88,28 @@ def answer(words: Sequence[str]) -> int:
         words: The shell's name, and the words after ``clframe``; of bash, the whole line.
     """
     shell, *rest = words or [""]
+    in_quotes = False
     if shell == "bash":
-        rest = _split(rest[0] if rest else "")
+        rest, in_quotes = _split(rest[0] if rest else "")
     *before, current = rest or [""]
     # A mistake in an unfinished line is no news.
     with contextlib.suppress(Exception):
         for candidate in sorted(set(candidates(before, current))):
-            if shell == "bash" and "=" in current:
+            if shell == "bash" and "=" in current and not in_quotes:
                 candidate = candidate[current.rindex("=") + 1 :]
             sys.stdout.write(f"{candidate}\n")
     return 0
 
 
-def _split(line: str) -> list[str]:
-    """The words of a line after the command itself, the last one unfinished."""
-    reader = shlex.shlex(line, posix=True, punctuation_chars=False)
-    reader.whitespace_split = True
-    reader.commenters = ""
-    words = []
-    with contextlib.suppress(ValueError):  # a quote that is still open
-        words = list(reader)
-    if not words:
-        words = line.split()
-    if line[-1:].isspace():
-        words.append("")
-    return words[1:]
+def _split(line: str) -> tuple[list[str], bool]:
+    """The words of a line after the command itself, and whether the last one is in quotes."""
+    for quote in ("", "'", '"'):
+        with contextlib.suppress(ValueError):  # a quote is still open
+            words = shlex.split(line + quote)
+            if not quote and line[-1:].isspace():
+                words.append("")
+            return words[1:], bool(quote)
+    return [], False
 
 
 def candidates(before: Sequence[str], current: str) -> Iterator[str]:

@@ -206,8 +206,4 @@ def _plugins() -> Iterator[tuple[bool, str]]:
     yield True, f"registered: {counts}"
     for problem in registry.problems:
         yield False, problem
-    for command in commands.known().values():
-        if command.point is not None:
-            yield True, f"command '{command.name}' of {command.origin}"
-    for problem in commands.problems():
-        yield False, problem
+    yield from commands.checked()

@@ -27,7 +27,14 @@ def adam(
     betas: tuple[float, ...] = (0.9, 0.999),
     fused: bool | None = None,
 ) -> Factory:
-    """Adam (Kingma & Ba, 2015)."""
+    """Adam (Kingma & Ba, 2015).
+
+    Args:
+        lr: Learning rate.
+        weight_decay: Strength of the penalty on squared weights.
+        betas: Decay of the running means of the gradient and of its square.
+        fused: One kernel for all parameters; None where PyTorch can.
+    """
     _check(lr, weight_decay)
     pair = (betas[0], betas[1])
 
@@ -46,7 +53,14 @@ def adamw(
     betas: tuple[float, ...] = (0.9, 0.999),
     fused: bool | None = None,
 ) -> Factory:
-    """Adam with decoupled weight decay (Loshchilov & Hutter, 2019)."""
+    """Adam with decoupled weight decay (Loshchilov & Hutter, 2019).
+
+    Args:
+        lr: Learning rate.
+        weight_decay: Share of the weights that a step takes away, times the learning rate.
+        betas: Decay of the running means of the gradient and of its square.
+        fused: One kernel for all parameters; None where PyTorch can.
+    """
     _check(lr, weight_decay)
     pair = (betas[0], betas[1])
 
@@ -66,7 +80,15 @@ def sgd(
     nesterov: bool = False,
     fused: bool | None = None,
 ) -> Factory:
-    """Stochastic gradient descent, with momentum if wanted."""
+    """Stochastic gradient descent, with momentum if wanted.
+
+    Args:
+        lr: Learning rate.
+        weight_decay: Strength of the penalty on squared weights.
+        momentum: Share of the last step that is taken again.
+        nesterov: Whether the gradient is that of the place to which momentum leads.
+        fused: One kernel for all parameters; None where PyTorch can.
+    """
     _check(lr, weight_decay)
     at_least(momentum, 0, "optimizer.momentum")
 

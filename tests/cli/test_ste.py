@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from clframe.models.mlp import mlp
 PAGE = Path(__file__).parents[2] / "docs" / "scenarios.md"
 # The settings of the page's example, with a smaller model.
 SCENARIO = [
-    *re.findall(r'^S="(.*?)"', PAGE.read_text(), re.S | re.M)[0].split(),
+    *shlex.split(re.findall(r"^S=\((.*?)\)$", PAGE.read_text(), re.S | re.M)[0]),
     "hidden=[64]",
     "logger=none",
 ]
