@@ -22,6 +22,7 @@ lint: $(STAMP)
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@$(BIN)/clframe list > /dev/null # from now on names are known without importing torch
 	touch $(STAMP)
 
 clean:

@@ -7,32 +7,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clframe.errors import DataError, SettingError, nearest
+from clframe.cli.parser import Parser
+from clframe.errors import DataError
 from clframe.utils.console import say
 
 if TYPE_CHECKING:
     from clframe.streams.openloris.clips import Clip
     from clframe.streams.openloris.layouts import Found
 
-USAGE = "clframe data check openloris DIR"
 DATASETS = ("openloris",)
 _SHOWN = 5
 """Names of a list that are printed; the rest is counted."""
 
 
+def parser() -> Parser:
+    """The arguments of the command."""
+    parser = Parser("data", "What a data folder holds.")
+    check = parser.add_subcommand(
+        "check",
+        "What is there, what is missing, and which streams can use it.",
+        [("clframe data check openloris ~/openloris", "images by factor, level and split")],
+    )
+    check.add_argument(
+        "dataset", choices=DATASETS, metavar="NAME", help=f"a data set: {', '.join(DATASETS)}"
+    )
+    check.add_argument("folder", type=Path, metavar="DIR", help="its folder")
+    return parser
+
+
 def main(words: Sequence[str]) -> int:
     """Check one folder; exit code 0 if a stream can use it."""
-    if not words or words[0] != "check" or len(words) != 3:
-        raise SettingError(f"write {USAGE}, got 'clframe data {' '.join(words)}'")
-    _, dataset, folder = words
-    if dataset not in DATASETS:
-        raise SettingError(f"clframe data check: unknown data set '{dataset}'; {_known(dataset)}")
-    check_openloris(Path(folder).expanduser())
+    check_openloris(parser().parse(words).folder.expanduser())
     return 0
-
-
-def _known(dataset: str) -> str:
-    return nearest(dataset, DATASETS)
 
 
 def check_openloris(root: Path) -> None:

@@ -6,43 +6,59 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
+from clframe.cli.names import check_names
+from clframe.cli.parser import Parser, whole
 from clframe.errors import DataError, SettingError, nearest
-from clframe.utils import settings
 from clframe.utils.console import say
 
 if TYPE_CHECKING:
+    import argparse
+
     from clframe.robot.evaluation import Evaluation
 
-USAGE = """\
-clframe demos make stream=NAME [task=NAME] [n=50] [again=true] [num_workers=N] [data_dir=DIR]
-    record the stream's experts; tasks whose demonstrations are there are passed over
-clframe demos check FILE...
-    what files of demonstrations hold, and whether all is in order
-clframe demos play stream=NAME task=NAME [demo=0] [out=FILE.gif] [every=4]
-    do a demonstration's actions again, compare what happens, and record a video
-"""
-_OWN: dict[str, Any] = {
-    "task": str | None,
-    "n": int | None,
-    "again": bool,
-    "num_workers": int | None,
-    "demo": int,
-    "out": str | None,
-    "every": int,
-}
+_SETTINGS = ("stream", "data_dir", "plugin_path")
+
+
+def parser() -> Parser:
+    """The arguments of the command."""
+    parser = Parser("demos", "Demonstrations of robot tasks.")
+    make = parser.add_subcommand(
+        "make",
+        "Record a stream's experts; tasks whose demonstrations are there are passed over.",
+        [("clframe demos make stream=metaworld_mt50 --n 50", "what is missing, in parallel")],
+        key_value=True,
+    )
+    make.add_settings("stream=NAME, its settings, data_dir=DIR, plugin_path=FILE")
+    add = make.add_argument
+    add("--task", metavar="NAME", help="only this task")
+    add("--n", type=whole(1), metavar="N", help="of each task; default: as the stream says")
+    add("--again", action="store_true", help="also those that are there")
+    add("--num-workers", type=whole(), metavar="N", help="processes; default: as many as cores")
+    check = parser.add_subcommand(
+        "check",
+        "What files of demonstrations hold, and whether all is in order.",
+        [("clframe demos check push_demo.hdf5", "tasks, steps, observations, actions")],
+    )
+    check.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    play = parser.add_subcommand(
+        "play",
+        "Do a demonstration's actions again, compare what happens, and record a video.",
+        [("clframe demos play stream=metaworld_cw10 --task push --out push.gif", "the first one")],
+        key_value=True,
+    )
+    play.add_settings("stream=NAME, its settings, data_dir=DIR, plugin_path=FILE")
+    add = play.add_argument
+    add("--task", metavar="NAME", help="whose demonstration")
+    add("--demo", type=whole(), default=0, metavar="N", help="which one; default: 0")
+    add("--out", type=Path, metavar="FILE", help="record it: FILE.gif or a folder")
+    add("--every", type=whole(1), default=4, metavar="N", help="record every so many steps")
+    return parser
 
 
 def main(words: Sequence[str]) -> int:
     """Make, check or play demonstrations."""
-    commands = {"make": make, "check": check, "play": play}
-    if not words or words[0] in ("-h", "--help"):
-        say(USAGE.rstrip())
-        return 0
-    if words[0] not in commands:
-        raise SettingError(f"clframe demos: unknown '{words[0]}'; {nearest(words[0], commands)}")
-    commands[words[0]](words[1:])
+    arguments = parser().parse(words)
+    {"make": make, "check": check, "play": play}[arguments.subcommand](arguments)
     return 0
 
 
@@ -54,22 +70,21 @@ class Chosen(NamedTuple):
     taught: bool
 
 
-def make(words: Sequence[str]) -> None:
+def make(arguments: argparse.Namespace) -> None:
     """Record what is missing of a stream's demonstrations."""
     from clframe.robot import collect
 
-    own, folder, tasks = _resolve(words, ("task", "n", "again", "num_workers"))
-    chosen = [task for task in tasks if task.taught or own.get("task") is not None]
-    n = own.get("n") or chosen[0].num_demos
-    settings.at_least(n, 1, "n")
+    folder, tasks = _resolve("make", arguments)
+    chosen = [task for task in tasks if task.taught or arguments.task is not None]
+    n = arguments.n or chosen[0].num_demos
     goal_seed = chosen[0].how.goal_seed
     made = collect.ensure(
         [task.how.robot for task in chosen],
         folder,
         n,
         goal_seed,
-        own.get("num_workers"),
-        own.get("again", False),
+        arguments.num_workers,
+        arguments.again,
     )
     if not made:
         say(f"all {len(chosen)} tasks have {n} demonstrations or more")
@@ -86,14 +101,14 @@ def _steps(path: Path) -> int:
     return read_info(path).steps
 
 
-def check(words: Sequence[str]) -> None:
+def check(arguments: argparse.Namespace) -> None:
     """Print what files hold; refuse one that cannot be learned from."""
+    import numpy as np
+
     from clframe.robot import demonstrations
 
-    if not words:
-        raise SettingError("clframe demos check needs a file of demonstrations")
-    for word in words:
-        path = Path(word).expanduser()
+    for file in arguments.files:
+        path = file.expanduser()
         info = demonstrations.read_info(path)
         demos = demonstrations.read(path)
         lengths = [len(demo) for demo in demos]
@@ -117,23 +132,23 @@ def check(words: Sequence[str]) -> None:
 
 
 def _flat(demo: Any) -> Any:
+    import numpy as np
+
     return np.concatenate([values.ravel() for values in demo.observations.values()])
 
 
-def play(words: Sequence[str]) -> None:
+def play(arguments: argparse.Namespace) -> None:
     """Do a demonstration again and say whether the same happens."""
     from clframe.robot import collect, demonstrations, video
 
-    own, folder, tasks = _resolve(words, ("task", "demo", "out", "every"))
-    if own.get("task") is None:
+    folder, tasks = _resolve("play", arguments)
+    if arguments.task is None:
         names = [task.how.robot.name for task in tasks]
-        raise SettingError(f"clframe demos play needs task=NAME; {nearest('', names)}")
+        raise SettingError(f"clframe demos play needs --task NAME; {nearest('', names)}")
     how = tasks[0].how
-    number, every = own.get("demo", 0), own.get("every", 4)
-    settings.at_least(number, 0, "demo")
-    settings.at_least(every, 1, "every")
+    number, every = arguments.demo, arguments.every
     path = collect.path_of(how.robot, folder, how.goal_seed)
-    out = None if own.get("out") is None else Path(own["out"]).expanduser()
+    out = None if arguments.out is None else arguments.out.expanduser()
     if out is not None:
         video.check_target(out)
     demo = demonstrations.read(path, number + 1)[number]
@@ -154,6 +169,8 @@ def play(words: Sequence[str]) -> None:
 
 def _repeat(environment: Any, demo: Any) -> tuple[float, bool]:
     """The largest difference of a state to the recorded one, and whether the goal was reached."""
+    import numpy as np
+
     from clframe.robot.task import as_dictionary
 
     observation, _ = environment.reset(seed=demo.seed)
@@ -168,36 +185,23 @@ def _repeat(environment: Any, demo: Any) -> tuple[float, bool]:
     return apart, reached
 
 
-def _resolve(
-    words: Sequence[str], allowed: Sequence[str]
-) -> tuple[dict[str, Any], Path, list[Chosen]]:
-    """Settings of the command, the data folder, and the stream's tasks, or the one named."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
+def _resolve(command: str, arguments: argparse.Namespace) -> tuple[Path, list[Chosen]]:
+    """The data folder, and the stream's tasks, or the one named."""
     from clframe.build import build_stream
     from clframe.config.compose import compose
     from clframe.core.registry import discover
     from clframe.data.folder import data_folder
 
-    own: dict[str, Any] = {}
-    rest: list[str] = []
-    for word in words:
+    for word in arguments.settings:
         key, equals, _ = word.partition("=")
-        if equals and key in allowed:
-            try:
-                value = OverridesParser.create().parse_override(word).value()
-            except HydraException as error:
-                raise SettingError(f"'{word}' cannot be read: {error}") from error
-            own[key] = settings.convert(value, _OWN[key], key)
-        elif equals and (key in ("stream", "data_dir", "plugin_path") or key.startswith("stream.")):
-            rest.append(word)
-        else:
-            known = ("stream", "data_dir", "plugin_path", *allowed)
+        if not equals or not (key in _SETTINGS or key.startswith("stream.")):
+            options = [name.strip("-") for name in parser().subcommands[command].options]
+            known = (*_SETTINGS, *options)
             raise SettingError(f"clframe demos: '{word}' is not a setting; {nearest(key, known)}")
-    if not any(word.startswith("stream=") for word in rest):
+    if not any(word.startswith("stream=") for word in arguments.settings):
         raise SettingError("clframe demos needs stream=NAME, such as stream=metaworld_cw10")
-    config = compose(rest)
+    check_names(arguments.settings)
+    config = compose(arguments.settings)
     stream = build_stream(config, discover(config.plugin_paths))
     found = [
         Chosen(task.info["evaluation"], int(task.info["num_demos"]), bool(task.info["taught"]))
@@ -206,7 +210,7 @@ def _resolve(
     ]
     if not found:
         raise SettingError(f"stream '{stream.name}' has no demonstrations: it has no environments")
-    name = own.get("task")
+    name = arguments.task
     if name is not None:
         names = [task.how.robot.name for task in found]
         if name not in names:
@@ -214,4 +218,4 @@ def _resolve(
                 f"stream '{stream.name}' has no task '{name}'; {nearest(name, names)}"
             )
         found = [found[names.index(name)]]
-    return own, data_folder(config.data_dir), found
+    return data_folder(config.data_dir), found

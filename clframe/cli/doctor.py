@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from clframe.errors import DataError, SettingError
+from clframe.cli import commands
+from clframe.cli.parser import Parser
+from clframe.errors import DataError
 from clframe.utils.console import say
 
 PACKAGES = (
@@ -27,10 +29,19 @@ PACKAGES = (
 )
 
 
+def parser() -> Parser:
+    """The arguments of the command: none."""
+    return Parser(
+        "doctor",
+        "Versions, devices, data, robots, folders, W&B and plugins of this machine. Exit code 2 if "
+        "something\nis broken.",
+        [("clframe doctor", "ok or BAD before every line")],
+    )
+
+
 def main(words: Sequence[str]) -> int:
     """Print the state of everything a run may need; exit 0 unless something is broken."""
-    if words:
-        raise SettingError("clframe doctor takes no arguments")
+    parser().parse(words)
     broken = False
     for title, lines in (
         ("versions", _versions()),
@@ -195,3 +206,4 @@ def _plugins() -> Iterator[tuple[bool, str]]:
     yield True, f"registered: {counts}"
     for problem in registry.problems:
         yield False, problem
+    yield from commands.checked()

@@ -6,19 +6,28 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from clframe.errors import SettingError
+from clframe.cli.parser import Parser
 from clframe.utils.console import matrix_table, say
+
+
+def parser() -> Parser:
+    """The arguments of the command."""
+    parser = Parser(
+        "eval",
+        "Measure the final model of a run on every task again, beside what was recorded.",
+        [("clframe eval runs/split_mnist/ewc/20250101-120000-s0", "the last row, measured anew")],
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder")
+    return parser
 
 
 def main(words: Sequence[str]) -> int:
     """Print the last row of the matrix, measured anew, beside the recorded one."""
-    if len(words) != 1:
-        raise SettingError("clframe eval takes one run folder")
+    folder = parser().parse(words).run
     from clframe.api import load_learner
     from clframe.core.matrix import AccuracyMatrix
     from clframe.run import add_row, measure
 
-    folder = Path(words[0])
     learner, state = load_learner(folder)
     matrix, fresh = state.matrix, AccuracyMatrix(state.matrix.columns)
     add_row(fresh, "now", measure(learner))

@@ -2,39 +2,135 @@
 
 from __future__ import annotations
 
+import importlib.resources
+import re
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from clframe.cli.show import headline
+from clframe.cli import catalog
+from clframe.cli.names import check_names
+from clframe.cli.parser import Parser
 from clframe.config.overrides import take_config_dirs
 from clframe.distributed import launch
 from clframe.errors import SettingError
 from clframe.utils.console import colored, hide_library_warnings, matrix_table, say
 
+_MANY = 6
+"""Names that begin alike and are more than this are one entry of the help."""
+
+
+def parser() -> Parser:
+    """The arguments of the command."""
+    parser = Parser(
+        "fit",
+        "Learn a stream, evaluate every task after every experience, and fill the matrix.",
+        [
+            ("clframe fit strategy=ewc stream=split_mnist scenario=task seed=1", "one run"),
+            ("clframe fit strategy=ewc+replay strategy.replay.size=500", "a composition"),
+            ("clframe fit strategy=er seeds=0,1,2", "several seeds as one batched model"),
+            ("clframe fit -m strategy=ewc,si seed=0..4", "a sweep: every combination"),
+            ("clframe fit experiment=three_scenarios/dgr scenario=class", "a published protocol"),
+            ("clframe fit resume=RUN", "continue a run that was stopped or killed"),
+        ],
+        more=_choices,
+    )
+    parser.add_settings("settings of the run; see below")
+    parser.add_argument(
+        "-m",
+        "--multirun",
+        action="store_true",
+        help="a sweep: run every combination of the values given",
+    )
+    parser.add_argument(
+        "--cfg", action="store_true", help="print the composed config and run nothing"
+    )
+    parser.add_argument(
+        "--config-dir",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a folder with configs of your own; also $CLFRAME_CONFIG",
+    )
+    return parser
+
 
 def main(words: Sequence[str]) -> int:
     """Run once, or several times with ``-m``."""
+    arguments = parser().parse(words)
     hide_library_warnings()
+    folders = [f"config_dir='{Path(folder).resolve()}'" for folder in arguments.config_dir]
+    words = [*arguments.settings, *folders]
+    check_names(words)
     # A polite end (a scheduler's, `kill`) is the same as Ctrl-C: leave with 130, ready to resume.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    words, folders = take_config_dirs(words)
-    words += [f"config_dir='{Path(folder).resolve()}'" for folder in folders]
-    if "--cfg" in words:
-        if "-m" in words or "--multirun" in words:
+    if arguments.cfg:
+        if arguments.multirun:
             raise SettingError("--cfg shows a single run; leave -m out")
-        return show_config([word for word in words if word != "--cfg"])
-    if "-m" in words or "--multirun" in words:
+        return show_config(words)
+    if arguments.multirun:
         from clframe.cli.sweep import sweep
 
-        return sweep([word for word in words if word not in ("-m", "--multirun")])
+        return sweep(words)
     for word in words:
         if word.startswith(("sweep.", "sweep_dir=")):
             raise SettingError(f"'{word}' is for a sweep; put -m after fit to sweep")
     return run_once(words)
+
+
+def _choices() -> str:
+    """The groups with their names, and the other keys: what the help has beside the options."""
+    text = (importlib.resources.files("clframe.configs") / "fit.yaml").read_text(encoding="utf-8")
+    known = catalog.cached()
+    lines = ["groups, chosen by GROUP=NAME; settings are GROUP.SETTING=VALUE or SETTING=VALUE:"]
+    for group in [*re.findall(r"^  - (?:optional )?(\w+):", text, re.M), "checkpoint"]:
+        names = known.groups.get(group, []) if known is not None else []
+        listed = ", ".join(_shortened(names)) or f"see clframe list {catalog.plural(group)}"
+        lines += _columns(group, listed)
+    lines += ["", "other keys:"]
+    for key, meaning in _root_keys(text):
+        lines += _columns(key, meaning)
+    lines += ["", "clframe list NAME explains a name and its settings, also those of the trainer."]
+    return "\n".join(lines)
+
+
+def _columns(name: str, text: str) -> list[str]:
+    start, rest = f"  {name:<15} ", " " * 18
+    return textwrap.wrap(text, 98, initial_indent=start, subsequent_indent=rest)
+
+
+def _root_keys(text: str) -> Iterator[tuple[str, str]]:
+    """The keys of fit.yaml with the comments above them."""
+    comment: list[str] = []
+    for line in text.partition("\n\n")[2].splitlines():
+        key = re.match(r"(\w+):", line)
+        if line.startswith("# "):
+            comment.append(line[2:])
+        elif key and key[1] not in ("hydra", "checkpoint"):
+            yield key[1], " ".join(comment) or "of everything that is drawn"
+        if not line.startswith("#"):
+            comment = []
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+    """The names, with one entry for many that begin alike.
+
+    >>> _shortened(["mlp", *(f"task_{i}" for i in range(9))])
+    ['mlp', 'task_* (9)']
+    """
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        folder, slash, rest = name.rpartition("/")
+        start = folder + slash if slash else rest[: rest.rfind("_") + 1]
+        alike.setdefault(start or name, []).append(name)
+    shown: list[str] = []
+    for start, members in alike.items():
+        shown += [f"{start}* ({len(members)})"] if len(members) > _MANY else members
+    return shown
 
 
 def show_config(overrides: Sequence[str]) -> int:
@@ -80,6 +176,8 @@ def run_seeds(overrides: Sequence[str], seeds: str) -> int:
 
 def show(result: Any) -> None:
     """The matrix and the headline metrics."""
+    from clframe.cli.show import headline
+
     content = result.matrix.to_json()
     color = colored(sys.stdout)
     width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None

@@ -7,75 +7,52 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from clframe.errors import ClframeError, DataError, SettingError
-from clframe.metrics.l2.evaluate import evaluate
-from clframe.metrics.l2.lifetimes import LifetimesResult, evaluate_lifetimes
-from clframe.metrics.l2.log_rows import LOGGER_FILE
-from clframe.metrics.l2.result import L2Result, plain, write_json
-from clframe.metrics.l2.settings import PROFILES
-from clframe.metrics.l2.tables import lifetime_table, summary_table, task_table
+from clframe.cli.parser import Parser
+from clframe.errors import DataError, SettingError
+
+if TYPE_CHECKING:
+    from clframe.metrics.l2.lifetimes import LifetimesResult
+    from clframe.metrics.l2.result import L2Result
 
 JSON_FILE = "l2metrics.json"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise SettingError(f"clframe l2: {message} (see clframe l2 --help).")
+def parser() -> Parser:
+    """The arguments of the command."""
+    from clframe.metrics.l2.settings import PROFILES
 
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; errors a user can cause are one sentence on standard error and exit code 2.
-
-    Args:
-        argv: Arguments after ``clframe l2``; default: those of the process.
-    """
-    try:
-        options = _parser().parse_args(argv)
-        _run(options)
-    except ClframeError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="clframe l2",
-        description="Lifelong-learning metrics (New et al., 2022) of l2logger folders.",
+    parser = Parser(
+        "l2",
+        "Lifelong-learning metrics (New et al., 2022) of l2logger folders: tables, JSON, pictures.",
+        [
+            ("clframe l2 RUN/log", "the lifetime of a run"),
+            ("clframe l2 RUN/log --ste experts --out DIR", "with experts: RP and SE"),
+            ("clframe l2 RUNS --recursive", "every lifetime below: mean, standard error, interval"),
+        ],
     )
     add = parser.add_argument
     add("logs", nargs="+", metavar="LOG_DIR", help="log folder, run folder or TSV file")
-    add(
-        "--ste",
-        nargs="+",
-        default=[],
-        metavar="DIR",
-        help="single-task experts: logs, or folders of logs",
-    )
+    add("--ste", nargs="+", default=[], metavar="DIR", help="logs of single-task experts")
     add("--partial-ste", action="store_true", help="accept tasks without an expert")
     add("--profile", choices=PROFILES, default="paper", help="default: paper")
     add("--recursive", action="store_true", help="evaluate every lifetime below the folders")
-    add(
-        "--out",
-        metavar="DIR",
-        help=f"where {JSON_FILE} and the plots go (default: LOG_DIR/l2metrics)",
-    )
+    add("--out", metavar="DIR", help=f"for {JSON_FILE} and the plots (default: LOG_DIR/l2metrics)")
     add("--settings", metavar="FILE", help="JSON file with settings by name")
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="one setting, e.g. perf_measure=reward",
-    )
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help="perf_measure=reward, ...")
     add("--data-range", metavar="FILE", help="JSON file: task -> {min, max}, to scale by")
     add("--no-plots", action="store_true", help="write no pictures")
     return parser
 
 
-def _run(options: argparse.Namespace) -> None:
+def main(words: Sequence[str]) -> int:
+    """Print the tables, write JSON and pictures."""
+    options = parser().parse(words)
+    from clframe.metrics.l2.evaluate import evaluate
+    from clframe.metrics.l2.lifetimes import evaluate_lifetimes
+    from clframe.metrics.l2.result import plain, write_json
+
     settings = _settings(options)
     logs = _logs(options.logs) if options.recursive else list(options.logs)
     experts = _logs(options.ste)
@@ -106,6 +83,7 @@ def _run(options: argparse.Namespace) -> None:
             f"{out} cannot be written: {error}; choose another folder with --out."
         ) from None
     sys.stdout.write("\nwritten: " + ", ".join(str(path) for path in written) + "\n")
+    return 0
 
 
 def _draw(results: Sequence[L2Result], out: Path) -> list[Path]:
@@ -122,6 +100,8 @@ def _draw(results: Sequence[L2Result], out: Path) -> list[Path]:
 
 
 def _show(result: L2Result) -> None:
+    from clframe.metrics.l2.tables import lifetime_table, task_table
+
     write = sys.stdout.write
     write(f"{result.name}: {result.num_lx} learning and {result.num_ex} evaluation experiences, ")
     write(f"measure {result.measure}, profile {result.profile}\n\n")
@@ -131,6 +111,8 @@ def _show(result: L2Result) -> None:
 
 
 def _show_several(several: LifetimesResult) -> None:
+    from clframe.metrics.l2.tables import summary_table
+
     for result in several.lifetimes:
         _show(result)
         sys.stdout.write("\n")
@@ -146,6 +128,8 @@ def _default_folder(logs: Sequence[str]) -> Path:
 
 def _logs(paths: Sequence[str]) -> list[str]:
     """Replace folders that hold several logs by these logs."""
+    from clframe.metrics.l2.log_rows import LOGGER_FILE
+
     found: list[str] = []
     for text in paths:
         path = Path(text)

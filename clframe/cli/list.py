@@ -1,83 +1,208 @@
-"""``clframe list [KIND]``: every name that can be typed, with one line each."""
+"""``clframe list [KIND or NAME]``: every name that can be typed, and what its settings mean."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+import json
+import shutil
+import textwrap
+from collections.abc import Iterable, Sequence
 
-from clframe.config.overrides import take_config_dirs
-from clframe.core.config_files import config_files
+from clframe.cli import catalog
+from clframe.cli.catalog import Catalog, Item, Setting
+from clframe.cli.parser import Parser
 from clframe.errors import SettingError, nearest
 from clframe.utils.console import say
 
-if TYPE_CHECKING:
-    from clframe.core.registry import Registry
+_APART = ("experiment", "trainer", "checkpoint")
+"""Kinds that are listed only when asked for, or with everything else in full."""
+_COLUMN = 21
 
-KINDS = (
-    *("streams", "strategies", "plugins", "models", "metrics", "loggers"),
-    *("optimizers", "schedulers", "experiments"),
-)
+
+def parser() -> Parser:
+    """The arguments of the command."""
+    parser = Parser(
+        "list",
+        "Every name that can be typed, with one line each; of a single name, all that is known.",
+        [
+            ("clframe list strategies", "each with its paper and where it works"),
+            ("clframe list experiments", "published protocols, for clframe fit experiment=NAME"),
+            ("clframe list trainer --long", "how to train, and what every setting means"),
+            ("clframe list ewc", "one name: settings, types, defaults, meanings, paper"),
+            ("clframe list --json", "everything, for programs"),
+        ],
+    )
+    parser.add_argument(
+        "what",
+        nargs="?",
+        metavar="KIND or NAME",
+        help="streams, strategies, plugins, models, metrics, loggers, optimizers, experiments, "
+        "trainer, checkpoint; or one of the names",
+    )
+    parser.add_argument(
+        "--config-dir",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a folder with configs of your own; also $CLFRAME_CONFIG",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--long", action="store_true", help="with the meaning of every setting")
+    form.add_argument("--json", action="store_true", help="for programs")
+    return parser
 
 
 def main(words: Sequence[str]) -> int:
-    """Print one kind, or all."""
-    words, config_dirs = take_config_dirs(words)
-    if len(words) > 1 or (words and words[0] not in KINDS):
-        said = words[0] if len(words) == 1 else " ".join(words)
-        raise SettingError(
-            f"clframe list takes one of its kinds, got '{said}'; {nearest(said, KINDS)}"
-        )
-    from clframe.core.registry import discover
-    from clframe.strategies import DEFAULT_PLUGINS, known_strategies
-
-    registry = discover(config_dir=config_dirs)
-    for kind in words or KINDS:
-        if not words:
-            say(f"\n{kind}")
-        if kind == "strategies":
-            for name, strategy in known_strategies(registry).items():
-                say(f"  {name:<18} {strategy.summary}")
-                plugins = [registry.get("plugin", p).factory for p in strategy.plugins]
-                facts = []
-                papers = [p.paper for p in plugins if p.paper]  # type: ignore[attr-defined]
-                if papers:
-                    facts.append("; ".join(papers))
-                scenarios = set.intersection(
-                    {"task", "domain", "class"},
-                    *(set(p.scenarios) for p in plugins),  # type: ignore[attr-defined]
-                )
-                facts.append("scenarios: " + ", ".join(sorted(scenarios)))
-                foes = {c for p in plugins for c in p.conflicts}  # type: ignore[attr-defined]
-                facts.append(
-                    "composes with all" + (f" but {', '.join(sorted(foes))}" if foes else "")
-                )
-                say(" " * 21 + " | ".join(facts))
-            continue
-        group = kind.removesuffix("s")
-        if group == "experiment":
-            show_files(group, registry, ())
-            continue
-        entries = registry.entries(group)  # type: ignore[arg-type]
-        for _, alike in itertools.groupby(entries, key=lambda entry: (entry.origin, entry.summary)):
-            entry, *others = alike
-            origin = "" if entry.origin == "clframe" else f"  [{entry.origin}]"
-            name = entry.name
-            if others:  # one line for all tasks of a kind
-                name = f"{name} ... {others[-1].name} ({len(others) + 1})"
-            say(f"  {name:<18} {entry.summary}{origin}")
-            if kind != "metrics" and entry.name not in DEFAULT_PLUGINS:
-                settings = registry.settings_of(entry.kind, entry.name, all_settings=True)
-                if settings:
-                    shown = ", ".join(f"{key}={value}" for key, value in settings.items())
-                    say(" " * 21 + shown)
-        show_files(group, registry, {*registry.names(group), "none"})  # type: ignore[arg-type]
+    """Print one kind, one name, or all."""
+    arguments = parser().parse(words)
+    known = catalog.load(arguments.config_dir)
+    kinds = known.words
+    what = arguments.what
+    in_full = arguments.long or arguments.json
+    if what is None:
+        chosen = [kind for kind in kinds.values() if in_full or kind not in _APART]
+    elif what in kinds:
+        chosen = [kinds[what]]
+    else:
+        _show_name(known, what, list(kinds), arguments.json)
+        return 0
+    if arguments.json:
+        content = {
+            word: {name: _record(item) for name, item in known.items[kind].items()}
+            for word, kind in kinds.items()
+            if kind in chosen
+        }
+        say(json.dumps(content if what is None else content[what], indent=1))
+        return 0
+    for word, kind in kinds.items():
+        if kind in chosen:
+            if what is None:
+                say(f"\n{word}")
+            for line in _listing(known, kind, arguments.long):
+                say(line)
     return 0
 
 
-def show_files(group: str, registry: Registry, known: Collection[str]) -> None:
-    """The files of a group that are more than a registered name."""
-    for name, file in config_files(group, registry.config_dirs).items():
-        if name not in known:
-            origin = f"  [{file.path}]" if file.from_user else ""
-            say(f"  {name:<18} {file.summary}{origin}")
+def _record(item: Item) -> dict[str, object]:
+    """An item for programs: what is known of it."""
+    content = dataclasses.asdict(item)
+    for setting in content["settings"].values():
+        del setting["shown"]
+    keep = ("kind", "name", "summary", "origin", "settings")
+    return {key: value for key, value in content.items() if value or key in keep}
+
+
+# ------------------------------------------------------------ one kind
+
+
+def _listing(known: Catalog, kind: str, in_full: bool) -> Iterable[str]:
+    items = list(known.items[kind].values())
+    if kind in ("trainer", "checkpoint"):
+        return _explained(items[0].settings) if in_full else [_briefly(items[0].settings, 2)]
+    if in_full:
+        return [line for item in items for line in (*_heading(item), *_details(known, item), "")]
+    if kind == "strategy":
+        return [line for item in items for line in _strategy_lines(item)]
+    return _lines(items)
+
+
+def _strategy_lines(item: Item) -> list[str]:
+    facts = [item.paper] if item.paper else []
+    facts.append("scenarios: " + ", ".join(item.scenarios))
+    but = f" but {', '.join(item.conflicts)}" if item.conflicts else ""
+    facts.append(f"composes with all{but}")
+    return [f"  {item.name:<18} {item.summary}", " " * _COLUMN + " | ".join(facts)]
+
+
+def _lines(items: Sequence[Item]) -> Iterable[str]:
+    for _, alike in itertools.groupby(items, key=lambda item: (item.origin, item.summary)):
+        item, *others = alike
+        origin = "" if item.origin == "clframe" else f"  [{item.origin}]"
+        name = item.name
+        if others:  # one line for all tasks of a kind
+            name = f"{name} ... {others[-1].name} ({len(others) + 1})"
+        yield f"  {name:<18} {item.summary}{origin}"
+        if item.settings and item.kind != "metric" and not item.internal:
+            yield _briefly(item.settings, _COLUMN)
+
+
+def _briefly(settings: dict[str, Setting], indent: int) -> str:
+    shown = ", ".join(f"{name}={setting.shown}" for name, setting in settings.items())
+    return " " * indent + shown
+
+
+# ------------------------------------------------------------ one name
+
+
+def _show_name(known: Catalog, name: str, kinds: list[str], as_json: bool) -> None:
+    items = known.named(name)
+    if not items:
+        near = nearest(name, kinds)
+        if near.startswith("known"):
+            close = nearest(name, known.names)
+            near = close if not close.startswith("known") else near
+        raise SettingError(f"clframe list takes one of its kinds or a name, got '{name}'; {near}")
+    if as_json:
+        say(json.dumps([_record(item) for item in items], indent=1))
+        return
+    for number, item in enumerate(items):
+        if number:
+            say()
+        for line in (*_heading(item), *_details(known, item)):
+            say(line)
+
+
+def _heading(item: Item) -> list[str]:
+    lines = [f"{item.name} ({item.kind}, from {item.origin})"]
+    lines += _wrapped(item.summary, 2)
+    if item.paper:
+        lines += _wrapped(f"paper: {item.paper}", 2)
+    if item.scenarios:
+        but = f" but {', '.join(item.conflicts)}" if item.conflicts else ""
+        lines.append(f"  scenarios: {', '.join(item.scenarios)}; composes with all{but}")
+    if item.model:
+        model = ", ".join(f"{key}={value}" for key, value in item.model.items() if key != "name")
+        lines += _wrapped(f"learned by model={item.model.get('name')} {model}".rstrip(), 2)
+    return lines
+
+
+def _details(known: Catalog, item: Item) -> list[str]:
+    if item.kind == "strategy":
+        lines = []
+        for plugin, values in item.plugins.items():
+            part = known.items["plugin"][plugin]
+            settings = {
+                name: dataclasses.replace(setting, default=values[name], shown=str(values[name]))
+                if name in values
+                else setting
+                for name, setting in part.settings.items()
+            }
+            lines += [f"  strategy.{plugin}.NAME=VALUE:", *_explained(settings)]
+        return lines
+    if not item.settings or item.internal or item.kind == "metric":
+        return []
+    place = {"plugin": f"strategy.{item.name}.", "logger": f"logger.{item.name}."}
+    return [f"  {place.get(item.kind, f'{item.kind}.')}NAME=VALUE:", *_explained(item.settings)]
+
+
+def _explained(settings: dict[str, Setting]) -> list[str]:
+    """Name, default, type and meaning of each setting."""
+    lines = []
+    for name, setting in settings.items():
+        lines.append(f"    {name}={_typed(setting.default)}  ({setting.type})")
+        lines += _wrapped(setting.meaning, 8)
+    return lines
+
+
+def _typed(value: object) -> str:
+    """A default as it is typed on the command line."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return str(value)
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    width = min(100, shutil.get_terminal_size((100, 24)).columns)
+    space = " " * indent
+    return textwrap.wrap(text, width, initial_indent=space, subsequent_indent=space)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from clframe.cli.parser import Parser
 from clframe.errors import RunFolderError, SettingError
 from clframe.utils.console import say
 from clframe.utils.files import write_text
@@ -64,14 +65,28 @@ def test_learns_the_toy_stream() -> None:
 '''
 
 
+def parser() -> Parser:
+    """The arguments of the command."""
+    parser = Parser("new", "Write something to start from into the current folder.")
+    plugin = parser.add_subcommand(
+        "plugin",
+        "Write NAME.py, a plugin that works as it is, and test_NAME.py.",
+        [
+            ("clframe new plugin my_method", "writes my_method.py and test_my_method.py"),
+            ("clframe fit plugin_path=my_method.py strategy=my_method", "runs it"),
+        ],
+    )
+    plugin.add_argument("name", metavar="NAME", help="letters, digits and underscores")
+    return parser
+
+
 def main(words: Sequence[str]) -> int:
     """Write both files into the current folder and say how to use them."""
-    if len(words) != 2 or words[0] != "plugin":
-        raise SettingError("clframe new takes two words: plugin NAME")
-    name = words[1].lower().replace("-", "_")
+    given = parser().parse(words).name
+    name = given.lower().replace("-", "_")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise SettingError(
-            f"'{words[1]}' cannot be a plugin's name; use letters, digits and underscores, "
+            f"'{given}' cannot be a plugin's name; use letters, digits and underscores, "
             "starting with a letter"
         )
     title = "".join(part.capitalize() for part in name.split("_"))

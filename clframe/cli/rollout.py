@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from clframe.cli.parser import Parser, whole
 from clframe.errors import SettingError, nearest
-from clframe.utils import settings
 from clframe.utils.console import say
 
 if TYPE_CHECKING:
@@ -17,15 +16,28 @@ if TYPE_CHECKING:
     from clframe.robot.evaluation import Evaluation
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose mistakes are sentences of ours."""
-
-    def error(self, message: str) -> NoReturn:
-        raise SettingError(f"clframe rollout: {message}")
+def parser() -> Parser:
+    """The arguments of the command."""
+    parser = Parser(
+        "rollout",
+        "Run episodes of a run's final policy: the success rate of each task, and a video.",
+        [
+            ("clframe rollout RUN", "the success rate of each task"),
+            ("clframe rollout RUN --task push-wall --video push.gif", "records an episode"),
+        ],
+    )
+    add = parser.add_argument
+    add("run", type=Path, help="a run folder")
+    add("--task", metavar="NAME", help="only this task")
+    add("--episodes", type=whole(1), metavar="N", help="how many; default: as the stream says")
+    add("--video", type=Path, metavar="FILE", help="record the first episode: FILE.gif or a folder")
+    add("--every", type=whole(1), default=4, metavar="N", help="record every so many steps")
+    return parser
 
 
 def main(words: Sequence[str]) -> int:
     """Print the success rate of each task, and record a video of an episode."""
+    arguments = parser().parse(words)
     import torch
 
     from clframe.core import hooks
@@ -33,15 +45,6 @@ def main(words: Sequence[str]) -> int:
     from clframe.robot.task import EVALUATION, episode_seeds, seed_key
     from clframe.robot.workers import environment_pool
 
-    parser = _Parser(prog="clframe rollout", description=__doc__)
-    parser.add_argument("run", type=Path, help="a run folder")
-    parser.add_argument("--task", help="only this task")
-    parser.add_argument("--episodes", type=int, help="how many; as the stream says if left out")
-    parser.add_argument("--video", type=Path, help="record the first episode: FILE.gif or a folder")
-    parser.add_argument("--every", type=int, default=4, help="record every so many steps")
-    arguments = parser.parse_args(list(words))
-    settings.at_least(arguments.episodes, 1, "--episodes")
-    settings.at_least(arguments.every, 1, "--every")
     if arguments.video is not None:
         from clframe.robot.video import check_target
 

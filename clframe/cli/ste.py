@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clframe.cli.names import check_names
+from clframe.cli.parser import Parser, named
 from clframe.errors import RunFolderError, SettingError
 from clframe.utils.console import hide_library_warnings, notice, say
 
@@ -23,8 +25,39 @@ if TYPE_CHECKING:
 WEIGHTS = "weights.safetensors"
 
 
+def parser() -> Parser:
+    """The arguments of the command."""
+    parser = Parser(
+        "ste",
+        "Train a single-task expert for every task of a stream: a fresh model that learns this "
+        "task alone.\nWith them, clframe l2 knows relative performance and sample efficiency.",
+        [
+            (
+                "clframe ste stream=split_mnist max_epochs=1 --out experts",
+                "an expert a task",
+            ),
+            ("clframe l2 RUN/log --ste experts", "uses them"),
+        ],
+        key_value=True,
+    )
+    parser.add_settings("settings of the run, as clframe fit takes them")
+    parser.add_argument(
+        "--out", type=named, metavar="DIR", help="a new folder; default: below runs/ste"
+    )
+    return parser
+
+
 def main(words: Sequence[str]) -> int:
     """Train the experts and say where they are."""
+    arguments = parser().parse(words)
+    overrides = arguments.settings
+    for word in overrides:
+        key = word.partition("=")[0]
+        if key in ("run_dir", "resume"):
+            raise SettingError(
+                f"clframe ste does not take '{key}': it trains all experts anew, into --out DIR"
+            )
+    check_names(overrides)
     from clframe.build import build_stream
     from clframe.config.compose import compose
     from clframe.core.registry import discover
@@ -33,13 +66,12 @@ def main(words: Sequence[str]) -> int:
     from clframe.training.engine import ONE_PROCESS
 
     hide_library_warnings()
-    overrides, out = divide(words)
     config = compose(overrides)
     if config.strategy:
         notice(f"experts learn without a strategy; '{', '.join(config.strategy)}' is left out")  # type: ignore[arg-type]
     config = config.replace(strategy={}, trainer={**(config.trainer or {}), **ONE_PROCESS})
     stream = build_stream(config, discover(config.plugin_paths))
-    folder = out or default_folder(stream, config.seed)
+    folder = Path(arguments.out) if arguments.out else default_folder(stream, config.seed)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunFolderError(f"out '{folder}' is not empty; give a new folder for the experts")
     RunFolder(folder).check()
@@ -54,28 +86,6 @@ def main(words: Sequence[str]) -> int:
     say(f"\nexperts: {folder}")
     say(f"relative performance and sample efficiency: clframe l2 RUN/log --ste {folder}")
     return 0
-
-
-def divide(words: Sequence[str]) -> tuple[list[str], Path | None]:
-    """The overrides of fit, and the folder named by ``out=DIR`` or ``--out DIR``."""
-    overrides: list[str] = []
-    out: str | None = None
-    rest = iter(words)
-    for word in rest:
-        key, _, value = word.partition("=")
-        if word == "--out":
-            out = next(rest, "")
-        elif key in ("out", "--out"):
-            out = value
-        elif key in ("run_dir", "resume", "-m", "--multirun"):
-            raise SettingError(
-                f"clframe ste does not take '{key}': it trains all experts anew, into out=DIR"
-            )
-        else:
-            overrides.append(word)
-    if out == "":
-        raise SettingError("out needs a folder: out=DIR")
-    return overrides, None if out is None else Path(out)
 
 
 def default_folder(stream: Stream, seed: int) -> Path:

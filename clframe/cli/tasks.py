@@ -14,13 +14,7 @@ from clframe.bddl.problem import Problem
 from clframe.bddl.settings import Leniency
 from clframe.bddl.words import explain
 from clframe.bddl.writer import save
-from clframe.errors import SettingError, nearest
-
-USAGE = (
-    "clframe tasks generate suite=spatial n=10 seed=0 out=DIR | "
-    "clframe tasks check FILE... | clframe tasks show FILE"
-)
-_GENERATE = {"suite": "spatial", "n": "10", "seed": "0", "out": "tasks"}
+from clframe.cli.parser import Parser, named, whole
 
 
 @dataclass(frozen=True)
@@ -52,29 +46,50 @@ def show(path: Path) -> str:
     return explain(parse(path, lenient=Leniency.ALL))
 
 
-def main(argv: Sequence[str]) -> int:
+def parser() -> Parser:
+    """The arguments of the command."""
+    parser = Parser("tasks", "BDDL task files of LIBERO and BEHAVIOR.")
+    generate = parser.add_subcommand(
+        "generate",
+        "Generate tasks and write each to a file.",
+        [("clframe tasks generate --suite spatial --n 10 --out tasks", "ten files in tasks")],
+        key_value=True,
+    )
+    add = generate.add_argument
+    add("--suite", type=named, default="spatial", metavar="NAME", help="default: spatial")
+    add("--n", type=whole(), default=10, metavar="N", help="how many; default: 10")
+    add("--seed", type=whole(), default=0, metavar="N", help="default: 0")
+    add("--out", type=named, default="tasks", metavar="DIR", help="a folder; default: tasks")
+    check = parser.add_subcommand(
+        "check",
+        "Read files strictly and look at their goals; exit code 2 if one has problems.",
+        [("clframe tasks check tasks/FILE.bddl", "line and column of every problem")],
+    )
+    check.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    show = parser.add_subcommand(
+        "show",
+        "Explain a file in plain words.",
+        [("clframe tasks show tasks/FILE.bddl", "objects, start and goal")],
+    )
+    show.add_argument("file", type=Path, metavar="FILE")
+    return parser
+
+
+def main(words: Sequence[str]) -> int:
     """Run one of the commands; the result is the exit code, 2 if a checked file has problems.
 
     Raises:
         ClframeError: For anything else a user can get wrong.
     """
-    command, *rest = argv or [""]
-    if command == "generate":
-        settings = _settings(rest)
-        paths = generate(
-            settings["suite"],
-            _whole(settings, "n"),
-            _whole(settings, "seed"),
-            Path(settings["out"]),
-        )
+    arguments = parser().parse(words)
+    if arguments.subcommand == "generate":
+        paths = generate(arguments.suite, arguments.n, arguments.seed, Path(arguments.out))
         _print("\n".join(str(path) for path in paths))
         return 0
-    if command == "check" and rest:
-        return _print_checked(check([Path(name) for name in rest]))
-    if command == "show" and len(rest) == 1:
-        _print(show(Path(rest[0])))
-        return 0
-    raise SettingError(f"Expected one of: {USAGE}")
+    if arguments.subcommand == "check":
+        return _print_checked(check(arguments.files))
+    _print(show(arguments.file))
+    return 0
 
 
 def _check_one(path: Path) -> Checked:
@@ -108,25 +123,6 @@ def _print_checked(results: Sequence[Checked]) -> int:
     verdict = "no problems" if not bad else f"problems in {bad}"
     _print(f"{len(results)} checked, {verdict}")
     return 2 if bad else 0
-
-
-def _settings(words: Sequence[str]) -> dict[str, str]:
-    settings = dict(_GENERATE)
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or name not in settings:
-            raise SettingError(f"There is no setting {word!r}; {nearest(name, settings)}")
-        if not value:
-            raise SettingError(f"The setting {name} needs a value, as in {name}={_GENERATE[name]}.")
-        settings[name] = value
-    return settings
-
-
-def _whole(settings: dict[str, str], name: str) -> int:
-    text = settings[name]
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise SettingError(f"{name} must be a whole number from 0 up, not {text!r}.")
-    return int(text)
 
 
 def _print(text: str) -> None:

@@ -125,7 +125,12 @@ class Board(TensorBoardLogger):
 
 
 def csv(run_dir: Path, flush_every_n_steps: int = 100) -> CSVTable:
-    """A table of all logged numbers, ``csv/metrics.csv`` in the run folder."""
+    """A table of all logged numbers, ``csv/metrics.csv`` in the run folder.
+
+    Args:
+        run_dir: The run folder.
+        flush_every_n_steps: Write to disk after so many steps that logged something.
+    """
     return CSVTable(run_dir, flush_every_n_steps)
 
 

@@ -28,7 +28,14 @@ def adam(
     betas: tuple[float, ...] = (0.9, 0.999),
     fused: bool | None = None,
 ) -> Factory:
-    """Adam (Kingma & Ba, 2015)."""
+    """Adam (Kingma & Ba, 2015).
+
+    Args:
+        lr: Learning rate.
+        weight_decay: Strength of the penalty on squared weights.
+        betas: Decay of the running means of the gradient and of its square.
+        fused: One kernel for all parameters; None where PyTorch can.
+    """
     return _factory(torch.optim.Adam, lr, weight_decay, fused, betas=(betas[0], betas[1]))
 
 
@@ -38,7 +45,14 @@ def adamw(
     betas: tuple[float, ...] = (0.9, 0.999),
     fused: bool | None = None,
 ) -> Factory:
-    """Adam with decoupled weight decay (Loshchilov & Hutter, 2019)."""
+    """Adam with decoupled weight decay (Loshchilov & Hutter, 2019).
+
+    Args:
+        lr: Learning rate.
+        weight_decay: Share of the weights that a step takes away, times the learning rate.
+        betas: Decay of the running means of the gradient and of its square.
+        fused: One kernel for all parameters; None where PyTorch can.
+    """
     return _factory(torch.optim.AdamW, lr, weight_decay, fused, betas=(betas[0], betas[1]))
 
 
@@ -49,7 +63,15 @@ def sgd(
     nesterov: bool = False,
     fused: bool | None = None,
 ) -> Factory:
-    """Stochastic gradient descent, with momentum if wanted."""
+    """Stochastic gradient descent, with momentum if wanted.
+
+    Args:
+        lr: Learning rate.
+        weight_decay: Strength of the penalty on squared weights.
+        momentum: Share of the last step that is taken again.
+        nesterov: Whether the gradient is that of the place to which momentum leads.
+        fused: One kernel for all parameters; None where PyTorch can.
+    """
     at_least(momentum, 0, "optimizer.momentum")
     return _factory(torch.optim.SGD, lr, weight_decay, fused, momentum=momentum, nesterov=nesterov)
 

@@ -119,6 +119,43 @@ def defaults(factory: Callable[..., Any], given: Collection[str] = ()) -> dict[s
     return values
 
 
+def types_of(factory: Callable[..., Any], given: Collection[str] = ()) -> dict[str, str]:
+    """What each setting of a factory may be, in words.
+
+    >>> def mlp(input_shape, hidden: int = 400, kind: Literal["a", "b"] | None = None): ...
+    >>> types_of(mlp, given=["input_shape"])
+    {'hidden': 'a whole number', 'kind': 'one of a, b or null'}
+    """
+    return {
+        name: "anything" if parameter.annotation is Any else _words(parameter.annotation)
+        for name, parameter in _parameters(factory).items()
+        if name not in given
+    }
+
+
+def choices_of(factory: Callable[..., Any]) -> dict[str, list[str]]:
+    """The values of each setting that has only a few, as they are typed.
+
+    >>> def mlp(hidden: int = 400, bias: bool = True, kind: Literal["a", "b"] | None = None): ...
+    >>> choices_of(mlp)
+    {'bias': ['true', 'false'], 'kind': ['a', 'b', 'null']}
+    """
+    found = {}
+    for name, parameter in _parameters(factory).items():
+        values = _choices(parameter.annotation)
+        if any(value != "null" for value in values):
+            found[name] = values
+    return found
+
+
+def _choices(annotation: Any) -> list[str]:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [value for argument in get_args(annotation) for value in _choices(argument)]
+    if get_origin(annotation) is Literal:
+        return [str(value) for value in get_args(annotation)]
+    return {bool: ["true", "false"], type(None): ["null"]}.get(annotation, [])
+
+
 def accepts(factory: Callable[..., Any], name: str) -> bool:
     """Whether a factory has a parameter of that name."""
     return name in _parameters(factory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from clframe.models.mlp import mlp
 PAGE = Path(__file__).parents[2] / "docs" / "scenarios.md"
 # The settings of the page's example, with a smaller model.
 SCENARIO = [
-    *re.findall(r'^S="(.*?)"', PAGE.read_text(), re.S | re.M)[0].split(),
+    *shlex.split(re.findall(r"^S=\((.*?)\)$", PAGE.read_text(), re.S | re.M)[0]),
     "hidden=[64]",
     "logger=none",
 ]
@@ -100,8 +101,8 @@ def test_experts_of_a_plain_stream(here: Path, capfd: pytest.CaptureFixture[str]
         (["stream=nothing"], "unknown stream 'nothing'"),
         (["run_dir=x"], "clframe ste does not take 'run_dir'"),
         (["resume=x"], "clframe ste does not take 'resume'"),
-        (["-m", "seed=1,2"], "clframe ste does not take '-m'"),
-        (["--out"], "out needs a folder: out=DIR"),
+        (["-m", "seed=1,2"], "clframe ste: unknown option '-m'"),
+        (["--out"], "argument --out: expected one argument"),
         (["out=file"], "out 'file' is not empty"),
         (["out=file/deeper", "max_epochs=1"], "'file' is a file"),
         (["seed=x"], "seed must be a whole number, got 'x'"),

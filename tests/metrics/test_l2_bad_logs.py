@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clframe.cli.l2 import main
+from clframe.cli.main import main
 from clframe.errors import DataError
 from clframe.metrics import l2
 
@@ -29,7 +29,7 @@ def good() -> Columns:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    code = main([str(argument) for argument in arguments])
+    code = main(["l2", *(str(argument) for argument in arguments)])
     captured = capsys.readouterr()
     assert code == 2
     assert captured.out == ""

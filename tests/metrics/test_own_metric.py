@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import clframe
-from clframe.cli.report import compare_main, report_main
+from clframe.cli.main import main
 from clframe.metrics import MetricInfo, metric
 from clframe.metrics.info import family_of
 from clframe.report.names import higher_is_better
@@ -46,7 +46,7 @@ def test_reports_know_the_direction_of_a_metric_of_ones_own(
     assert clframe.Result.load(runs / "naive").to_json() == result.to_json()
     fit(runs / "joint", plugin, strategy="cumulative", max_epochs=3, max_steps=None)
     arguments = [str(runs), "--metric", "error.worst", "plain.value", "--format", "json"]
-    assert compare_main(arguments) == 0
+    assert main(["compare", *arguments]) == 0
     (table,) = json.loads(capsys.readouterr().out)["tables"]
     worst, plain = table["metrics"]
     assert (worst["higher_is_better"], plain["higher_is_better"]) == (False, True)
@@ -54,9 +54,9 @@ def test_reports_know_the_direction_of_a_metric_of_ones_own(
     best = [cell["strategy"] for cell in worst["values"] if cell["best"]]
     assert best == [min(means, key=lambda name: means[name])]
     assert len(set(means.values())) == 2
-    assert compare_main([str(runs), "--metric", "error.worst"]) == 0
+    assert main(["compare", str(runs), "--metric", "error.worst"]) == 0
     assert "error.worst (low)" in capsys.readouterr().out
-    assert report_main([str(runs / "naive")]) == 0
+    assert main(["report", str(runs / "naive")]) == 0
     page = (runs / "naive" / "report.html").read_text()
     row = next(line for line in page.split("<tr>") if "error.worst" in line)
     assert "lower" in row

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clframe.cli.report import compare_main, report_main
+from clframe.cli.main import main
 from clframe.report.compare import compare
 from clframe.report.html import _factors, report_html
 from clframe.runs.reader import read_run
@@ -171,7 +171,7 @@ def test_report_command_writes_beside_the_run(
     sweep: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = sweep / "split_mnist" / "ewc" / "s0"
-    assert report_main([str(run), str(run / "results.json")]) == 0
+    assert main(["report", str(run), str(run / "results.json")]) == 0
     assert capsys.readouterr().out.splitlines() == [str(run / "report.html")] * 2
     assert (run / "report.html").read_text("utf-8").startswith("<!DOCTYPE html>")
     assert not [path for path in run.iterdir() if path.name.endswith(".tmp")]
@@ -183,7 +183,7 @@ def test_report_command_of_a_folder_of_runs(
     make_run(seed=0)
     (make_run(seed=1) / "results.json").unlink()
     out = tmp_path / "pages" / "all.html"
-    assert report_main([str(tmp_path), "--out", str(out)]) == 0
+    assert main(["report", str(tmp_path), "--out", str(out)]) == 0
     captured = capsys.readouterr()
     assert captured.out == f"{out}\n"
     assert "1 unfinished run(s) left out" in captured.err
@@ -191,7 +191,7 @@ def test_report_command_of_a_folder_of_runs(
 
 
 def test_compare_command(sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare_main([str(sweep), "--metric", "gem.bwt", "openloris.accuracy"]) == 0
+    assert main(["compare", str(sweep), "--metric", "gem.bwt", "openloris.accuracy"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["strategy", "n", "gem.bwt", "openloris.accuracy"]
     assert [line.split()[:2] for line in lines[3:6]] == [
@@ -200,29 +200,28 @@ def test_compare_command(sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         ["replay", "3"],
     ]
     out = tmp_path / "table.md"
-    assert compare_main([str(sweep), "--format", "markdown", "--out", str(out)]) == 0
+    assert main(["compare", str(sweep), "--format", "markdown", "--out", str(out)]) == 0
     assert capsys.readouterr().out == f"{out}\n"
     assert out.read_text("utf-8").startswith("### split")
 
 
 @pytest.mark.parametrize(
-    ("command", "arguments", "expected"),
+    ("arguments", "expected"),
     [
-        (report_main, [], "RUN"),
-        (report_main, ["nowhere"], "nowhere does not exist"),
-        (report_main, ["."], "holds no finished run"),
-        (report_main, ["run", "--out", "."], "is a folder; name the file"),
-        (report_main, ["run", "--out", "run/results.json/x.html"], "cannot be written"),
-        (report_main, ["run", "--nonsense"], "--nonsense"),
-        (compare_main, ["run", "--metric", "gem.bwd"], "did you mean 'gem.bwt'?"),
-        (compare_main, ["run", "--by", "model.x"], "no run has a setting 'model.x'"),
-        (compare_main, ["run", "--format", "xml"], "invalid choice"),
-        (compare_main, ["--metric", "gem.bwt", "run"], "RUN"),
-        (compare_main, ["damaged"], "'schema' is missing"),
+        (["report"], "RUN"),
+        (["report", "nowhere"], "nowhere does not exist"),
+        (["report", "."], "holds no finished run"),
+        (["report", "run", "--out", "."], "is a folder; name the file"),
+        (["report", "run", "--out", "run/results.json/x.html"], "cannot be written"),
+        (["report", "run", "--nonsense"], "--nonsense"),
+        (["compare", "run", "--metric", "gem.bwd"], "did you mean 'gem.bwt'?"),
+        (["compare", "run", "--by", "model.x"], "no run has a setting 'model.x'"),
+        (["compare", "run", "--format", "xml"], "invalid choice"),
+        (["compare", "--metric", "gem.bwt", "run"], "RUN"),
+        (["compare", "damaged"], "'schema' is missing"),
     ],
 )
 def test_mistakes_exit_2_with_one_sentence(
-    command: Callable[[list[str]], int],
     arguments: list[str],
     expected: str,
     make_run: MakeRun,
@@ -235,7 +234,7 @@ def test_mistakes_exit_2_with_one_sentence(
     if "damaged" in arguments:
         make_run("damaged", lambda content: content.pop("schema"))
     monkeypatch.chdir(tmp_path)
-    assert command(arguments) == 2
+    assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert expected in captured.err
@@ -247,10 +246,10 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
     monkeypatch.setenv("CLFRAME_DEBUG", "1")
     with pytest.raises(ClframeError):
-        report_main([str(tmp_path)])
+        main(["report", str(tmp_path)])
 
 
 def test_help_exits_0(capsys: pytest.CaptureFixture[str]) -> None:
-    assert report_main(["--help"]) == 0
-    assert compare_main(["--help"]) == 0
+    assert main(["report", "--help"]) == 0
+    assert main(["compare", "--help"]) == 0
     assert "--metric" in capsys.readouterr().out

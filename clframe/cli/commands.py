@@ -1,0 +1,156 @@
+"""The commands: their names, a line on each, and where they are. Nothing heavy is imported.
+
+A built-in command is a module of this folder with ``parser()`` and ``main(words)``. An installed
+package adds one with an entry point in the group ``clframe.commands``, which names a module with
+``main(words)`` or a function that takes the words; what it returns is the exit code.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from clframe.cli.parser import Parser
+from clframe.errors import PluginError
+
+ENTRY_POINT_GROUP = "clframe.commands"
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command.
+
+    Args:
+        name: What follows ``clframe``.
+        arguments: What follows the name, for the overview.
+        summary: One line.
+        point: Where it comes from, if an installed package brings it.
+    """
+
+    name: str
+    arguments: str = ""
+    summary: str = ""
+    point: EntryPoint | None = None
+
+    @property
+    def origin(self) -> str:
+        """The package that brings the command."""
+        if self.point is None:
+            return "clframe"
+        return self.point.dist.name if self.point.dist is not None else self.point.value
+
+    def load(self) -> Callable[[Sequence[str]], int | None]:
+        """The function that does it.
+
+        Raises:
+            PluginError: The command of an installed package cannot be loaded.
+        """
+        if self.point is None:
+            main: Callable[[Sequence[str]], int] = self._module().main
+            return main
+        try:
+            value = self.point.load()
+        except Exception as error:
+            raise PluginError(
+                f"command '{self.name}' of {self.origin} ({self.point.value}) cannot be loaded: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        value = getattr(value, "main", value)
+        if not callable(value):
+            raise PluginError(
+                f"command '{self.name}' of {self.origin} ({self.point.value}) is neither a "
+                "function nor a module with a function 'main'"
+            )
+        loaded: Callable[[Sequence[str]], int | None] = value
+        return loaded
+
+    def parser(self) -> Parser | None:
+        """Its arguments; None for the command of a package, which reads its words itself."""
+        if self.point is not None:
+            return None
+        parser: Parser = self._module().parser()
+        return parser
+
+    def _module(self) -> Any:
+        return importlib.import_module(f"clframe.cli.{self.name}")
+
+
+BUILT_IN = (
+    Command("fit", "KEY=VALUE...", "learn a stream and fill the matrix; -m for a sweep"),
+    Command("eval", "RUN", "measure a run's final model on every task again"),
+    Command("report", "RUN...", "write report.html"),
+    Command("compare", "RUN...", "table over strategies and seeds, with significance"),
+    Command("list", "KIND or NAME", "every name that can be typed, and what its settings mean"),
+    Command("new", "plugin NAME", "write a plugin file with its test"),
+    Command("l2", "LOG_DIR...", "lifelong-learning metrics of a log"),
+    Command("ste", "KEY=VALUE...", "train a single-task expert for each task, for l2 --ste"),
+    Command("tasks", "ACTION ...", "generate, check or show BDDL task files"),
+    Command("data", "check NAME DIR", "what a data folder holds and what is missing"),
+    Command("demos", "ACTION ...", "make, check or play demonstrations of robot tasks"),
+    Command("rollout", "RUN", "run episodes of a run's final policy, and record them"),
+    Command("doctor", "", "what this machine has and what is missing"),
+    Command("completion", "SHELL", "a script that completes commands with the Tab key"),
+)
+
+
+def installed() -> Iterator[Command]:
+    """The commands of installed packages, by name."""
+    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
+        summary = "" if point.dist is None else point.dist.metadata["Summary"]
+        yield Command(point.name, "...", summary or "", point)
+
+
+def known() -> dict[str, Command]:
+    """All commands by name; one of a package cannot take the place of another."""
+    commands = {command.name: command for command in BUILT_IN}
+    for command in installed():
+        commands.setdefault(command.name, command)
+    return commands
+
+
+def checked() -> Iterator[tuple[bool, str]]:
+    """Whether each command of an installed package can be used, and a line on it."""
+    taken = {command.name: command for command in BUILT_IN}
+    for command in installed():
+        if command.name in taken:
+            other = taken[command.name].origin
+            yield (
+                False,
+                f"command '{command.name}' of {command.origin} is passed over: {other} has one of "
+                "that name",
+            )
+            continue
+        taken[command.name] = command
+        try:
+            command.load()
+            yield True, f"command '{command.name}' of {command.origin}"
+        except PluginError as error:
+            yield False, str(error)
+
+
+def overview() -> str:
+    """The help of ``clframe`` alone."""
+    lines = ["clframe: continual learning as a composition of plugins", ""]
+    lines += [_line(command) for command in BUILT_IN]
+    others = [command for command in known().values() if command.point is not None]
+    if others:
+        lines += ["", "of installed packages:", ""]
+        lines += [f"{_line(command)} [{command.origin}]" for command in others]
+    lines += [
+        "",
+        "  clframe fit strategy=ewc stream=split_mnist scenario=task seed=1",
+        "  clframe fit strategy=ewc+replay",
+        "  clframe fit -m strategy=ewc,si seed=0..4",
+        "  clframe fit resume=RUN",
+        "",
+        "clframe COMMAND --help explains a command; clframe list NAME explains a name.",
+        "CLFRAME_DEBUG=1 shows the traceback of an error.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(command: Command) -> str:
+    return f"  {f'clframe {command.name} {command.arguments}':<29} {command.summary}".rstrip()

@@ -1,0 +1,232 @@
+"""What can be typed is known without importing torch, and never out of date."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from clframe.cli import catalog, names
+from clframe.cli.main import main
+from clframe.cli.meanings import meanings
+from clframe.core import registry
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty place for the catalog's file."""
+    path = tmp_path / "catalog.json"
+    monkeypatch.setattr(catalog, "_places", lambda: iter([path]))
+    return path
+
+
+def test_the_file_gives_what_the_registry_says(place: Path) -> None:
+    assert catalog.cached() is None
+    made = catalog.load()
+    assert place.is_file()
+    assert catalog.cached() == made
+    known = registry.discover()
+    for kind in registry.KINDS:
+        assert list(made.items[kind]) == known.names(kind)
+    assert catalog.PLUGIN_POINTS == registry.ENTRY_POINT_GROUP
+
+
+def test_a_change_of_any_file_makes_it_outdated(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "package"
+    (package / "streams").mkdir(parents=True)
+    (package / "streams" / "mine.py").write_text("x = 1\n")
+    monkeypatch.setattr(catalog, "_PACKAGE", package)
+    marks = {catalog.fingerprint()}
+    assert {catalog.fingerprint()} == marks
+    (package / "streams" / "mine.py").write_text("x = 22\n")
+    marks.add(catalog.fingerprint())
+    (package / "new.yaml").write_text("")
+    marks.add(catalog.fingerprint())
+    (package / "new.yaml").unlink()
+    (package / "streams" / "mine.py").unlink()
+    marks.add(catalog.fingerprint())
+    assert len(marks) == 4
+    catalog.load()
+    (package / "streams" / "mine.py").write_text("x = 3\n")
+    assert catalog.cached() is None
+    assert catalog.cached(outdated=True) is not None
+
+
+def test_a_new_package_with_plugins_makes_it_outdated(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from importlib.metadata import EntryPoint
+
+    before = catalog.fingerprint()
+    module = tmp_path / "clframe_test_brought.py"
+    module.write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    point = EntryPoint("brought", "clframe_test_brought", "clframe.plugins")
+    monkeypatch.setattr(catalog, "entry_points", lambda group: [point])
+    with_package = catalog.fingerprint()
+    module.write_text("x = 1\n")
+    assert len({before, with_package, catalog.fingerprint()}) == 3
+    assert "clframe_test_brought" not in sys.modules
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"fingerprint": 1}'])
+def test_a_damaged_file_is_not_read(place: Path, content: str) -> None:
+    place.write_text(content)
+    assert catalog.cached() is None
+    assert catalog.cached(outdated=True) is None
+
+
+def test_a_broken_package_is_asked_again_every_time(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = registry.discover()
+    known.problems.append("installed plugin 'x' was passed over")
+    monkeypatch.setattr(registry, "discover", lambda: known)
+    catalog.load()
+    assert not place.exists()
+
+
+TYPOS = [
+    (["fti"], "unknown command 'fti'; did you mean 'fit'?"),
+    (["fit", "strategi=ewc"], "unknown key 'strategi'; did you mean 'strategy'?"),
+    (["fit", "strategy=ewcc"], "unknown strategy 'ewcc'; did you mean 'ewc'?"),
+    (["fit", "strategy=[ewc,replai]"], "unknown strategy 'replai'; did you mean 'replay'?"),
+    (["fit", "stream=split_mnits"], "unknown stream 'split_mnits'; did you mean 'split_mnist'?"),
+    (["fit", "max_epoch=1"], "unknown key 'max_epoch'; did you mean 'max_epochs'?"),
+    (["fit", "trainer.max_epoch=1"], "unknown setting 'max_epoch' for trainer; did you mean"),
+    (["fit", "-m", "stratgy=ewc,si"], "unknown key 'stratgy'; did you mean 'strategy'?"),
+    (["ste", "stram=split_mnist"], "unknown key 'stram'; did you mean 'stream'?"),
+    (["list", "strem"], "did you mean 'streams'?"),
+    (["list", "ewcc"], "did you mean 'ewc'?"),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), TYPOS, ids=[" ".join(words) for words, _ in TYPOS])
+def test_a_typo_is_told_without_torch(words: list[str], sentence: str) -> None:
+    catalog.load()  # as any earlier command has done
+    code = (
+        "import sys; from clframe.cli.main import main\n"
+        f"code = main({words})\n"
+        "heavy = {'torch', 'lightning', 'hydra', 'numpy'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else code)"
+    )
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    seconds = time.perf_counter() - start
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert sentence in done.stderr
+    assert seconds < 1 or os.getloadavg()[0] > 1.5, f"{seconds:.1f} s"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["strategi=ewc"],
+        ["strategy=ewcc"],
+        ["strategy=[ewc,replai]"],
+        ["stream=split_mnits"],
+        ["optimizer=adma"],
+        ["logger=cvs"],
+        ["max_epoch=1"],
+        ["strategy=ewc", "wieght=3"],
+        ["strem.x=1"],
+    ],
+    ids=" ".join,
+)
+def test_it_is_the_sentence_that_composing_gives(words: list[str]) -> None:
+    from clframe.config.compose import compose
+    from clframe.errors import ClframeError
+
+    with pytest.raises(ClframeError) as early:
+        names.check_names(words)
+    with pytest.raises(ClframeError) as late:
+        compose(words)
+    assert str(early.value) == str(late.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["strategy=mine", "plugin_path=mine.py"],
+        ["strategy=mine", "--config-dir", "mine"],
+        ["strategy=glob(*)"],
+        ["model=resnet18"],
+        ["seeds=[0,1]", "sweep.jobs=2", "sweep_dir=x", "resume.allow=[data]"],
+        ["strategy=ewc,[ewc,replay]", "seed=range(0,3)", "+x.y=1", "~logger"],
+        ["strategy=ewc+replay", "seed=0..9", "weight=3"],
+        ["experiment=three_scenarios/ewc_class", "anything=1"],
+    ],
+    ids=" ".join,
+)
+def test_what_it_cannot_judge_passes(words: list[str]) -> None:
+    names.check_names(words)
+
+
+def test_every_setting_of_ours_has_a_meaning() -> None:
+    known = catalog.load()
+    missing = [
+        f"{item.kind} {item.name}.{name}"
+        for items in known.items.values()
+        for item in items.values()
+        if item.origin in ("clframe", "clframe_contrib") and item.kind != "metric"
+        for name, setting in item.settings.items()
+        if not setting.meaning
+    ]
+    assert missing == []
+
+
+def test_meanings_are_those_of_the_docstring() -> None:
+    from clframe.core.trainer import TrainerSettings
+
+    found = meanings(TrainerSettings)
+    assert found["devices"] == "How many of them, or which."
+    assert found["max_epochs"].endswith("given, 10.")
+
+
+# ------------------------------------------------------------ clframe list
+
+
+def output_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["list", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_name_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    output = output_of(capsys, "ewc")
+    assert "ewc (strategy, from clframe)" in output
+    assert "paper: Kirkpatrick et al." in output
+    assert "online=false  (true or false)\n        Keep one anchor" in output
+    assert "fisher=exact  (one of exact, sample, predicted, true, batch)" in output
+
+
+def test_a_composed_strategy_shows_its_own_values(capsys: pytest.CaptureFixture[str]) -> None:
+    output = output_of(capsys, "online_ewc")
+    assert "strategy.ewc.NAME=VALUE:" in output
+    assert "online=true" in output
+
+
+def test_kinds_that_are_only_listed_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "three_scenarios/dgr_class" in output_of(capsys, "experiments")
+    assert "max_epochs=None" in output_of(capsys, "trainer")
+    assert "How many of them, or which." in output_of(capsys, "trainer", "--long")
+    plain = output_of(capsys)
+    assert "\nexperiments\n" not in plain
+    in_full = output_of(capsys, "--long")
+    assert "\nexperiments\n" in in_full
+    assert "Strength of the penalty (lambda)." in in_full
+
+
+def test_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    content = json.loads(output_of(capsys, "--json"))
+    assert content["optimizers"]["adam"]["settings"]["lr"]["type"] == "a number"
+    (kind,) = {item["kind"] for item in json.loads(output_of(capsys, "split_mnist", "--json"))}
+    assert kind == "stream"
+    assert set(json.loads(output_of(capsys, "trainer", "--json"))) == {"trainer"}
