@@ -61,7 +61,8 @@ def main(words: Sequence[str]) -> int:
     what = arguments.what
     in_full = arguments.long or arguments.json
     if what is None:
-        chosen = [kind for kind in kinds.values() if in_full or kind not in _APART]
+        users = {kind for kind, items in known.items.items() if _from_user(items.values())}
+        chosen = [k for k in kinds.values() if in_full or k not in _APART or k in users]
     elif what in kinds:
         chosen = [kinds[what]]
     else:
@@ -82,6 +83,11 @@ def main(words: Sequence[str]) -> int:
             for line in _listing(known, kind, arguments.long):
                 say(line)
     return 0
+
+
+def _from_user(items: Iterable[Item]) -> bool:
+    """Whether one of the items is not of clframe itself."""
+    return any(item.origin != "clframe" for item in items)
 
 
 def _record(item: Item) -> dict[str, object]:

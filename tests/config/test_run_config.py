@@ -152,7 +152,7 @@ def test_another_setting_needs_to_be_allowed(run: Path, capfd: pytest.CaptureFix
     assert main(["fit", f"resume={run}", "trainer.max_epochs=3"]) == 2
     said = capfd.readouterr().err
     assert "trainer.max_epochs was 1 and is 3" in said
-    assert "If that is meant, add resume.allow=[trainer.max_epochs]" in said
+    assert "If that is intended, add resume.allow=[trainer.max_epochs]" in said
     after = {path: path.read_bytes() for path in sorted(run.rglob("*")) if path.is_file()}
     assert after == before
 
