@@ -165,7 +165,7 @@ CNN = {"name": "cnn", "channels": [4, 8], "features": 16}
         "si",
         # A penalty that does not diverge, so that rounding stays rounding.
         {"ewc": {"samples": 32, "weight": 1.0}},
-        {"packnet": {"post_epochs": 1}},
+        {"packnet": {"post_steps": 3}},
         "lwf",
         "replay",
     ],
