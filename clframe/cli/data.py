@@ -184,7 +184,7 @@ def _gaps(found: Found) -> list[str]:
     if found.strangers:
         lines.append(
             f"left out: {sum(found.strangers.values())} images of instances that are not in the "
-            f"catalogue ({_some(list(found.strangers))})"
+            f"catalog ({_some(list(found.strangers))})"
         )
     return lines
 

@@ -72,9 +72,10 @@ def check(overrides: Sequence[str]) -> tuple[Plan, str]:
     from clframe.config.show import check_settings
     from clframe.core.registry import discover
 
-    paths = plugin_paths(overrides)
-    registry = discover(paths, take_config_dirs(overrides)[1])
-    plan = expand(overrides, lambda group: known_names(registry).get(group, ()))
+    paths, folders = plugin_paths(overrides), take_config_dirs(overrides)[1]
+    # What cannot be swept is refused before files of the user are loaded.
+    plan = expand(overrides, lambda group: known_names(discover(paths, folders)).get(group, ()))
+    registry = discover(paths, folders)
     for sample in plan.samples:
         try:
             check_settings(compose(plan.overrides(sample)), registry)

@@ -132,7 +132,9 @@ def test_a_plugin_can_refuse_ranks() -> None:
 def test_more_processes_than_cores_are_refused() -> None:
     cores = os.cpu_count() or 1
     many = cores + 97
-    sentence = rf"trainer.devices={many} asks for {many} processes on a machine with {cores} proc"
+    sentence = (
+        rf"trainer.devices={many} asks for {many} processes on a machine with {cores} CPU cores"
+    )
     with pytest.raises(SettingError, match=sentence):
         prepare_toy([], toy_stream(), accelerator="cpu", devices=many)
 

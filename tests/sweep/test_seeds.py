@@ -231,7 +231,7 @@ def test_a_learner_with_a_loss_of_its_own_is_not_batched() -> None:
 class Dies(Plugin):
     """Ends the runs after so many steps of all seeds together, which share this object."""
 
-    together = True
+    supports_batched_seeds = True
     limit = 10**9
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ class Rates(Plugin):
 
     name = "rates"
     state = ("rates", "epochs")
-    together = True
+    supports_batched_seeds = True
 
     def __init__(self) -> None:
         self.rates: list[float] = []
