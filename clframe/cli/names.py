@@ -1,4 +1,4 @@
-"""A misspelt group, key or name is told before anything heavy is imported.
+"""A misspelt group, key or name is reported before anything heavy is imported.
 
 What is checked here is checked again, and completely, when the run is composed; this only knows the
 sentences that need no more than the catalog. Whatever it cannot judge it lets pass: files of the

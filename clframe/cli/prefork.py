@@ -29,7 +29,7 @@ def serve() -> list[str] | None:
     Returns:
         In the process of a run: the words after `clframe fit`. In the server, at its end: None.
     """
-    # The runs are told to stop by the sweep or by a cluster; the server must outlive them.
+    # The sweep or a cluster stops the runs; the server must outlive them.
     for number in _FOR_THE_RUNS:
         signal.signal(number, signal.SIG_IGN)
     woken, wake = os.pipe()

@@ -143,9 +143,9 @@ def _run(
             manifest.note(ended.job, "finished" if why is None else "failed", why)
             if why is not None:
                 failures[ended.job.name] = why
-            told = _figures(ended.job.folder) if why is None else f"failed: {why}"
+            summary = _figures(ended.job.folder) if why is None else f"failed: {why}"
             sys.stderr.write(
-                f"[{done:>{digits}}/{len(jobs)}] {ended.job.title:<{widest}}  {told}  "
+                f"[{done:>{digits}}/{len(jobs)}] {ended.job.title:<{widest}}  {summary}  "
                 f"({_duration(ended.seconds)})\n"
             )
             sys.stderr.flush()
@@ -190,7 +190,7 @@ def _conclude(
     if stopped:
         notice(
             f"stopped; {len(finished)} of {len(jobs)} runs are finished and the others have saved "
-            "what they had; the same command goes on"
+            "what they had; the same command continues"
         )
         return STOPPED
     if failures:

@@ -175,7 +175,7 @@ class Schedule:
         if self.scheduler is not None:
             _load(self.scheduler, state["scheduler"])
         else:
-            # A schedule of one experience begins with the next loop; the stream's goes on there.
+            # A schedule of one experience begins with the next loop; the stream's continues there.
             self._saved = state["scheduler"] if self.spec.settings.span == "stream" else None
         self._values = copy.deepcopy(state["values"])
 

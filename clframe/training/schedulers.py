@@ -5,7 +5,7 @@ stream's. Below, t is how many steps (``interval=step``) or epochs (``interval=e
 has seen and lr the optimizer's own rate. The last step is taken with t = T - 1; where learning
 lasts longer than T, the rate stays what it is at the end.
 
-PyTorch's have PyTorch's own arguments and know nothing of the budget. They count epochs unless told
+PyTorch's have PyTorch's own arguments and know nothing of the budget. They count epochs unless set
 otherwise, as PyTorch's documentation does, but for ``OneCycleLR`` and ``CyclicLR``, which count
 steps there as well. What takes functions or other schedulers (``LambdaLR``, ``SequentialLR``) is
 not offered, since a config holds plain values: register a scheduler of your own instead.
