@@ -49,13 +49,7 @@ def parser() -> Parser:
     parser.add_argument(
         "--cfg", action="store_true", help="print the composed config and run nothing"
     )
-    parser.add_argument(
-        "--config-dir",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="a folder with configs of your own; also $CLFRAME_CONFIG",
-    )
+    parser.add_config_dir()
     return parser
 
 

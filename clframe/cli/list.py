@@ -40,13 +40,7 @@ def parser() -> Parser:
         help="streams, strategies, plugins, models, metrics, loggers, optimizers, experiments, "
         "trainer, checkpoint; or one of the names",
     )
-    parser.add_argument(
-        "--config-dir",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="a folder with configs of your own; also $CLFRAME_CONFIG",
-    )
+    parser.add_config_dir()
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--long", action="store_true", help="with the meaning of every setting")
     form.add_argument("--json", action="store_true", help="for programs")

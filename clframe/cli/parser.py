@@ -63,6 +63,16 @@ class Parser(argparse.ArgumentParser):
         """Take settings of a run, ``key=value``, as ``settings``."""
         self.add_argument("settings", nargs="*", metavar="KEY=VALUE", help=text)
 
+    def add_config_dir(self) -> None:
+        """Take folders with configs of the user's own as ``config_dir``."""
+        self.add_argument(
+            "--config-dir",
+            action="append",
+            default=[],
+            metavar="DIR",
+            help="a folder with configs of your own; also $CLFRAME_CONFIG",
+        )
+
     @property
     def options(self) -> dict[str, argparse.Action]:
         """The options by their names."""

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import struct
-import subprocess
-import sys
-from collections.abc import Iterator
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +11,8 @@ import pytest
 import clframe
 from clframe import Learner, Plugin, SettingError, hookimpl
 from clframe.testing import prepare, run_built, toy_stream
+
+WANDB_RUNS = runpy.run_path(str(Path(__file__).parents[1] / "wandb_runs.py"))
 
 
 class Tidy(Plugin):
@@ -154,45 +152,14 @@ clframe.fit(toy_stream(), Broken(), max_epochs=1, logger="wandb", run_dir="run",
 """
 
 
-def records(content: bytes) -> Iterator[bytes]:
-    """A 7-byte head, then LevelDB's log format in blocks of 32 KiB."""
-    place, parts = 7, b""
-    while place < len(content):
-        left = 32768 - place % 32768
-        if left < 7:
-            place += left
-            continue
-        _, length, kind = struct.unpack("<IHB", content[place : place + 7])
-        parts += content[place + 7 : place + 7 + length]
-        place += 7 + length
-        if kind in (1, 4):
-            yield parts
-            parts = b""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("status", "code"), [("success", 0), ("failed", 1)])
 def test_wandb_is_told_how_the_run_ended(status: str, code: int, tmp_path: Path) -> None:
     pytest.importorskip("wandb")
-    from wandb.proto import wandb_internal_pb2
-
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
-    environment |= {"HOME": str(tmp_path), "OMP_NUM_THREADS": "1", "WANDB_MODE": "offline"}
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, status],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=tmp_path,
-        timeout=300,
-        stdin=subprocess.DEVNULL,
-    )
+    code_of_run = CODE.replace("sys.argv[1]", repr(status))
+    done = WANDB_RUNS["run"](code_of_run, tmp_path, WANDB_MODE="offline")
     assert done.returncode == code, done.stderr
     (path,) = (tmp_path / "run").rglob("*.wandb")
-    ends = []
-    for data in records(path.read_bytes()):
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
-        if record.HasField("exit"):
-            ends.append(record.exit.exit_code)
+    records = WANDB_RUNS["records"](path)
+    ends = [record.exit.exit_code for record in records if record.HasField("exit")]
     assert ends == [code]
