@@ -50,8 +50,11 @@ def softmax(logits: list[float], temperature: float) -> list[float]:
 @pytest.mark.parametrize("temperature", [2.0, 0.5])
 @pytest.mark.parametrize("weighting", ["van_de_ven", "paper"])
 @pytest.mark.parametrize("scenario", ["task", "domain", "class"])
-def test_distillation_by_hand(scenario: Any, weighting: Any, temperature: float) -> None:
-    plugin = LwF(temperature=temperature, weighting=weighting)
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_distillation_by_hand(
+    scenario: Any, weighting: Any, temperature: float, reduction: Any
+) -> None:
+    plugin = LwF(temperature=temperature, weighting=weighting, reduction=reduction)
     learner, old, step = third_experience(plugin, toy_stream(scenario))
     heads: list[tuple[list[int], list[int]]] = {  # units of the old model, units of the new one
         "task": [([0, 1], [0, 1]), ([2, 3], [2, 3])],
@@ -63,7 +66,8 @@ def test_distillation_by_hand(scenario: Any, weighting: Any, temperature: float)
         for x in step.batch.x:
             q = softmax(old(x[None])[0, before].tolist(), temperature)
             p = softmax(learner.model(x[None])[0, after].tolist(), temperature)
-            values.append(cross_entropy_of(q + [0.0] * (len(p) - len(q)), p))
+            terms = cross_entropy_of(q + [0.0] * (len(p) - len(q)), p)
+            values.append(terms / len(p) if reduction == "mean" else terms)
     mean = sum(values) / len(values)
     found = plugin.penalty(learner, step)
     if weighting == "paper":
@@ -87,8 +91,9 @@ def test_gradient_reaches_the_outputs_of_earlier_tasks() -> None:
     assert (gradient[4:] == 0).all()
 
 
-def test_heads_of_unequal_size() -> None:
-    plugin = LwF()
+@pytest.mark.parametrize(("reduction", "outputs"), [("sum", 1), ("mean", 3)])
+def test_heads_of_unequal_size(reduction: Any, outputs: int) -> None:
+    plugin = LwF(reduction=reduction)
     learner, old, step = third_experience(plugin, toy_stream("task"))
     first, second = learner.stream.tasks[:2]
     object.__setattr__(first, "outputs", (0, 1, 2))
@@ -100,7 +105,7 @@ def test_heads_of_unequal_size() -> None:
     # A head of one output has nothing to distil: its part of the mean over heads is 0.
     found = plugin.penalty(learner, learner.run_parts([_first(step.batch)]))
     assert isinstance(found, Term)
-    assert found.value.item() == pytest.approx(4 * cross_entropy_of(q, p) / 2, rel=1e-5)
+    assert found.value.item() == pytest.approx(4 * cross_entropy_of(q, p) / outputs / 2, rel=1e-5)
 
 
 def _first(batch: Any) -> Any:
