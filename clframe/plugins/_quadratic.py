@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +16,13 @@ from torch.autograd.function import once_differentiable
 
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
+from clframe.plugins._proximal import check_optimizer, proximal_step
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
+
+
+PenaltyStep: TypeAlias = Literal["gradient", "proximal"]
 
 
 class _QuadraticPenalty(Plugin, abc.ABC):
@@ -44,6 +48,40 @@ class _QuadraticPenalty(Plugin, abc.ABC):
     def penalty(self, learner: Learner) -> Tensor | None:
         """The quadratic penalty; none before something has been learned."""
         return self.quadratic.value(learner.model, self.factor) if self.quadratic else None
+
+
+class _ConvexPenalty(_QuadraticPenalty):
+    """A quadratic penalty whose strengths are never negative, so that it has a proximal step.
+
+    Args:
+        step: ``gradient`` makes it a term of the loss; ``proximal`` takes the implicit step of
+            :mod:`clframe.plugins._proximal` after the optimizer's.
+    """
+
+    def __init__(self, step: PenaltyStep) -> None:
+        super().__init__()
+        self.step: PenaltyStep = step
+        if step == "proximal":
+            # The optimizer of a stack of seeds keeps its state from the learners' own.
+            self.supports_batched_seeds = False  # type: ignore[misc]
+
+    @hookimpl
+    def before_experience(self, learner: Learner) -> None:
+        """Refuse an optimizer for which there is no proximal step."""
+        if self.step == "proximal":
+            check_optimizer(learner.optimizer, self.name)
+
+    @hookimpl
+    def penalty(self, learner: Learner) -> Tensor | None:
+        """The penalty as a term of the loss, if that is wanted."""
+        return super().penalty(learner) if self.step == "gradient" else None
+
+    @hookimpl
+    def after_step(self, learner: Learner) -> None:
+        """The penalty as a step of its own, if that is wanted."""
+        if self.step == "proximal" and self.quadratic:
+            assert learner.optimizer is not None
+            self.quadratic.pull(learner.model, self.factor, learner.optimizer)
 
 
 class Quadratic:
@@ -94,13 +132,21 @@ class Quadratic:
 
     def value(self, model: nn.Module, factor: float) -> Tensor:
         """``factor`` times the form at the model's parameters, with its gradient."""
-        bound = self._bound
-        if bound is None or bound.factor != factor:
-            bound = self._bound = self._bind(model, factor)
+        bound = self._bind(model, factor)
         value: Tensor = _Pull.apply(bound, *bound.parameters)
         return value if bound.constant is None else value + bound.constant
 
+    def pull(self, model: nn.Module, factor: float, optimizer: torch.optim.Optimizer) -> None:
+        """The proximal step of ``factor`` times the form on the model's parameters."""
+        bound = self._bind(model, factor)
+        proximal_step(optimizer, bound.parameters, bound.pull, bound.anchor)
+
     def _bind(self, model: nn.Module, factor: float) -> _Bound:
+        if self._bound is None or self._bound.factor != factor:
+            self._bound = self._make_bound(model, factor)
+        return self._bound
+
+    def _make_bound(self, model: nn.Module, factor: float) -> _Bound:
         parameters = dict(model.named_parameters())
         constant = self.constant
         first = next(iter(self.strength.values()))

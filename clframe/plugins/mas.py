@@ -15,7 +15,7 @@ from clframe.plugins._per_sample import (
     evaluation_mode,
     mean_over_samples,
 )
-from clframe.plugins._quadratic import _QuadraticPenalty
+from clframe.plugins._quadratic import PenaltyStep, _ConvexPenalty
 from clframe.utils.settings import check_at_least
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clframe.data.dataset import Batch, Data
 
 
-class MAS(_QuadraticPenalty):
+class MAS(_ConvexPenalty):
     """Holds parameters near their old values, each as firmly as the outputs depend on it.
 
     Aljundi et al., eqs. 3 to 5: the importance is the mean over samples of
@@ -38,6 +38,8 @@ class MAS(_QuadraticPenalty):
         samples: How many of the experience's samples to use; None for all.
         batch_size: Samples at a time; None for that of training.
         memory: Megabytes that gradients of single samples may take at a time.
+        step: Whether the penalty is a term of the loss (``gradient``, as in the paper) or an
+            implicit step after the optimizer's (``proximal``), which no weight makes unstable.
     """
 
     name = "mas"
@@ -50,8 +52,9 @@ class MAS(_QuadraticPenalty):
         samples: int | None = None,
         batch_size: int | None = None,
         memory: int = 128,
+        step: PenaltyStep = "gradient",
     ) -> None:
-        super().__init__()
+        super().__init__(step)
         self.weight = weight
         self.accumulate = accumulate
         self.samples = samples
