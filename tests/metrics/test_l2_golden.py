@@ -6,6 +6,7 @@ import json
 import math
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from clframe.metrics.l2.log_rows import read_rows
 
 DATA = Path(__file__).parents[1] / "data" / "l2metrics"
 CHECK = runpy.run_path(str(DATA.parents[1] / "golden.py"))
+table = runpy.run_path(str(Path(__file__).with_name("l2_logs.py")))["table"]
 CASES = list(CHECK["l2_cases"](DATA))
 
 
@@ -125,3 +127,72 @@ def test_the_reference_profile_names_its_defects() -> None:
     assert sum("defect" in note for note in result.notes) == len(l2.REFERENCE_DEFECTS)
     paper = l2.evaluate(DATA / "g01_hand_2task" / "lifetime.tsv")
     assert not any("defect" in note for note in paper.notes)
+
+
+RAW: dict[str, Any] = {
+    "normalization_method": "none",
+    "smoothing_method": "none",
+    "clamp_outliers": False,
+}
+
+
+def expert_of(task: str, values: list[float]) -> dict[str, list[Any]]:
+    """The log of a single-task expert."""
+    columns: dict[str, list[Any]] = table([("train", task, values)])
+    return columns
+
+
+def test_an_expert_that_sums_to_nothing_gives_infinity_as_in_the_reference() -> None:
+    """Numbers by hand: the program divides numpy floats and takes the mean without NaN.
+
+    Task a rises to 4 at its fourth experience, b is 0 throughout.
+    """
+    lifetime = table([("train", "a_1", [1.0, 2.0, 3.0, 4.0]), ("train", "b_1", [0.0] * 4)])
+    experts = [
+        expert_of("a_1", [-2.0, -1.0, 3.0, 0.0]),  # sums to 0, saturates at 3 after 2
+        expert_of("a_1", [2.0, 1.0, 4.0, 3.0]),  # RP 10/10, saturates at 4 after 2
+        expert_of("b_1", [0.0] * 4),  # 0/0
+    ]
+    result = l2.evaluate(lifetime, experts, "reference", **RAW)
+    a, b = result.tasks["a_1"], result.tasks["b_1"]
+    assert a["ste_rel_perf_vals"] == [1.0, math.inf]  # the expert stored last comes first
+    assert a["ste_rel_perf"] == math.inf
+    assert a["sample_efficiency"] == pytest.approx((4 / 4 * 2 / 3 + 4 / 3 * 2 / 3) / 2)
+    assert b["ste_rel_perf"] is None  # 0/0 is not a number, which the program leaves out
+    assert result.lifetime["ste_rel_perf"] == math.inf
+    content = json.loads(json.dumps(result.as_dict(), allow_nan=False))
+    assert content["lifetime"]["ste_rel_perf"] == "inf"
+    assert content["tasks"]["a_1"]["ste_rel_perf_vals"] == [1.0, "inf"]
+    assert content["tasks"]["b_1"]["ste_rel_perf_vals"] == [None]
+    paper = l2.evaluate(lifetime, experts, "paper", **RAW)
+    assert paper.tasks["a_1"]["ste_rel_perf"] == 1.0
+    assert paper.lifetime["ste_rel_perf"] == 1.0
+
+
+def test_an_expert_that_saturates_at_0_gives_infinity_as_in_the_reference() -> None:
+    lifetime = table([("train", "a_1", [1.0, 2.0, 3.0, 4.0])])
+    expert = expert_of("a_1", [-3.0, -2.0, 0.0, -1.0])
+    task = l2.evaluate(lifetime, [expert], "reference", **RAW).tasks["a_1"]
+    assert task["ste_saturation_vals"] == [0.0]
+    assert task["se_saturation_vals"] == [math.inf]
+    assert task["se_exp_to_sat_vals"] == [2 / 3]
+    assert task["sample_efficiency"] == math.inf
+    paper = l2.evaluate(lifetime, [expert], "paper", **RAW).tasks["a_1"]
+    assert paper["sample_efficiency"] is None
+    # A curve that falls has 0, whatever the expert does.
+    falling = table([("train", "a_1", [3.0, 4.0, 1.0, 0.0])])
+    task = l2.evaluate(falling, [expert], "reference", **RAW).tasks["a_1"]
+    assert task["sample_efficiency"] == 0.0
+    assert task["se_saturation_vals"] == [math.inf]
+
+
+def test_infinities_of_both_signs_have_no_mean_and_several_lifetimes_leave_them_out() -> None:
+    lifetime = table([("train", "a_1", [1.0, 2.0]), ("train", "b_1", [-1.0, -2.0])])
+    experts = [expert_of(task, [-1.0, 1.0]) for task in ("a_1", "b_1")]
+    result = l2.evaluate(lifetime, experts, "reference", **RAW)
+    assert [t["ste_rel_perf"] for t in result.tasks.values()] == [math.inf, -math.inf]
+    assert result.lifetime["ste_rel_perf"] is None
+    one_task = table([("train", "a_1", [1.0, 2.0])])
+    several = l2.evaluate_lifetimes([one_task] * 2, experts[:1], "reference", **RAW)
+    assert several.results[0].lifetime["ste_rel_perf"] == math.inf
+    assert several.summary["ste_rel_perf"] is None

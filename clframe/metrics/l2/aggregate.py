@@ -50,4 +50,6 @@ def _middle(values: list[float | None], settings: Settings) -> float | None:
     known = [value for value in values if value is not None]
     if not known:
         return None
-    return float(np.median(known) if settings.aggregation_method == "median" else np.mean(known))
+    with np.errstate(invalid="ignore"):
+        middle = np.median(known) if settings.aggregation_method == "median" else np.mean(known)
+    return None if np.isnan(middle) else float(middle)  # infinities of both signs

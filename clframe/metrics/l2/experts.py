@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,18 +46,44 @@ def averaged(experts: Sequence[Curve]) -> list[Curve]:
     family="l2",
     paper="New et al., 2022",
 )  # fmt: skip
-def relative_performance(curve: Curve, experts: Sequence[Curve]) -> list[float | None]:
+def relative_performance(
+    curve: Curve, experts: Sequence[Curve], reference: bool = False
+) -> list[float | None]:
     """RP against each expert: sum of the first m values over the sum of the expert's first m.
 
     m is the shorter of the two lengths. Above 1: better than the expert. None where the expert's
-    sum is 0.
+    sum is 0; the profile `reference` divides by it, as that program does.
     """
     ratios: list[float | None] = []
     for expert in experts:
         m = min(len(curve.value), len(expert.value))
-        below = float(expert.value[:m].sum())
-        ratios.append(float(curve.value[:m].sum()) / below if below != 0 else None)
+        above, below = float(curve.value[:m].sum()), float(expert.value[:m].sum())
+        ratios.append(quotient(above, below) if reference or below != 0 else None)
     return ratios
+
+
+def quotient(above: float, below: float) -> float:
+    """The quotient by the rules of floating-point numbers: x/0 is infinite, 0/0 not a number.
+
+    >>> quotient(1.0, 4.0), quotient(-1.0, 0.0), quotient(0.0, 0.0)
+    (0.25, -inf, nan)
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.float64(above) / np.float64(below))
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """Mean of those that are numbers, or None of none.
+
+    >>> mean([1.0, float("nan"), 2.0]), mean([float("inf"), 1.0]), mean([float("nan")])
+    (1.5, inf, None)
+    """
+    known = [value for value in values if not math.isnan(value)]
+    if not known:
+        return None
+    with np.errstate(invalid="ignore"):
+        value = float(np.mean(known))
+    return None if math.isnan(value) else value  # infinities of both signs
 
 
 @metric(
@@ -73,8 +100,9 @@ def sample_efficiency(
     """SE against each expert: (sat / sat_STE) * (ets_STE / ets). Above 1: better than the expert.
 
     ``sat`` is the saturation value of the concatenated learning curve and ``ets`` the experiences
-    it takes to reach it. The profile `reference` adds rules of that program: no value if ets is 0,
-    and 0 if the saturation is below a fifth of the expert's or if the curve falls.
+    it takes to reach it. An expert that saturates at once or at 0 is skipped. The profile
+    `reference` has the rules of that program: no value if ets is 0, 0 if the saturation is below a
+    fifth of the expert's or if the curve falls, and it divides by an expert's saturation of 0.
 
     Returns:
         The value ``sample_efficiency`` and the lists it came from, and remarks.
@@ -98,17 +126,17 @@ def sample_efficiency(
         expert_top, expert_when = saturation(
             mean_per_experience(expert.exp_num, expert.value), settings
         )
-        if expert_when == 0 or expert_top == 0:
+        if expert_when == 0 or (expert_top == 0 and not settings.reference):
             notes.append("one of its experts saturates at once or at 0 and is skipped.")
             continue
-        value = (top / expert_top) * (expert_when / when)
+        ratio = quotient(top, expert_top)
+        value = ratio * (expert_when / when)
         if settings.reference and (falling or top < 0.2 * expert_top):
             value = 0.0
         result["ste_saturation_vals"].append(expert_top)
         result["ste_exp_to_sat_vals"].append(expert_when)
-        result["se_saturation_vals"].append(top / expert_top)
+        result["se_saturation_vals"].append(ratio)
         result["se_exp_to_sat_vals"].append(expert_when / when)
         result["sample_efficiency_vals"].append(value)
-    if result["sample_efficiency_vals"]:
-        result["sample_efficiency"] = float(np.mean(result["sample_efficiency_vals"]))
+    result["sample_efficiency"] = mean(result["sample_efficiency_vals"])
     return result, notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,7 +62,7 @@ def evaluate_lifetimes(
     summary: dict[str, Summary | None] = {}
     for name in names:
         values = [result.lifetime.get(name) for result in results]
-        known = [value for value in values if value is not None]
+        known = [value for value in values if value is not None and math.isfinite(value)]
         summary[name] = summarize(known, confidence) if known else None
     return LifetimesResult(results, summary)
 

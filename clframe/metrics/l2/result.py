@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,10 @@ class Series:
 
 @dataclass
 class L2Result:
-    """Metrics of one lifetime; a value that cannot be computed is None and `notes` says why."""
+    """Metrics of one lifetime; a value that cannot be computed is None and `notes` says why.
+
+    The profile `reference` gives infinity where that program divides by 0.
+    """
 
     lifetime: dict[str, float | None]
     tasks: dict[str, dict[str, Any]]
@@ -48,7 +51,10 @@ class L2Result:
     expert_curves: dict[str, list[Floats]] = field(default_factory=dict, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything but the curves as plain values that are valid JSON."""
+        """Return everything but the curves as plain values that are valid JSON.
+
+        Infinity, which JSON lacks, is the text ``inf`` or ``-inf``.
+        """
         content: dict[str, Any] = plain(
             {
                 "profile": self.profile,
@@ -66,7 +72,8 @@ class L2Result:
                 "num_lx": self.num_lx,
                 "num_ex": self.num_ex,
                 "notes": self.notes,
-            }
+            },
+            infinity=str,
         )
         return content
 
@@ -75,14 +82,19 @@ class L2Result:
         write_json(path, self.as_dict())
 
 
-def plain(value: Any) -> Any:
-    """Replace NaN and infinity by None throughout, because JSON has neither."""
+def plain(value: Any, infinity: Callable[[float], Any] = lambda _: None) -> Any:
+    """Replace NaN and infinity by None throughout, because JSON has neither.
+
+    Args:
+        value: Of mappings, lists and numbers.
+        infinity: What else to put in place of infinity.
+    """
     if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
+        return {str(key): plain(inner, infinity) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
+        return [plain(inner, infinity) for inner in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return None
+        return None if math.isnan(value) else infinity(value)
     return value
 
 

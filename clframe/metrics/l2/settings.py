@@ -38,6 +38,7 @@ REFERENCE_DEFECTS = (
     "lifetime maintenance is the mean of task means, not of all maintenance values",
     "a constant task is scaled by the rounding noise of its moving average",
     "sleep in training blocks hides all wake evaluations",
+    "an expert whose performance sums to 0 or saturates at 0 gives an infinite ratio",
 )
 
 

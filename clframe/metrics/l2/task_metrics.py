@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from clframe.metrics.info import MetricInfo, metric
-from clframe.metrics.l2.experts import Curve, averaged, relative_performance, sample_efficiency
+from clframe.metrics.l2.experts import (
+    Curve,
+    averaged,
+    mean,
+    relative_performance,
+    sample_efficiency,
+)
 from clframe.metrics.l2.maintenance import maintenance
 from clframe.metrics.l2.regime_metrics import Measured, fill_recovery, theil_sen
 from clframe.metrics.l2.settings import Settings
@@ -122,8 +127,10 @@ def _against_experts(
     curve = Curve.of([m.regime for m in awake])
     if settings.ste_averaging_method == "time":
         experts = averaged(experts)
-    ratios = relative_performance(curve, experts)
+    ratios = relative_performance(curve, experts, settings.reference)
     known = [ratio for ratio in ratios if ratio is not None]
+    if not all(math.isfinite(ratio) for ratio in known):
+        notes.append(f"{name}: an expert's performance sums to 0, so its RP is not finite.")
     if len(known) < len(ratios):
         notes.append(f"{name}: an expert's performance sums to 0, so it gives no RP.")
     efficiency, remarks = sample_efficiency(curve, experts, settings)
@@ -152,8 +159,3 @@ def _paper_extras(
             for kind, pairs in moved.items()
         },
     }
-
-
-def mean(values: Sequence[float]) -> float | None:
-    """Mean, or None of nothing."""
-    return float(np.mean(values)) if len(values) else None
