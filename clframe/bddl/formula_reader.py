@@ -90,7 +90,11 @@ class FormulaReader:
         return InitLiteral((atom.predicate, *atom.terms), positive, at)
 
     def goal(self, form: Form) -> Formula:
-        """Read a goal and check that writing out its quantifiers stays within the limit."""
+        """Read a goal; refuse one that asks for nothing or is too large once written out."""
+        if _joins_nothing(form):
+            holds = "always holds" if _head(form) == "and" else "never holds"
+            sentence = f"The goal joins no formulas, so it {holds}; expected (and FORMULA ...)."
+            raise self.source.error(sentence, form.offset)
         formula, size = self._formula(form, frozenset())
         if size > self.limits.max_ground_atoms:
             raise self.source.error(
@@ -122,6 +126,8 @@ class FormulaReader:
             return Imply(condition, conclusion, at), left + right
         count = self._count(operands[0], head) if head in ("forn", "fornpairs") else None
         binders = [self._binder(item, head) for item in operands[0 if count is None else 1 : -1]]
+        if count is not None:
+            self._check_count(count, head, binders, operands[0].offset)
         body, size = self._formula(operands[-1], bound | {b.variable for b in binders})
         for binder in binders:
             size *= max(1, len(self.types.get(binder.type, ())))
@@ -148,6 +154,23 @@ class FormulaReader:
             sentence = f"Expected a count such as (2), from 0 to 999999, as in {_SHAPES[head]}."
             raise self.source.error(sentence, form.offset)
         return int(inner.text)
+
+    def _check_count(self, count: int, head: str, binders: list[Binder], offset: int) -> None:
+        """Refuse to ask for more instances, or disjoint pairs of them, than are declared."""
+        instances = [self.types.get(binder.type, ()) for binder in binders]
+        if not all(instances) or any(name.endswith("_*") for row in instances for name in row):
+            return  # undeclared, which is an error of its own, or more than a scene can tell
+        most = min(len(row) for row in instances)
+        if head == "fornpairs" and binders[0].type == binders[1].type and most == 1:
+            most = 0  # nothing is paired with itself
+        if count > most:
+            what = "pairs" if head == "fornpairs" else "instances"
+            types = " and ".join(
+                f"{shown(binder.type)} ({len(row)} declared)"
+                for binder, row in zip(binders, instances, strict=True)
+            )
+            sentence = f"{shown(head)} asks for {count} {what}, but {types} can give only {most}."
+            self.report.error(sentence, offset)
 
     def _binder(self, form: Form, head: str) -> Binder:
         items = form.items if isinstance(form, Group) else ()
@@ -220,6 +243,14 @@ class FormulaReader:
             sentence = f"The wildcard {shown(name)} may stand in :objects and inroom only."
             self.report.error(sentence, word.offset)
         return name
+
+
+def _joins_nothing(form: Form) -> bool:
+    """Whether this is ``(and)`` or ``(or)``, or one of nothing but such."""
+    if _head(form) not in ("and", "or"):
+        return False
+    assert isinstance(form, Group)  # it has a head
+    return all(_joins_nothing(item) for item in form.items[1:])
 
 
 def _head(form: Form) -> str:

@@ -38,7 +38,8 @@ def parse(
             is text, any other string a path.
         lenient: Quirks to let through; `Leniency.ALL` reads every published file.
         limits: Bounds on size and nesting.
-        domain: A vocabulary of your own, instead of the one that ``:domain`` names.
+        domain: A vocabulary of your own, instead of the one that ``:domain`` names; a warning says
+            where the two names differ.
 
     Returns:
         The problem; its ``warnings`` list the quirks that were let through.
@@ -67,6 +68,7 @@ def parse(
     name = _one_word(report, sections["problem"])
     domain_name = _one_word(report, sections[":domain"])
     libero = _is_libero(report, sections, domain_name)
+    _check_domain(report, sections[":domain"], name, domain_name, domain)
     domain = domain or _known_domain(report, sections[":domain"], domain_name)
 
     declared: dict[str, str] = {}
@@ -155,6 +157,25 @@ def _known_domain(report: Report, section: Group, name: str) -> Domain | None:
         )
         report.quirk(Leniency.UNKNOWN_DOMAIN, sentence, section.offset)
     return domain
+
+
+def _check_domain(
+    report: Report, section: Group, problem: str, name: str, given: Domain | None
+) -> None:
+    """Note a domain that is not the one the caller gave, or not that of the problem."""
+    known = shipped_domain(name)
+    if given is not None and given.name not in (name, known.name if known else name):
+        sentence = (
+            f"The problem is of the domain {shown(name)}, but is read with the domain "
+            f"{shown(given.name)} that was given."
+        )
+        report.quirk(Leniency.OTHER_DOMAIN, sentence, section.offset)
+    if problem.startswith("libero_") and name != LIBERO_DOMAIN:
+        sentence = (
+            f"The problem {shown(problem)} is one of LIBERO's, whose domain is "
+            f"{LIBERO_DOMAIN}, not {shown(name)}."
+        )
+        report.quirk(Leniency.OTHER_DOMAIN, sentence, section.offset)
 
 
 def _one_word(report: Report, section: Group) -> str:

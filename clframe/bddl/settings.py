@@ -41,7 +41,7 @@ class Limits:
 class Leniency(enum.Flag):
     """Quirks of the published corpora that may be let through, each with a warning.
 
-    The first four leave no doubt about the meaning and are on by default. The others repair the
+    The first five leave no doubt about the meaning and are on by default. The others repair the
     text the way the reference reads it, which loses something, so they must be asked for.
     """
 
@@ -54,6 +54,8 @@ class Leniency(enum.Flag):
     """A region of a target that is declared nowhere, as long as nothing refers to it."""
     UNKNOWN_DOMAIN = enum.auto()
     """A domain this package does not ship: predicates are then only checked for steady arity."""
+    OTHER_DOMAIN = enum.auto()
+    """A vocabulary other than the one that ``:domain`` names, or than that of the problem."""
     REPEATED_OBJECTS = enum.auto()
     """An instance declared twice under one type; it counts once."""
     EXTRA_GOALS = enum.auto()
@@ -61,5 +63,5 @@ class Leniency(enum.Flag):
     STRAY_WORDS = enum.auto()
     """Bare words between sections are skipped."""
 
-    DEFAULT = WILDCARDS | REPEATED_INIT | DANGLING_REGIONS | UNKNOWN_DOMAIN
+    DEFAULT = WILDCARDS | REPEATED_INIT | DANGLING_REGIONS | UNKNOWN_DOMAIN | OTHER_DOMAIN
     ALL = DEFAULT | REPEATED_OBJECTS | EXTRA_GOALS | STRAY_WORDS

@@ -55,6 +55,20 @@ CASES = {
     "two goal sections": (edited("(:goal", "(:goal (open ?cup_1)) (:goal"), 5, 25, "given twice"),
     "two formulas in a goal": (edited("(:goal", "(:goal (open ?cup_1)"), 5, 24, "more than one"),
     "empty goal": (GOOD[: GOOD.index("(and")] + "))", 5, 3, "empty"),
+    "goal of an empty conjunction": (GOOD[: GOOD.index("(and")] + "(and)))", 5, 10, "always holds"),
+    "goal of empty conjunctions": (GOOD[: GOOD.index("(and")] + "(and (or))))", 5, 10, "joins no"),
+    "goal of an empty disjunction": (GOOD[: GOOD.index("(and")] + "(or)))", 5, 10, "never holds"),
+    "more pairs than there are": (
+        edited("(cooked ?c)", "(fornpairs (2) (?a - cup) (?b - table) (ontop ?a ?b))"),
+        5, 68, "2 pairs, but 'cup' (2 declared) and 'table' (1 declared) can give only 1",
+    ),
+    "pairs of one with itself": (
+        edited("(cooked ?c)", "(fornpairs (1) (?a - table) (?b - table) (ontop ?a ?b))"),
+        5, 68, "can give only 0",
+    ),
+    "more instances than there are": (
+        edited("(cooked ?c)", "(forn (3) (?a - cup) (open ?a))"), 5, 63, "3 instances, but 'cup'",
+    ),
     "goal is a word": (edited("(inside ?cup_1 ?cup_2)", "inside"), 5, 15, "Expected a formula"),
     "goal with an empty group": (edited("(cooked ?c)", "()"), 5, 57, "Expected a formula"),
     "unknown predicate": (edited("(inside", "(insid"), 5, 15, "did you mean 'inside'"),

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from clframe.bddl import BDDLError, Leniency, Limits, parse, write
+from clframe.bddl import BDDLError, Leniency, Limits, parse, parse_domain, write
+from clframe.bddl.domain import shipped_domain
 from clframe.bddl.syntax import And, Atom, Not
 from clframe.errors import SettingError
 
@@ -178,3 +179,41 @@ def test_own_domain_and_unknown_domain() -> None:
         parse(text, lenient=Leniency.STRICT)
     with pytest.raises(BDDLError, match="has 2 terms; expected 1"):
         parse(text.replace("(not (dusty cup.n.01_1))", "(dusty cup.n.01_1 cup.n.01_2)"))
+
+
+OTHER = """(define (problem p)
+  (:domain igibson)
+  (:objects cup_1 - cup table_1 - table)
+  (:init (ontop cup_1 table_1))
+  (:goal (and (ontop ?cup_1 ?table_1))))
+"""
+
+
+def test_another_domain_than_the_problems_is_warned_of_with_its_place() -> None:
+    mine = parse_domain("(define (domain mine) (:predicates (ontop ?a ?b)))")
+    (warning,) = parse(OTHER, domain=mine).warnings
+    assert (warning.line, warning.column) == (2, 3)
+    assert "of the domain 'igibson', but is read with the domain 'mine'" in warning.sentence
+    with pytest.raises(BDDLError, match=r"line 2, column 3: .*OTHER_DOMAIN lets it through"):
+        parse(OTHER, domain=mine, lenient=Leniency.STRICT)
+    # A name that stands for the same vocabulary, or the same name, is no other domain.
+    igibson = shipped_domain("igibson")
+    assert parse(OTHER.replace("igibson", "behavior-100"), domain=igibson).warnings == ()
+    assert parse(OTHER, domain=igibson).warnings == ()
+    named = parse_domain("(define (domain igibson) (:predicates (ontop ?a ?b)))")
+    assert parse(OTHER, domain=named).warnings == ()
+
+
+def test_a_libero_problem_under_another_domain_is_warned_of() -> None:
+    text = OTHER.replace("(problem p)", "(problem libero_floor_manipulation)")
+    (warning,) = parse(text).warnings
+    assert (warning.line, warning.column) == (2, 3)
+    assert "is one of LIBERO's, whose domain is robosuite" in warning.sentence
+
+
+def test_pairs_that_only_a_scene_can_count_are_not_refused() -> None:
+    text = OTHER.replace("igibson", "omnigibson").replace(
+        "table_1 - table", "table_1 table_* - table"
+    )
+    text = text.replace("(ontop ?cup_1 ?table_1)", "(forn (4) (?t - table) (open ?t))")
+    assert len(parse(text).warnings) == 1  # of the wildcard alone
