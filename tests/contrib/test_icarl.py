@@ -8,14 +8,16 @@ from clframe_contrib.icarl import ICaRL  # type: ignore[import-not-found]
 from torch import nn
 
 import clframe
-from clframe import Batch, Learner, Plugin, PluginError, Step, hookimpl
+from clframe import Batch, Data, Learner, Plugin, PluginError, Step, hookimpl
 from clframe.run import run
 from clframe.testing import check_plugin, prepare_toy, toy_run, toy_stream
 
 
 @pytest.mark.parametrize("scenario", ["task", "class"])
-@pytest.mark.parametrize("settings", [{"size": 20}, {"per_class": 4}])
-def test_keeps_the_contract(scenario: Any, settings: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "settings", [{"size": 20}, {"per_class": 4}, {"per_class": 4, "selection": "random"}]
+)
+def test_keeps_the_contract(scenario: Any, settings: dict[str, Any]) -> None:
     check_plugin(ICaRL(**settings), toy_stream(scenario))
 
 
@@ -81,6 +83,61 @@ def test_prediction_is_the_nearest_mean_of_exemplars() -> None:
             distance = torch.cdist(unit(data.gather(torch.arange(len(data)))), means)
             right = (distance.argmin(1) == data.labels).double().mean()
             assert result.matrix.values[-1][column] == pytest.approx(float(right), abs=0.013)
+
+
+class ChoiceByHand(Plugin):
+    """Herds the new data of an experience in a plain loop, as Algorithm 4 of the paper says."""
+
+    def __init__(self, per_class: int) -> None:
+        self.per_class = per_class
+        self.chosen: dict[int, list[list[float]]] = {}
+
+    @hookimpl(trylast=True)
+    @torch.no_grad()
+    def after_experience(self, learner: Learner, data: Data) -> None:
+        x = data.gather(torch.arange(len(data)))
+        features = learner.model.features(x).double()  # type: ignore[operator]
+        features = features / features.norm(dim=1, keepdim=True)
+        for label in data.labels.unique().tolist():
+            rows = (data.labels == label).nonzero().flatten().tolist()
+            mu = features[rows].mean(0)
+            mu = mu / mu.norm()
+            kept: list[int] = []
+            for k in range(1, self.per_class + 1):
+                distance = {
+                    row: (mu - features[[*kept, row]].sum(0) / k).norm().item()
+                    for row in rows
+                    if row not in kept
+                }
+                kept.append(min(distance, key=lambda row: distance[row]))
+            self.chosen[label] = x[kept].tolist()
+
+
+def kept_by_class(plugin: ICaRL) -> dict[int, list[list[float]]]:
+    labels = plugin.buffer.column("labels")
+    inputs = plugin.buffer.inputs[: len(plugin.buffer)]
+    return {c: inputs[labels == c].tolist() for c in range(6)}
+
+
+def test_herding_against_a_plain_loop() -> None:
+    plugin, watch = ICaRL(per_class=6), ChoiceByHand(6)
+    toy_run([plugin, watch], toy_stream("class"))
+    for label, rows in kept_by_class(plugin).items():
+        assert sorted(rows) == sorted(watch.chosen[label])
+
+
+def test_random_exemplars_are_of_each_class_and_not_the_herded_ones() -> None:
+    plugin, watch = ICaRL(per_class=6, selection="random"), ChoiceByHand(6)
+    stream = toy_stream("class")
+    toy_run([plugin, watch], stream)
+    same = 0
+    for label, rows in kept_by_class(plugin).items():
+        data = stream.experiences[label // 2].data
+        on_offer = data.gather((data.labels == label).nonzero().flatten()).tolist()
+        assert len({tuple(row) for row in rows}) == 6
+        assert all(row in on_offer for row in rows)
+        same += sum(row in watch.chosen[label] for row in rows)
+    assert same < 24  # of 36; chance would give about one in each class
 
 
 def test_exemplars_share_the_room() -> None:
