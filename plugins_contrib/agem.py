@@ -24,6 +24,11 @@ class AGEM(Plugin):
     With g the gradient of the step and r that of a random batch of the memory, eq. 11 of the
     paper: if g.r < 0, g becomes g - (g.r / r.r) r.
 
+    The table of van de Ven et al., "Three types of incremental learning" (2022; split MNIST, 100
+    samples of a class), was made with ``sample_size=128``, its batch size, and in the
+    class-incremental scenario with ``active_outputs=all``. The published cell there is 65.10 with a
+    standard error of 3.64 over 20 seeds: single seeds spread by 16 points.
+
     Args:
         per_class: Samples kept of each class, drawn uniformly (the paper keeps 25 of each digit).
         size: Samples kept in all, shared evenly by the classes; used when ``per_class`` is null.

@@ -35,9 +35,9 @@ class EWC(_ConvexPenalty):
 
     The right weight depends on estimate, form and data by orders of magnitude. Split MNIST, van de
     Ven & Tolias 2019 (task / domain / class): EWC 1e7 / 1e6 / 1e8; online EWC 1e8 / 1e8 / 1e9 with
-    gamma 0.8 / 0.7 / 0.8 (both with ``fisher=predicted``). Permuted MNIST: 500 / 500 / 1; online
-    500 / 1000 / 5 with gamma 0.8 / 0.9 / 1. OpenLORIS: 5240, predicted labels. LIBERO: 5e4, gamma
-    0.9, ``fisher=batch``.
+    gamma 0.8 / 0.7 / 0.8 (both with ``fisher=predicted``); van de Ven et al. 2022: EWC 1e5 / 1e10 /
+    1e9 with ``fisher=exact``. Permuted MNIST, 2019: 500 / 500 / 1; online 500 / 1000 / 5 with gamma
+    0.8 / 0.9 / 1. OpenLORIS: 5240, predicted labels. LIBERO: 5e4, gamma 0.9, ``fisher=batch``.
 
     Weights as large as those are stiff: the penalty's curvature ``s_i = weight F_i`` is so large
     that a gradient step on it passes the anchor. Adam then swings by its learning rate about the
