@@ -194,5 +194,5 @@ def test_infinities_of_both_signs_have_no_mean_and_several_lifetimes_leave_them_
     assert result.lifetime["ste_rel_perf"] is None
     one_task = table([("train", "a_1", [1.0, 2.0])])
     several = l2.evaluate_lifetimes([one_task] * 2, experts[:1], "reference", **RAW)
-    assert several.results[0].lifetime["ste_rel_perf"] == math.inf
+    assert several.lifetimes[0].lifetime["ste_rel_perf"] == math.inf
     assert several.summary["ste_rel_perf"] is None
