@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
+from clframe.core.stream import Stream
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.classifier import Classifier
+from clframe.models.heads import CodedFeatures, TaskHeads
 from clframe.models.mixture import ActionMixture
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry
+
+Activation: TypeAlias = Literal["relu", "leaky_relu", "tanh", "elu", "gelu", "silu"]
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "leaky_relu": lambda: nn.LeakyReLU(0.2),
+    "tanh": nn.Tanh,
+    "elu": nn.ELU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+}
 
 
 class ImageEncoder(nn.Module):
@@ -54,7 +68,34 @@ class ImageEncoder(nn.Module):
         return torch.cat([x[:, : self.plain], seen], 1)
 
 
-class GaussianMixturePolicy(ActionMixture, Classifier):
+class Policy(Classifier):
+    """Features and a linear head, or one head per task.
+
+    Args:
+        features: Maps inputs to one vector per sample.
+        n_features: The length of that vector.
+        n_outputs: Outputs, of each head.
+        n_tasks: How many heads; None for one that all tasks share.
+    """
+
+    def __init__(
+        self, features: nn.Module, n_features: int, n_outputs: int, n_tasks: int | None = None
+    ) -> None:
+        super().__init__(features, n_features, n_outputs)
+        self.n_tasks = n_tasks
+        if n_tasks is not None:
+            self.features = CodedFeatures(features, n_tasks)
+            self.head = TaskHeads(n_features, n_tasks, n_outputs)  # type: ignore[assignment]
+
+    def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
+        """The stream as it is; with a code at the end of inputs where that chooses the head."""
+        if self.n_tasks is None:
+            return stream
+        coded: Stream = stream.with_task_code()  # type: ignore[attr-defined]
+        return coded
+
+
+class GaussianMixturePolicy(ActionMixture, Policy):
     """Outputs a mixture of diagonal Gaussians over actions, as the policies of LIBERO do.
 
     The loss is the negative log-likelihood of the demonstrated action, which falls below zero when
@@ -66,12 +107,19 @@ class GaussianMixturePolicy(ActionMixture, Classifier):
         n_actions: Numbers of an action.
         modes: Gaussians of the mixture.
         sample: Draw actions from the mixture instead of taking its most likely mode's mean.
+        n_tasks: How many heads; None for one that all tasks share.
     """
 
     def __init__(
-        self, features: nn.Module, n_features: int, n_actions: int, modes: int, sample: bool
+        self,
+        features: nn.Module,
+        n_features: int,
+        n_actions: int,
+        modes: int,
+        sample: bool,
+        n_tasks: int | None = None,
     ) -> None:
-        super().__init__(features, n_features, modes * (2 * n_actions + 1))
+        super().__init__(features, n_features, modes * (2 * n_actions + 1), n_tasks)
         self.n_actions, self.modes, self.sample = n_actions, modes, sample
 
 
@@ -85,8 +133,20 @@ def policy(
     layer_norm: bool = False,
     picture: int | None = None,
     pictures: int = 1,
-) -> Classifier:
+    heads: Literal["shared", "task"] = "shared",
+    activation: Activation = "relu",
+    stream: Stream | None = None,
+) -> Policy:
     """A perceptron that maps what a robot sees to an action.
+
+    Continual World (Wolczyk et al., 2021) has ``hidden=[256,256,256,256] heads=task
+    activation=leaky_relu layer_norm=true``, and hides the task from all but the choice of the head
+    (``stream.task_input=none``). LIBERO (Liu et al., 2023) has one head for all tasks, a mixture of
+    five Gaussians (``head=gmm``), and tells the task by its instruction.
+
+    Regularisers such as EWC need ``heads=task``: every task uses a shared output layer, so none of
+    its weights is free to be changed for a new one. ``leaky_relu`` keeps the gradient of units that
+    are off, without which the Fisher information holds them to be unimportant.
 
     Args:
         input_shape: Of one sample; flattened.
@@ -99,9 +159,15 @@ def policy(
         layer_norm: Normalise the first hidden layer and squash it by tanh, as in Continual World.
         picture: The inputs end with pictures of so many pixels a side; None for none.
         pictures: How many, one for each camera and observation of the window.
+        heads: ``shared``: one output layer. ``task``: one for each task of the stream, chosen by
+            the task's index, whether or not the inputs tell the task.
+        activation: Of the hidden layers (but for a first one with ``layer_norm``, and those that
+            look at pictures); ``leaky_relu`` has the slope 0.2 of Continual World.
+        stream: Gives the number of tasks to ``heads=task``.
     """
     at_least(modes, 1, "model.modes")
     at_least(pictures, 1, "model.pictures")
+    n_tasks = None if heads == "shared" else _count_tasks(stream)
     layers: list[nn.Module] = [nn.Flatten()]
     width = math.prod(input_shape)
     if picture is not None:
@@ -111,12 +177,21 @@ def policy(
     for number, units in enumerate(hidden):
         at_least(units, 1, "model.hidden")
         layers.append(nn.Linear(width, units))
-        layers += [nn.LayerNorm(units), nn.Tanh()] if layer_norm and not number else [nn.ReLU()]
+        first = layer_norm and not number
+        layers += [nn.LayerNorm(units), nn.Tanh()] if first else [ACTIVATIONS[activation]()]
         width = units
     features = nn.Sequential(*layers)
     if head == "gmm":
-        return GaussianMixturePolicy(features, width, n_outputs, modes, sample)
-    return Classifier(features, width, n_outputs)
+        return GaussianMixturePolicy(features, width, n_outputs, modes, sample, n_tasks)
+    return Policy(features, width, n_outputs, n_tasks)
+
+
+def _count_tasks(stream: Stream | None) -> int:
+    """The tasks of a stream that can put their code at the end of inputs."""
+    if stream is None or not hasattr(stream, "with_task_code"):
+        told = "none is given" if stream is None else f"'{stream.name}' is not"
+        raise SettingError(f"model.heads=task needs a stream of robot tasks, which {told}")
+    return len(stream.tasks)
 
 
 @hookimpl

@@ -47,10 +47,19 @@ def fisher(
     samples: int | None = None,
     batch_size: int = 128,
     memory: int = 128,
+    floor: float = 0.0,
 ) -> dict[str, Tensor]:
     """The Fisher information's diagonal at the current parameters, by the parameter's name.
 
     Only the outputs that compete for a sample take part. The model is in evaluation mode.
+
+    ``exact`` of actions is that of the Gaussian whose likelihood is learned. With means ``mu`` and
+    deviations ``sigma`` (a mixture of one mode) it is, as in Continual World::
+
+        sum_k ((d mu_k)^2 + 2 (d sigma_k)^2) / sigma_k^2
+
+    and where the squared error of ``n`` outputs is learned (``learner.squared_error``), whose
+    deviation is ``sqrt(n / 2)`` whatever the input, ``2/n sum_k (d f_k)^2``.
 
     Args:
         learner: Gives model, active outputs and loss.
@@ -58,13 +67,14 @@ def fisher(
         estimate: ``exact``: ``sum_c p_c (d log p_c)^2`` over the active classes. ``sample``: one
             label drawn from ``p``. ``predicted``: the most probable label. ``true``: the data's own
             label (the empirical Fisher). ``batch``: the squared gradient of a mini-batch's mean
-            loss, mean over mini-batches; smaller than ``true`` by up to the batch size. Where the
-            squared error of ``n`` outputs is learned (``learner.squared_error``) ``exact`` is that
-            of the Gaussian whose likelihood the loss is, ``2/n sum_k (d f_k)^2``, and ``sample``
-            and ``predicted`` are not defined.
+            loss, mean over mini-batches; smaller than ``true`` by up to the batch size. Of actions
+            ``sample`` and ``predicted`` are not defined.
         samples: How many samples, drawn at random; None for all.
         batch_size: Of a mini-batch for ``batch``; for the others it changes only the speed.
         memory: Megabytes that gradients of single samples may take at a time (more is not faster).
+        floor: The least information that a sample has about a parameter: the result is
+            ``mean_x max(F(x), floor)``, as in Continual World's code, where it is 1e-5. Parameters
+            of heads of single tasks have no floor. Not for ``batch``.
     """
     order = choose_samples(learner, data, samples, shuffle=estimate == "batch")
     with evaluation_mode(learner):
@@ -80,10 +90,16 @@ def fisher(
         def variants(outputs: Any, batch: Batch) -> Iterator[Variant]:
             return _labels(learner, estimate, outputs, batch)
 
+        def gaussian(outputs: Any, batch: Batch) -> Tensor:
+            numbers = torch.cat(_gaussian(learner, outputs) or (), 1)
+            return numbers.gather(1, batch.y[:, None]).sum()
+
         if estimate == "true":
             score = task_loss
+        elif not data.labels.is_floating_point():
+            score = log_likelihood
         else:
-            score = _output if data.labels.is_floating_point() else log_likelihood
+            score = _output if getattr(learner, "squared_error", False) else gaussian
         return mean_over_samples(
             learner,
             data,
@@ -94,6 +110,7 @@ def fisher(
             batch_size,
             memory,
             shared=estimate != "sample",  # all ranks must draw alike
+            floor=floor,
         )
 
 
@@ -106,6 +123,11 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
     if actions and estimate == "exact" and getattr(learner, "squared_error", False):
         for number in range(outputs.shape[1]):
             yield torch.full_like(batch.task, number), None
+        return
+    if actions and estimate == "exact" and (made := _gaussian(learner, outputs)) is not None:
+        information = made[1].square().reciprocal()
+        for number, weight in enumerate(torch.cat([information, 2 * information], 1).unbind(1)):
+            yield torch.full_like(batch.task, number), weight
         return
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or actions:
         raise PluginError(
@@ -122,6 +144,15 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
     active = (outputs > torch.finfo(outputs.dtype).min).any(0).nonzero().flatten()
     for label in active.tolist():
         yield torch.full_like(batch.task, label), p[:, label]
+
+
+def _gaussian(learner: Learner, outputs: Any) -> tuple[Tensor, Tensor] | None:
+    """Means and deviations where outputs are a single Gaussian over actions, else None."""
+    model: Any = learner.model
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or getattr(model, "modes", None) != 1:
+        return None
+    means, deviations, _ = model.mixture(outputs)
+    return means.squeeze(1), deviations.squeeze(1)
 
 
 def _output(outputs: Tensor, batch: Batch) -> Tensor:

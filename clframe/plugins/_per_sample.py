@@ -1,12 +1,13 @@
 """Gradients of single samples, measured and averaged over a data set.
 
 The result is the mean over samples of ``sum_k weight_k * measure(d score_k / d theta)``, where the
-measure (square, absolute value) of a product is the product of the measures. Three ways lead to
-the same numbers:
+measure (square, absolute value) of a product is the product of the measures. A floor bounds each
+sample's sum from below. Three ways lead to the same numbers:
 
 * Where all parameters are in plain linear layers, a sample's gradient is an outer product of what
   went in and what came back. So its measure is an outer product too, the sum over samples is one
-  matrix product, and nothing of the size of the model is stored per sample.
+  matrix product, and nothing of the size of the model is stored per sample. (With a floor the outer
+  products are made after all, in portions of bounded size.)
 * Other models go through ``torch.func.vmap``, in portions of bounded size.
 * What ``vmap`` cannot do (recurrent layers) is done sample by sample.
 """
@@ -23,6 +24,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from clframe.data.dataset import Batch, map_inputs
+from clframe.models.heads import TaskHeads
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -83,6 +85,7 @@ def mean_over_samples(
     batch_size: int,
     memory: int,
     shared: bool = True,
+    floor: float = 0.0,
 ) -> dict[str, Tensor]:
     """The mean described above, by the parameter's name.
 
@@ -96,26 +99,45 @@ def mean_over_samples(
         batch_size: Samples at a time.
         memory: Megabytes that gradients of single samples may take at a time.
         shared: Several processes take a part of the samples each; not where labels are drawn.
+        floor: The least that a sample counts for a parameter, heads of single tasks excepted; 0 for
+            no bound.
     """
     count = len(order)
     order = learner.engine.share(order) if shared else order
     parameters = learner.named_trainable()
     layers = linear_layers(learner.model, parameters)
+    floors = floors_of(learner.model, floor) if floor else {}
+    # A gradient, its measure and one intermediate of the same size; with a floor, the sum.
+    size = (4 if floors else 3) * sum(p.numel() * p.element_size() for p in parameters.values())
+    portion = min(batch_size, max(1, memory * 2**20 // max(size, 1)))
     total: dict[str, Tensor] | None = None
     if layers is not None:
         with contextlib.suppress(NotPlainError):
             batches = data.batches(order, batch_size)
-            total = _sum_in_linear_layers(learner, layers, batches, score, variants, measure)
+            total = _sum_in_linear_layers(
+                learner, layers, batches, score, variants, measure, floors, portion
+            )
     if total is None:
-        # A gradient, its measure and one intermediate of the same size.
-        size = 3 * sum(p.numel() * p.element_size() for p in parameters.values())
-        portion = min(batch_size, max(1, memory * 2**20 // max(size, 1)))
         batches = data.batches(order, portion)
-        total = _sum_by_vmap(learner, parameters, batches, score, variants, measure)
+        total = _sum_by_vmap(learner, parameters, batches, score, variants, measure, floors)
     total = {name: total[name] for name in parameters}  # the same order on every rank
     if shared:
         learner.engine.sum(total)
     return {name: value / max(count, 1) for name, value in total.items()}
+
+
+def floors_of(model: nn.Module, floor: float) -> dict[str, float]:
+    """The floor of each parameter by name; heads of single tasks have none.
+
+    What has no gradient there is another task's, and not to be held before it was learned.
+    """
+    heads = {
+        p
+        for module in model.modules()
+        if isinstance(module, TaskHeads)
+        for p in module.parameters()
+    }
+    return {name: floor for name, p in model.named_parameters() if p not in heads}
 
 
 # ------------------------------------------------------------ linear layers
@@ -188,6 +210,8 @@ def _sum_in_linear_layers(
     score: Score,
     variants: Variants,
     measure: Measure,
+    floors: dict[str, float],
+    portion: int,
 ) -> dict[str, Tensor]:
     total = empty_sums(layers)
     with watched(layers) as seen:
@@ -207,9 +231,17 @@ def _sum_in_linear_layers(
                     part = part if weights is None else part * weights[:, None]
                     back[name] = back[name] + part if name in back else part
             for name, part in back.items():
-                total[name_in(name, "weight")].addmm_(part.T, measure(seen[name][0]))
-                if layers[name].bias is not None:
-                    total[name_in(name, "bias")].add_(part.sum(0))
+                weight, bias = name_in(name, "weight"), name_in(name, "bias")
+                inputs = measure(seen[name][0])
+                if weight in floors:
+                    for rows in zip(part.split(portion), inputs.split(portion), strict=True):
+                        of_samples = torch.einsum("no,ni->noi", *rows)
+                        total[weight].add_(of_samples.clamp_(min=floors[weight]).sum(0))
+                else:
+                    total[weight].addmm_(part.T, inputs)
+                if bias in total:
+                    part = part.clamp(min=floors[bias]) if bias in floors else part
+                    total[bias].add_(part.sum(0))
     return total
 
 
@@ -227,6 +259,7 @@ def _sum_by_vmap(
     score: Score,
     variants: Variants,
     measure: Measure,
+    floors: dict[str, float],
 ) -> dict[str, Tensor]:
     plain = {f"model.{name}": p.detach() for name, p in parameters.items()}
     total = {name: torch.zeros_like(p) for name, p in parameters.items()}
@@ -239,6 +272,7 @@ def _sum_by_vmap(
     for batch in batches:
         with torch.no_grad():
             outputs, _ = learner.run_model(batch.x, batch.task)
+        of_samples: dict[str, Tensor] = {}
         for labels, weights in variants(outputs, batch):
             try:
                 with warnings.catch_warnings():
@@ -249,10 +283,17 @@ def _sum_by_vmap(
                 gradients = _one_by_one(of_one, plain, batch, labels)
             for name, value in total.items():
                 measured = measure(gradients[f"model.{name}"])
-                if weights is None:
+                if name in floors:
+                    if weights is not None:
+                        measured = measured * weights.view(-1, *[1] * (measured.ndim - 1))
+                    so_far = of_samples.get(name)
+                    of_samples[name] = measured if so_far is None else so_far.add_(measured)
+                elif weights is None:
                     value.add_(measured.sum(0))
                 else:
                     value.add_(torch.tensordot(weights, measured, 1))
+        for name, summed in of_samples.items():
+            total[name].add_(summed.clamp(min=floors[name]).sum(0))
     return total
 
 

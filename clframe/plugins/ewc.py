@@ -65,6 +65,10 @@ class EWC(_ConvexPenalty):
         form: Online: which of the three formulas.
         step: Whether the penalty is a term of the loss (``gradient``, as in the papers) or an
             implicit step of its own (``proximal``; with sgd, adam and adamw).
+        floor: The least that a sample counts in the Fisher information of a parameter, before the
+            mean over samples; 0 for no floor. Continual World's code has 1e-5, so
+            that no shared weight of a policy is quite free; its penalty is ``online=true
+            form=libero_code``. Papers on classifiers have none. Not for ``fisher=batch``.
     """
 
     name = "ewc"
@@ -84,6 +88,7 @@ class EWC(_ConvexPenalty):
         gamma: float = 1.0,
         form: Literal["van_de_ven", "libero_paper", "libero_code"] = "van_de_ven",
         step: PenaltyStep = "gradient",
+        floor: float = 0.0,
     ) -> None:
         super().__init__(step)
         self.weight = weight
@@ -94,7 +99,12 @@ class EWC(_ConvexPenalty):
         self.online = online
         self.gamma = gamma
         self.form = form
-        check_at_least(self, self.name, weight=0, samples=1, batch_size=1, memory=1)
+        self.floor = floor
+        check_at_least(self, self.name, weight=0, samples=1, batch_size=1, memory=1, floor=0)
+        if floor and fisher == "batch":
+            raise SettingError(
+                "ewc.floor bounds what single samples count and cannot go with ewc.fisher=batch"
+            )
         if not 0 <= gamma <= 1:
             raise SettingError(f"ewc.gamma must be between 0 and 1, got {gamma!r}")
         if not online and (gamma != 1.0 or form != "van_de_ven"):
@@ -128,6 +138,7 @@ class EWC(_ConvexPenalty):
             self.samples,
             self.batch_size or learner.engine.settings.batch_size,
             self.memory,
+            self.floor,
         )
         anchor = learner.named_trainable()
         if not self.online:

@@ -15,6 +15,7 @@ from clframe.core.hooks import TaskContext
 from clframe.core.plugin import Plugin
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
+from clframe.models.heads import TaskHeads
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ class PackNet(Plugin):
     convolution, linear layer, recurrent layer and embedding, the share ``prune`` of these weights
     with the smallest magnitude is set to zero and left to later tasks; the others are retrained and
     belong to the task from then on. On a task only weights of this task and of earlier ones are
-    used. The rows of the head belong to the tasks whose outputs they are. What is frozen stays so
-    bit for bit under any optimizer and weight decay.
+    used. The rows of the head belong to the tasks whose outputs they are, and a policy's heads to
+    their tasks (``model.heads=task``). What is frozen stays so bit for bit under any optimizer and
+    weight decay.
 
     Nothing is learned when a task comes back: its weights are fixed, since later ones depend on
     them.
@@ -107,9 +109,13 @@ class PackNet(Plugin):
         """Find the layers to prune, the head and the rest."""
         model, device = learner.model, learner.engine.device
         self._head: nn.Linear | None = None
-        units = [unit for task in stream.tasks for unit in task.outputs]
-        if len(units) == len(set(units)):
-            head = getattr(model, "head", None)
+        self._rows_of_tasks = {task.index: list(task.outputs) for task in stream.tasks}
+        head = getattr(model, "head", None)
+        if isinstance(head, TaskHeads):
+            self._rows_of_tasks = {task.index: [*head.rows_of(task.index)] for task in stream.tasks}
+            head = head.linear
+        rows = [row for of_task in self._rows_of_tasks.values() for row in of_task]
+        if len(rows) == len(set(rows)):
             if not isinstance(head, nn.Linear):
                 raise PluginError(
                     "plugin 'packnet' needs a model whose last layer is a linear 'head' with one "
@@ -142,10 +148,14 @@ class PackNet(Plugin):
             for name, weight in self._pruned.items()
         }
         if self._head is not None:
-            rows = self._head.out_features
-            self.owners["(head)"] = torch.zeros(rows, dtype=torch.int16, device=device)
+            n_rows = self._head.out_features
+            self.owners["(head)"] = torch.zeros(n_rows, dtype=torch.int16, device=device)
 
     # ------------------------------------------------------------ learning
+
+    def _rows(self, experience: Experience) -> list[int]:
+        """The rows of the head that are of an experience's tasks."""
+        return [row for task in experience.tasks for row in self._rows_of_tasks[task.index]]
 
     def _is_known(self, experience: Experience) -> bool:
         return all(task.index in self.pack_of_task for task in experience.tasks)
@@ -185,7 +195,7 @@ class PackNet(Plugin):
         if self._head is not None:
             rows = self.owners["(head)"]
             mine = torch.zeros_like(rows, dtype=torch.bool)
-            mine[list(experience.outputs)] = True
+            mine[self._rows(experience)] = True
             mine &= (rows == 0) | (rows == pack)
             open_parts[self._head.weight] = mine[:, None].expand_as(self._head.weight)
             if self._head.bias is not None:
@@ -236,8 +246,8 @@ class PackNet(Plugin):
         self._open(learner, experience, self.packs)
         if self._head is not None:
             rows = self.owners["(head)"]
-            outputs = torch.tensor(experience.outputs, device=rows.device)
-            rows[outputs] = torch.where(rows[outputs] == 0, self.packs, rows[outputs]).to(
+            own_rows = torch.tensor(self._rows(experience), device=rows.device)
+            rows[own_rows] = torch.where(rows[own_rows] == 0, self.packs, rows[own_rows]).to(
                 rows.dtype
             )
         for task in experience.tasks:

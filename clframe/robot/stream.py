@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.core.stream import Experience, Stream, Task
-from clframe.data.dataset import TensorData
+from clframe.data.dataset import Data, TensorData
 from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
 from clframe.robot import collect, demonstrations, language, sentences
@@ -109,6 +109,26 @@ class ImitationStream(Stream):
         def data(index: int) -> SequenceData:
             return sequences_of(self.read(index), index, window, inputs)
 
+        return self._given(inputs, data)
+
+    def with_task_code(self) -> ImitationStream:
+        """The same stream, whose vectors end with the one-hot code of the task's index.
+
+        So a policy can choose its head, whatever else tells it the task (``task_input``).
+        """
+        assert self.sequence_inputs is not None
+        inputs = self.sequence_inputs.inputs.with_task_code()
+
+        @functools.cache
+        def data(index: int) -> TensorData:
+            return data_of(self.read(index), index, inputs)
+
+        return dataclasses.replace(self._given(inputs, data), input_shape=(inputs.size,))
+
+    def _given(
+        self, inputs: ObservationTransform | SequenceInputs, data: Callable[[int], Data]
+    ) -> ImitationStream:
+        """The same tasks with other inputs, to be learned from other data (by the task's index)."""
         tasks = [
             dataclasses.replace(
                 task,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from clframe.data.dataset import TensorData
 from clframe.errors import DataError
@@ -83,8 +85,15 @@ class ObservationTransform:
         seen = len(self.pictures) * window * 3 * picture_size**2
         self.size = window * state_size + tasks.shape[1] + seen
         self.tasks = torch.from_numpy(tasks)
+        self.coded = False
         self._look_up = normalizer
         self._normalizer: tuple[Tensor, Tensor] | None = None
+
+    def with_task_code(self) -> ObservationTransform:
+        """The same, with the task's one-hot code at the end, behind all else."""
+        made = copy.copy(self)
+        made.coded, made.size = True, self.size + len(self.tasks)
+        return made
 
     def _normalizer_on(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Center and factor, once for a device."""
@@ -111,8 +120,11 @@ class ObservationTransform:
     def __call__(self, x: Any, task: Tensor) -> Any:
         """Stored windows and the task of each to inputs."""
         normalized = self.normalized(x[STATE]).flatten(1)
-        seen = [_flattened(x[name]) for name in self.pictures]
-        return torch.cat([normalized, self.task_vectors(task), *seen], 1)
+        parts = [normalized, self.task_vectors(task)]
+        parts += [_flattened(x[name]) for name in self.pictures]
+        if self.coded:
+            parts.append(functional.one_hot(task, len(self.tasks)).to(normalized.dtype))
+        return torch.cat(parts, 1)
 
 
 def _flattened(pictures: Tensor) -> Tensor:
