@@ -66,9 +66,9 @@ class EWC(_ConvexPenalty):
         step: Whether the penalty is a term of the loss (``gradient``, as in the papers) or an
             implicit step of its own (``proximal``; with sgd, adam and adamw).
         floor: The least that a sample counts in the Fisher information of a parameter, before the
-            mean over samples; 0 for no floor. Continual World's code has 1e-5, so
-            that no shared weight of a policy is quite free; its penalty is ``online=true
-            form=libero_code``. Papers on classifiers have none. Not for ``fisher=batch``.
+            mean over samples; 0 for no floor. Continual World's code has 1e-5, so that no shared
+            weight of a policy is quite free (and the penalty of ``online=true form=libero_code``);
+            papers on classifiers have none. Not for ``fisher=batch``.
     """
 
     name = "ewc"
