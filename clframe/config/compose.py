@@ -57,6 +57,7 @@ def compose(overrides: Sequence[str]) -> RunConfig:
     choices, changes = divide(overrides, registry)
     with _sentences():
         config, chosen = _compose_groups(choices, registry)
+        _choose_stream(config, str(chosen.get("experiment")))
         _choose_scenario(config, str(chosen.get("experiment")))
         names = _chosen_strategies(choices)
         if names is not None:  # what an experiment sets for others is not for these
@@ -105,6 +106,19 @@ def _compose_groups(
     config = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
     OmegaConf.set_struct(config, False)
     return config, {str(key): value for key, value in chosen.items()}
+
+
+def _choose_stream(config: DictConfig, experiment: str) -> None:
+    """Put what an experiment has for the run's stream (``streams:``) over the rest of it."""
+    if "streams" not in config:
+        return
+    streams, stream = config.pop("streams"), str(config.stream.name)
+    if stream not in streams:
+        raise SettingError(
+            f"experiment '{experiment}' is for stream={' or stream='.join(map(str, streams))}, not "
+            f"for stream={stream}"
+        )
+    config.merge_with(streams[stream])
 
 
 def _choose_scenario(config: DictConfig, experiment: str) -> None:

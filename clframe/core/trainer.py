@@ -56,7 +56,9 @@ class TrainerSettings:
         batch_size: Samples of the current experience per step, over all processes together.
         drop_last: Leave out an epoch's last batch when it is smaller.
         eval_batch_size: Samples per evaluation batch.
-        gradient_clip_val: Clip the gradient's norm to this; None for no clipping.
+        gradient_clip_val: Clip the gradient to this; None for no clipping.
+        gradient_clip_algorithm: Whether the ``norm`` of all gradients together is clipped, or each
+            ``value`` by itself.
         reset_optimizer: Start each experience with a fresh optimizer.
         evaluate_every: Measure past and future tasks after every so many experiences, and at the
             end; the tasks just learned are measured after each. Other cells stay unknown.
@@ -87,6 +89,7 @@ class TrainerSettings:
     drop_last: bool = False
     eval_batch_size: int = 512
     gradient_clip_val: float | None = None
+    gradient_clip_algorithm: Literal["norm", "value"] = "norm"
     reset_optimizer: bool = False
     evaluate_every: int = 1
     evaluate_tasks: Literal["all", "learned"] = "all"

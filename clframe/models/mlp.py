@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from torch import nn
 
@@ -20,14 +20,20 @@ def mlp(
     n_outputs: int,
     hidden: list[int] | tuple[int, ...] = (400, 400),
     dropout: float = 0.0,
+    init: Literal["torch", "xavier"] = "torch",
 ) -> Classifier:
     """Fully connected layers with ReLU (van de Ven & Tolias use two of 400).
+
+    With ``n`` inputs and ``m`` outputs of a layer, its first weights are uniform within
+    ``1 / sqrt(n)`` of 0, biases too (``init=torch``), or within ``sqrt(6 / (n + m))`` with biases
+    of 0 (``init=xavier``: Glorot & Bengio 2010; the networks of GEM's and DER's papers).
 
     Args:
         input_shape: Of one sample; flattened.
         n_outputs: Output units.
         hidden: Width of each hidden layer.
         dropout: Probability of dropping a hidden unit.
+        init: How weights are drawn, as above.
     """
     layers: list[nn.Module] = [nn.Flatten()]
     width = math.prod(input_shape)
@@ -37,7 +43,13 @@ def mlp(
         if dropout:
             layers.append(nn.Dropout(dropout))
         width = units
-    return Classifier(nn.Sequential(*layers), width, n_outputs)
+    model = Classifier(nn.Sequential(*layers), width, n_outputs)
+    if init == "xavier":
+        for module in model.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                nn.init.zeros_(module.bias)
+    return model
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""Fisher information of a learner on a data set, by five estimates that papers mix up.
+"""Fisher information of a learner on a data set, by six estimates that papers mix up.
 
 The diagonal of the Fisher information is ``E_x E_{y ~ p(y|x)} [(d log p(y|x) / d theta)^2]``. The
 estimates differ in how they treat the inner expectation, and a penalty's weight found with one
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from clframe.core.learner import Learner
     from clframe.data.dataset import Data
 
-Estimate: TypeAlias = Literal["exact", "sample", "predicted", "true", "batch"]
+Estimate: TypeAlias = Literal["exact", "sample", "predicted", "true", "true_weighted", "batch"]
 
 _ROWS = 512
 """Samples that go through the model in one pass where mini-batches are smaller."""
@@ -66,9 +66,11 @@ def fisher(
         data: To take the mean over.
         estimate: ``exact``: ``sum_c p_c (d log p_c)^2`` over the active classes. ``sample``: one
             label drawn from ``p``. ``predicted``: the most probable label. ``true``: the data's own
-            label (the empirical Fisher). ``batch``: the squared gradient of a mini-batch's mean
-            loss, mean over mini-batches; smaller than ``true`` by up to the batch size. Of actions
-            ``sample`` and ``predicted`` are not defined.
+            label (the empirical Fisher). ``true_weighted``: the same times that label's
+            probability, so one term of ``exact``, in which samples that are got wrong count
+            little. ``batch``: the squared gradient of a mini-batch's mean loss, mean over
+            mini-batches; smaller than ``true`` by up to the batch size. Of actions ``sample``,
+            ``predicted`` and ``true_weighted`` are not defined.
         samples: How many samples, drawn at random; None for all.
         batch_size: Of a mini-batch for ``batch``; for the others it changes only the speed.
         memory: Megabytes that gradients of single samples may take at a time (more is not faster).
@@ -138,6 +140,9 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
         yield outputs.argmax(1), None
         return
     p = outputs.softmax(1)
+    if estimate == "true_weighted":
+        yield batch.y, p.gather(1, batch.y[:, None]).squeeze(1)
+        return
     if estimate == "sample":
         yield torch.multinomial(p, 1, generator=learner.generator).squeeze(1), None
         return

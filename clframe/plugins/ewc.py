@@ -38,6 +38,8 @@ class EWC(_ConvexPenalty):
     gamma 0.8 / 0.7 / 0.8 (both with ``fisher=predicted``); van de Ven et al. 2022: EWC 1e5 / 1e10 /
     1e9 with ``fisher=exact``. Permuted MNIST, 2019: 500 / 500 / 1; online 500 / 1000 / 5 with gamma
     0.8 / 0.9 / 1. OpenLORIS: 5240, predicted labels. LIBERO: 5e4, gamma 0.9, ``fisher=batch``.
+    Permuted and rotated MNIST of DER's paper, run with Mammoth: 0.7, gamma 1,
+    ``fisher=true_weighted``, whose running Fisher and penalty are those of ``libero_code``.
 
     Weights as large as those are stiff: the penalty's curvature ``s_i = weight F_i`` is so large
     that a gradient step on it passes the anchor. Adam then swings by its learning rate about the
@@ -56,7 +58,8 @@ class EWC(_ConvexPenalty):
         weight: Strength of the penalty (lambda).
         fisher: How the Fisher information is estimated: ``exact`` (expectation over the active
             classes), ``sample`` (one label drawn from the model), ``predicted`` (its most probable
-            label), ``true`` (the data's label) or ``batch`` (squared gradient of mini-batches).
+            label), ``true`` (the data's label), ``true_weighted`` (the same, times the label's
+            probability, as in Mammoth) or ``batch`` (squared gradient of mini-batches).
         samples: How many of the experience's samples to estimate from; None for all.
         batch_size: Samples at a time; None for that of training. Matters for ``batch`` only.
         memory: Megabytes that gradients of single samples may take at a time.

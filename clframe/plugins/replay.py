@@ -13,6 +13,7 @@ from clframe.utils.settings import check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
+    from clframe.core.step import Step
     from clframe.core.stream import Experience, Stream
     from clframe.data.dataset import Batch, Data
 
@@ -25,6 +26,11 @@ class Replay(Plugin):
     scenarios for continual learning", 2019). Stored are the untransformed inputs, whatever they
     are (images, RGB-D, features, trajectories), so a random transform acts anew each time.
 
+    Samples enter the memory when their experience has been learned (``fill=experience``), or at
+    each step, so that those of the current experience are replayed as well (``fill=step``; Chaudhry
+    et al. 2019, and Mammoth, the program of DER's paper). The latter needs a plain reservoir and
+    stores the inputs as the model took them.
+
     Args:
         size: Samples kept in all; not used when ``per_class`` is given.
         per_class: Samples kept of each class; memory is taken for all classes of the stream.
@@ -33,6 +39,7 @@ class Replay(Plugin):
             (``class_balanced``), the newest of each class (``ring``) or iCaRL's ``herding``.
         batch_size: Samples replayed per step; None for as many as the current batch has.
         weighting: ``samples`` or ``tasks``, as above.
+        fill: After each ``experience`` or at each ``step``, as above.
     """
 
     supports_batched_seeds = True
@@ -46,6 +53,7 @@ class Replay(Plugin):
         policy: Literal["reservoir", "class_balanced", "ring", "herding"] = "reservoir",
         batch_size: int | None = None,
         weighting: Literal["samples", "tasks"] = "samples",
+        fill: Literal["experience", "step"] = "experience",
     ) -> None:
         if weighting not in ("samples", "tasks"):
             raise SettingError(f"replay.weighting must be samples or tasks, got {weighting!r}")
@@ -53,14 +61,28 @@ class Replay(Plugin):
         self.per_class = per_class
         self.policy = policy
         self.batch_size = batch_size
+        if fill == "step" and (policy != "reservoir" or per_class is not None):
+            raise SettingError(
+                "replay.fill=step needs replay.policy=reservoir and replay.per_class=null: only a "
+                "plain reservoir takes in the samples of single steps"
+            )
+        if fill == "step" and weighting == "tasks":
+            raise SettingError(
+                "replay.weighting=tasks weighs past experiences against the current one; with "
+                "replay.fill=step both are replayed, so choose replay.weighting=samples"
+            )
         self.weighting = weighting
+        self.fill = fill
         check_at_least(self, self.name, size=1, per_class=1, batch_size=1)
         self.buffer: Buffer
 
     @hookimpl
     def configure(self, stream: Stream) -> None:
         """Make the buffer, which takes no memory yet."""
-        self.buffer = make_buffer(stream, self.size, self.per_class, self.policy)
+        if self.fill == "step":
+            self.buffer = Buffer(self.size, "reservoir", transformed=True)
+        else:
+            self.buffer = make_buffer(stream, self.size, self.per_class, self.policy)
 
     @hookimpl
     def extra_batches(self, learner: Learner, batch: Batch) -> Batch | None:
@@ -72,6 +94,14 @@ class Replay(Plugin):
         return self.buffer.sample(learner, n, weight)
 
     @hookimpl
+    def after_step(self, learner: Learner, step: Step) -> None:
+        """Offer the step's own samples to the buffer, if it is filled so."""
+        if self.fill == "step":
+            batch = step.batch
+            self.buffer.add_batch(batch.x, batch.y, batch.task, learner.generator)
+
+    @hookimpl
     def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:
-        """Offer the experience's data to the buffer."""
-        remember(self.buffer, learner, data)
+        """Offer the experience's data to the buffer, if it is filled so."""
+        if self.fill == "experience":
+            remember(self.buffer, learner, data)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clframe.core.learner import Learner
     from clframe.core.step import Step
     from clframe.core.stream import Experience
-    from clframe.core.trainer import Budget
+    from clframe.core.trainer import Budget, TrainerSettings
     from clframe.data.dataset import Batch, Data
 
 
@@ -200,7 +200,7 @@ class SingleStepper:
         self.on_backward = learner.plugins.implements("after_backward")
         self.on_step = learner.plugins.implements("after_step")
         self.parameters = [p for p in learner.parameters() if p.requires_grad]
-        self.clip = self.engine.settings.gradient_clip_val
+        self.settings = self.engine.settings
 
     def batches(self, orders: Sequence[Tensor], size: int) -> Iterator[Batch]:
         """The batches of the learner's epoch."""
@@ -217,7 +217,7 @@ class SingleStepper:
         self.engine.backward(loss)
         if self.on_backward:
             self.hook.after_backward(learner=learner, step=step)
-        clip_gradients(self.parameters, self.clip)
+        clip_gradients(self.parameters, self.settings)
         optimizer.step()
         if self.on_step:
             self.hook.after_step(learner=learner, step=step)
@@ -230,10 +230,15 @@ class SingleStepper:
         """Nothing is held."""
 
 
-def clip_gradients(parameters: Sequence[nn.Parameter], bound: float | None) -> None:
-    """Clip the norm of all gradients together; None for no bound."""
-    if bound is not None:
+def clip_gradients(parameters: Sequence[nn.Parameter], settings: TrainerSettings) -> None:
+    """Clip the norm of all gradients together, or each of their values."""
+    bound = settings.gradient_clip_val
+    if bound is None:
+        return
+    if settings.gradient_clip_algorithm == "norm":
         nn.utils.clip_grad_norm_(parameters, bound)
+    else:
+        nn.utils.clip_grad_value_(parameters, bound)
 
 
 def samples_of_epoch(n: int, budget: Budget, steps_left: int | None) -> int:

@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -104,6 +104,7 @@ def permuted(
     pad: int = 0,
     first_identity: bool = True,
     normalize: bool = False,
+    samples: int | None = None,
 ) -> Stream:
     """All classes in every experience, pixels permuted anew for each.
 
@@ -119,6 +120,7 @@ def permuted(
         first_identity: Leave the first experience's images as they are.
         normalize: Take the mean of all training images from each channel and divide by their
             deviation, as is usual; images are in 0..1 otherwise.
+        samples: Training images of each experience, drawn anew for each; None for all.
     """
     at_least(n_experiences, 1, "n_experiences")
     at_least(pad, 0, "pad")
@@ -131,7 +133,9 @@ def permuted(
     if first_identity:
         table[0] = torch.arange(pixels)
     transform = _finished(Permute(table, pad), dataset, normalize)
-    return _whole(f"permuted_{dataset}", images, scenario, seed, n_experiences, transform, shape)
+    chosen = _choose_samples(samples, images, n_experiences, generator)
+    name = f"permuted_{dataset}"
+    return _whole(name, images, scenario, seed, n_experiences, transform, shape, chosen)
 
 
 def rotated(
@@ -143,27 +147,65 @@ def rotated(
     n_experiences: int = 10,
     max_angle: float = 180.0,
     normalize: bool = False,
+    angles: Literal["even", "parts", "drawn"] = "even",
+    interpolation: Literal["bilinear", "nearest"] = "bilinear",
+    samples: int | None = None,
 ) -> Stream:
-    """All classes in every experience, images turned by an angle that grows evenly.
+    """All classes in every experience, images turned by an angle of its own.
+
+    With n experiences, experience i is turned by i/n of the largest angle (``angles=even``), by
+    one drawn between i/n and (i+1)/n of it (``parts``: Lopez-Paz & Ranzato, "Gradient Episodic
+    Memory", 2017), or by one drawn from all up to it, so in no order (``drawn``: Buzzega et al.,
+    "Dark Experience for General Continual Learning", 2020). Both papers' programs turn with
+    ``interpolation=nearest``.
 
     Args:
         dataset: Which images.
         data_dir: The data folder.
         download: Whether missing data may be fetched.
-        seed: Not used; angles are fixed.
+        seed: Of angles and samples that are drawn.
         scenario: ``domain`` (the same outputs throughout), or ``task`` and ``class`` (own outputs
             for each experience).
         n_experiences: How many angles.
-        max_angle: Degrees that the angles stay below; experience i is turned by i/n of it.
+        max_angle: Degrees that the angles stay below.
         normalize: Take the mean of all training images from each channel and divide by their
             deviation, as is usual; images are in 0..1 otherwise.
+        angles: ``even``, ``parts`` or ``drawn``, as above.
+        interpolation: How a turned image is read between pixels.
+        samples: Training images of each experience, drawn anew for each; None for all.
     """
     at_least(n_experiences, 1, "n_experiences")
     images = load_images(dataset, data_dir, download)
-    angles = torch.arange(n_experiences) * (math.radians(max_angle) / n_experiences)
-    transform = _finished(Rotate(angles), dataset, normalize)
+    generator = torch.Generator().manual_seed(seed)
+    degrees = _degrees(angles, n_experiences, max_angle, generator)
+    transform = _finished(Rotate(degrees.deg2rad(), interpolation), dataset, normalize)
+    chosen = _choose_samples(samples, images, n_experiences, generator)
     name = f"rotated_{dataset}"
-    return _whole(name, images, scenario, seed, n_experiences, transform, images.shape)
+    return _whole(name, images, scenario, seed, n_experiences, transform, images.shape, chosen)
+
+
+def _degrees(
+    angles: str, n_experiences: int, max_angle: float, generator: torch.Generator
+) -> Tensor:
+    """The angle of each experience."""
+    if angles == "drawn":
+        return torch.rand(n_experiences, generator=generator) * max_angle
+    part = torch.arange(n_experiences) * 1.0
+    if angles == "parts":
+        part += torch.rand(n_experiences, generator=generator)
+    return part * (max_angle / n_experiences)
+
+
+def _choose_samples(
+    samples: int | None, images: Images, n_experiences: int, generator: torch.Generator
+) -> list[Tensor] | None:
+    """The training images of each experience; None for all of them."""
+    if samples is None:
+        return None
+    n = len(images.train_labels)
+    if not 1 <= samples <= n:
+        raise SettingError(f"samples must be between 1 and {n}, the training images, got {samples}")
+    return [torch.randperm(n, generator=generator)[:samples] for _ in range(n_experiences)]
 
 
 class Permute:
@@ -183,9 +225,10 @@ class Permute:
 
 
 class Rotate:
-    """Turns each sample by the angle of its task (bilinear, zeros outside)."""
+    """Turns each sample by the angle of its task, in radians (zeros outside)."""
 
-    def __init__(self, angles: Tensor) -> None:
+    def __init__(self, angles: Tensor, interpolation: str = "bilinear") -> None:
+        self.interpolation = interpolation
         turn = torch.zeros(len(angles), 2, 3)
         turn[:, 0, 0] = turn[:, 1, 1] = angles.cos()
         turn[:, 0, 1], turn[:, 1, 0] = -angles.sin(), angles.sin()
@@ -196,7 +239,9 @@ class Rotate:
         if self.turn.device != x.device:
             self.turn = self.turn.to(x.device)
         grid = functional.affine_grid(self.turn[task], list(x.shape), align_corners=False)
-        return functional.grid_sample(scale_images(x, task), grid, align_corners=False)
+        return functional.grid_sample(
+            scale_images(x, task), grid, self.interpolation, align_corners=False
+        )
 
 
 class Normalize:
@@ -241,16 +286,19 @@ def _whole(
     n_experiences: int,
     transform: Transform,
     shape: tuple[int, ...],
+    chosen: Sequence[Tensor] | None = None,
 ) -> Stream:
-    """A stream of which every experience holds all images."""
+    """A stream of which every experience holds all images, or a choice of them to learn."""
     n = images.n_classes
     shared = scenario == "domain"
 
     def make(training: bool, number: int) -> TensorData:
         labels = images.train_labels if training else images.test_labels
         source = images.train if training else images.test
+        indices = chosen[number] if training and chosen is not None else None
+        labels = labels if indices is None else labels[indices]
         return TensorData(
-            source, labels if shared else labels + n * number, number, None, transform
+            source, labels if shared else labels + n * number, number, indices, transform
         )
 
     return _stream(

@@ -44,7 +44,7 @@ class BatchedStepper:
         self.plain = not (implements("extra_batches") or implements("penalty"))
         self.on_backward = implements("after_backward")
         self.on_step = implements("after_step")
-        self.clip = stack.learners[0].engine.settings.gradient_clip_val
+        self.settings = stack.learners[0].engine.settings
         self.parameters = [[p for p in x.parameters() if p.requires_grad] for x in stack.learners]
         self.optimizer = stack.take_optimizers()
         self.scheduled = stack.learners[0].schedule is not None
@@ -76,7 +76,7 @@ class BatchedStepper:
             for learner, step in zip(learners, steps, strict=True):
                 learner.plugins.hook.after_backward(learner=learner, step=step)
         for parameters in self.parameters:
-            clip_gradients(parameters, self.clip)
+            clip_gradients(parameters, self.settings)
         if self.scheduled:
             self.stack.follow_schedule(self.optimizer)
         self.optimizer.step()
