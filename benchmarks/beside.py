@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import math
 import statistics
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import grid
+
+WIDTH = 118
+"""Of the lines of a page."""
 
 MNIST_NEEDED = "holds no MNIST/raw: the published numbers need full MNIST"
 
@@ -167,7 +171,12 @@ def markdown(table: Table, found: grid.Found) -> str:
     parts = ["\n".join(lines), summary]
     if flagged:
         said = [
-            f"- {', '.join(cell.labels)}: {cell.note or 'the cause is not known.'}"
+            textwrap.fill(
+                f"- {', '.join(cell.labels)}: {cell.note or 'the cause is not known.'}",
+                WIDTH,
+                subsequent_indent="  ",
+                break_on_hyphens=False,
+            )
             for cell in flagged
         ]
         parts.append("\n".join(said))
@@ -177,11 +186,12 @@ def markdown(table: Table, found: grid.Found) -> str:
 def page(table: Table, found: grid.Found) -> str:
     """The table's page in ``docs/results``."""
     parts = [f"# {table.title}", table.text.strip(), markdown(table, found)]
-    parts += [
+    origin = (
         f"The values of each seed are in `{table.name}.json`; `--known "
         f"docs/results/{table.name}.json` adds seeds or cells to them without running them again. "
         "`python benchmarks/results_pages.py` makes this page from them."
-    ]
+    )
+    parts.append(textwrap.fill(origin, WIDTH, break_on_hyphens=False))
     if table.remarks:
         parts.append(table.remarks.strip())
     return "\n\n".join(parts) + "\n"

@@ -8,7 +8,7 @@ the size of the memory (see grid.py for what is run and kept).
 
 Published: Buzzega et al., "Dark Experience for General Continual Learning" (arXiv 2004.07211), the
 domain-incremental columns of the main table: final average accuracy in per cent, mean and standard
-deviation over ten runs, as they are commonly quoted; the paper itself was not at hand to check them.
+deviation over ten runs. They are as commonly quoted and were not checked against the paper itself.
 """
 
 from __future__ import annotations
@@ -86,10 +86,11 @@ def cells() -> tuple[Cell, ...]:
 
 
 TEXT = """
-`python benchmarks/der_mnist.py --data-dir DIR --seeds 0 1 2`: `experiment=der_mnist/<method> stream=<stream>`, full MNIST,
-the protocol of Buzzega et al. (2020) as its program Mammoth has it, with the settings it names as best. Final average
-accuracy in per cent, mean and standard error over seeds; published values as they are commonly quoted, with the standard
-error of ten runs. The band is two standard deviations of a single published seed, at least 1 point.
+`python benchmarks/der_mnist.py --data-dir DIR --seeds 0 1 2`: `experiment=der_mnist/<method>
+stream=<stream>`, full MNIST, the protocol of Buzzega et al. (2020) as its program Mammoth has it,
+with the settings it names as best. Final average accuracy in per cent, mean and standard error over
+seeds; published values as they are commonly quoted, with the standard error of ten runs. The band
+is two standard deviations of a single published seed, at least 1 point.
 """
 
 TABLE = beside.Table(

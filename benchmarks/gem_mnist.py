@@ -5,9 +5,9 @@
 DIR holds the full MNIST (``MNIST/raw``). Each cell is ``clframe fit experiment=gem_mnist/<method>
 stream=<stream> seed=N`` (see grid.py for what is run and kept).
 
-Published: Lopez-Paz & Ranzato, "Gradient Episodic Memory for Continual Learning" (arXiv 1706.08840),
-ACC of Figure 1, one run, read off the figure to about two points. Nothing is given for ``single``,
-which is there to compare with.
+Published: Lopez-Paz & Ranzato, "Gradient Episodic Memory for Continual Learning" (arXiv
+1706.08840), ACC of Figure 1, one run, read off the figure to about two points. Nothing is given for
+``single``, which is there to compare with.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ def cells() -> tuple[Cell, ...]:
 
 
 TEXT = """
-`python benchmarks/gem_mnist.py --data-dir DIR --seeds 0 1 2`: `experiment=gem_mnist/<method> stream=<stream>`, full MNIST,
-the protocol of Lopez-Paz & Ranzato (2017) as their program has it. Final average accuracy (ACC) in per cent, mean and
-standard error over seeds; published values are read off the paper's figure to about two points, which is their band.
+`python benchmarks/gem_mnist.py --data-dir DIR --seeds 0 1 2`: `experiment=gem_mnist/<method>
+stream=<stream>`, full MNIST, the protocol of Lopez-Paz & Ranzato (2017) as their program has it.
+Final average accuracy (ACC) in per cent, mean and standard error over seeds; published values are
+read off the paper's figure to about two points, which is their band.
 """
 
 TABLE = beside.Table(
