@@ -197,17 +197,26 @@ def page(table: Table, found: grid.Found) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _plural(column: str) -> str:
+    """The name of a column's option.
+
+    >>> _plural("method"), _plural("memory")
+    ('methods', 'memories')
+    """
+    return f"{column[:-1]}ies" if column.endswith("y") else f"{column}s"
+
+
 def main(table: Table, description: str | None, script: str) -> None:
     """Run what is missing of a table and print it: the command line of a benchmark."""
     parser = grid.parser(description, f"runs/{table.name}")
     parser.add_argument("--data-dir", type=Path, required=True)
     for number, column in enumerate(table.columns):
         choices = list(dict.fromkeys(cell.labels[number] for cell in table.cells))
-        parser.add_argument(f"--{column}s", nargs="+", default=choices, choices=choices)
+        parser.add_argument(f"--{_plural(column)}", nargs="+", default=choices, choices=choices)
     arguments = parser.parse_args()
     if not (arguments.data_dir / "MNIST" / "raw").is_dir():
         parser.error(f"{arguments.data_dir} {MNIST_NEEDED}")
-    wanted = [set(getattr(arguments, f"{column}s")) for column in table.columns]
+    wanted = [set(getattr(arguments, _plural(column))) for column in table.columns]
     cells = {
         cell.name: list(cell.settings)
         for cell in table.cells

@@ -23,6 +23,17 @@ def test_keep_the_contract(plugin: Plugin, scenario: Any) -> None:
     check_plugin(plugin, toy_stream(scenario))
 
 
+def test_agem_shares_its_memory_by_classes_or_keeps_a_uniform_sample() -> None:
+    even, uniform = AGEM(None, 12), AGEM(None, 12, policy="reservoir")
+    for plugin in (even, uniform):
+        toy_run([plugin], toy_stream("class"))
+        assert len(plugin.buffer) == 12
+    # Six classes share 12 places; a reservoir knows no classes.
+    assert even.buffer.column("groups").unique(return_counts=True)[1].tolist() == [2] * 6
+    assert "groups" not in uniform.buffer.columns
+    assert uniform.buffer.seen == sum(len(e.data) for e in toy_stream("class"))
+
+
 def test_projection_against_the_formula_on_one_long_vector() -> None:
     generator = torch.Generator().manual_seed(0)
     for sign in (1.0, -1.0):

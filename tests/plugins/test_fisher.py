@@ -45,6 +45,9 @@ def brute_force(learner: Learner, stream: Stream, number: int, estimate: str) ->
             chosen = [(c, float(p[c])) for c in range(len(units))]
         elif estimate == "predicted":
             chosen = [(int(p.argmax()), 1.0)]
+        elif estimate == "true_weighted":
+            label = units.index(int(data.labels[i]))
+            chosen = [(label, float(p[label]))]
         else:
             chosen = [(units.index(int(data.labels[i])), 1.0)]
         for c, weight in chosen:
@@ -65,7 +68,7 @@ def assert_close(one: dict[str, Any], two: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("scenario", ["task", "domain", "class"])
-@pytest.mark.parametrize("estimate", ["exact", "predicted", "true"])
+@pytest.mark.parametrize("estimate", ["exact", "predicted", "true", "true_weighted"])
 def test_fisher_equals_autograd_sample_by_sample(scenario: Any, estimate: Any) -> None:
     stream = toy_stream(scenario, samples=6)
     learner = learner_on(stream)

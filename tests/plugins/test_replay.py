@@ -67,6 +67,50 @@ def test_the_loss_is_the_weighted_mean(weighting: Any, scenario: Any) -> None:
     assert watch.checked == 2 * 2 * 5
 
 
+class Offered(Plugin):
+    """Keeps what a reservoir that is filled at each step should have been offered."""
+
+    def __init__(self, replay: Replay) -> None:
+        self.replay = replay
+        self.labels: list[int] = []
+        self.own = 0
+
+    @hookimpl
+    def after_backward(self, learner: Learner, step: clframe.Step) -> None:
+        assert (len(step.parts) == 1) == (not self.labels)
+        if len(step.parts) > 1:
+            expected = nn.functional.cross_entropy(
+                torch.cat(step.outputs), torch.cat([part.y for part in step.parts])
+            )
+            assert step.loss is not None
+            assert step.loss.item() == pytest.approx(expected.item(), abs=1e-6)
+            self.own += int((step.parts[1].task == step.batch.task[0]).sum())
+        self.labels += step.batch.y.tolist()
+
+
+def test_a_memory_filled_at_each_step_holds_the_current_experience_too() -> None:
+    plugin = Replay(size=1000, batch_size=11, fill="step")
+    offered = Offered(plugin)
+    _, learner = toy_run([plugin, offered], toy_stream("domain"))
+    assert plugin.buffer.seen == len(offered.labels) == learner.samples
+    # All of it fits, so what was offered is what is held, in the same order.
+    assert plugin.buffer.column("labels").tolist() == offered.labels
+    assert offered.own > 0
+
+
+def test_a_memory_filled_at_each_step_keeps_the_contract() -> None:
+    check_plugin(Replay(size=25, fill="step"), toy_stream("class"))
+
+
+def test_only_a_plain_reservoir_is_filled_at_each_step() -> None:
+    with pytest.raises(SettingError, match=r"replay\.fill=step needs replay\.policy=reservoir"):
+        Replay(policy="ring", fill="step")
+    with pytest.raises(SettingError, match=r"replay\.fill=step needs replay\.policy=reservoir"):
+        Replay(per_class=3, fill="step")
+    with pytest.raises(SettingError, match=r"so choose replay\.weighting=samples"):
+        Replay(fill="step", weighting="tasks")
+
+
 def test_replayed_inputs_are_those_of_the_stream() -> None:
     plugin = Replay(size=20)
     stream = toy_stream("class")

@@ -84,6 +84,62 @@ def test_rotation_turns_by_the_angle() -> None:
     assert (turned - expected).abs().max() < 1e-4
 
 
+def turns(**settings: Any) -> list[float]:
+    """The angle of each experience of a rotated stream in degrees, read off its transform."""
+    stream = clframe.stream("rotated_mnist", n_experiences=20, **settings)
+    turn = stream.experiences[0].data.transform.turn  # type: ignore[attr-defined]
+    return [float(d) % 360 for d in torch.atan2(turn[:, 1, 0], turn[:, 0, 0]).rad2deg()]
+
+
+def test_angles_are_even_or_drawn_from_their_part_or_from_all() -> None:
+    assert turns() == pytest.approx([9.0 * i for i in range(20)], abs=1e-3)
+    parts = turns(angles="parts", seed=3)
+    assert all(9.0 * i <= angle < 9.0 * (i + 1) for i, angle in enumerate(parts))
+    drawn = turns(angles="drawn", seed=3)
+    assert all(0 <= angle < 180 for angle in drawn)
+    assert drawn != sorted(drawn)
+    assert drawn == turns(angles="drawn", seed=3) != turns(angles="drawn", seed=4)
+
+
+def test_the_nearest_pixel_is_taken_when_that_is_asked_for() -> None:
+    stream = clframe.stream("rotated_mnist", n_experiences=3, interpolation="nearest")
+    data = stream.experiences[1].data  # turned by 60 degrees
+    image = data.gather(torch.tensor([0]))
+    turned = (data.transform(image, torch.tensor([1])) * 255)[0, 0]
+    angle = torch.tensor(60.0).deg2rad()
+    expected = torch.zeros(28, 28)
+    for row in range(28):
+        for column in range(28):
+            # The pixel whose place, turned back about the middle, is nearest.
+            x, y = column - 13.5, row - 13.5
+            from_x = float(x * angle.cos() - y * angle.sin() + 13.5)
+            from_y = float(x * angle.sin() + y * angle.cos() + 13.5)
+            if -0.5 < from_x < 27.5 and -0.5 < from_y < 27.5:
+                expected[row, column] = image[0, 0, round(from_y), round(from_x)]
+    # Places that are halfway between two pixels may be read either way.
+    assert ((turned - expected).abs() > 0.01).sum() <= 4
+    assert set(turned.round().unique().tolist()) <= set(image.unique().float().tolist()) | {0.0}
+
+
+@pytest.mark.parametrize("name", ["permuted_mnist", "rotated_mnist"])
+def test_some_images_are_drawn_anew_for_each_experience(name: str) -> None:
+    stream = clframe.stream(name, n_experiences=2, samples=30, scenario="class")
+    everything = clframe.stream(name, n_experiences=2, scenario="class")
+    for number, experience in enumerate(stream.experiences):
+        data, all_data = experience.data, everything.experiences[number].data
+        assert len(data) == 30
+        images = data.gather(torch.arange(30)).flatten(1)
+        known = all_data.gather(torch.arange(len(all_data))).flatten(1)
+        for image, label in zip(images, data.labels, strict=True):
+            places = (known == image).all(1).nonzero().squeeze(1)
+            assert int(label) in all_data.labels[places].tolist()
+    first, second = (e.data.gather(torch.arange(30)) for e in stream.experiences)
+    assert not torch.equal(first, second)
+    assert len(stream.tasks[0].data) == 1000
+    with pytest.raises(SettingError, match="samples must be between 1 and 5000"):
+        clframe.stream(name, samples=0)
+
+
 def write_idx(path: Path, array: np.ndarray[Any, Any]) -> None:
     header = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
     path.write_bytes(

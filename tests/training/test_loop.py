@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from clframe import Learner, Plugin, hookimpl
 from clframe.core.state import LoopProgress, NoCheckpoints
 from clframe.core.step import Step
-from clframe.core.trainer import Budget
+from clframe.core.trainer import Budget, TrainerSettings
 from clframe.data.order import epoch_order
 from clframe.run import set_up
 from clframe.testing import prepare, toy_stream
-from clframe.training.loop import EpochLoop, FitRequest, run_epochs
+from clframe.training.loop import EpochLoop, FitRequest, clip_gradients, run_epochs
 from clframe.training.nonfinite import NotFiniteError
 
 N = 20
@@ -229,3 +229,21 @@ def test_a_loss_of_one_in_step_names_its_seed() -> None:
 
     with pytest.raises(NotFiniteError, match="the loss of seed 4 is not finite"):
         run_epochs(requests, Second())
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "expected"),
+    [("norm", [[0.6, 0.0], [-0.8]]), ("value", [[1.0, 0.0], [-1.0]])],
+)
+def test_gradients_are_clipped_together_or_each_by_itself(
+    algorithm: Any, expected: list[list[float]]
+) -> None:
+    parameters = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(1))]
+    for bound in (None, 1.0):
+        parameters[0].grad, parameters[1].grad = torch.tensor([3.0, 0.0]), torch.tensor([-4.0])
+        settings = TrainerSettings(gradient_clip_val=bound, gradient_clip_algorithm=algorithm)
+        clip_gradients(parameters, settings)
+        wanted = expected if bound else [[3.0, 0.0], [-4.0]]
+        for parameter, value in zip(parameters, wanted, strict=True):
+            assert parameter.grad is not None
+            assert parameter.grad.tolist() == pytest.approx(value, abs=1e-5)
