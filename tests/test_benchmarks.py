@@ -136,7 +136,7 @@ def test_a_run_that_fails_is_reported_with_its_last_line(
 
 
 def test_final_accuracy_is_the_mean_of_the_last_row(load_benchmark: Any) -> None:
-    module = load_benchmark("three_scenarios")
+    module = load_benchmark("beside")
     assert module.final_accuracy({"matrix": {"values": [[0.1, 0.2], [0.5, 0.7]]}}) == 60.0
 
 
