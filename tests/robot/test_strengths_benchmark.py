@@ -42,17 +42,18 @@ def test_candidates_are_runs_of_the_experiments_on_goals_of_their_own(bench: Any
     )
 
 
-def test_the_best_candidate_is_in_bold_and_the_least_of_equals(bench: Any) -> None:
+def test_the_best_candidate_is_in_bold_and_of_equals_the_middle_one(bench: Any) -> None:
     found = {
         "cw10_naive": cell(0.0, 0.5),
         "cw10_ewc_1000": cell(1.0, 0.5),
         "cw10_ewc_300": cell(0.5, 1.0),
+        "cw10_ewc_3000": cell(0.75, 0.75),
         "cw10_ewc_100": cell(0.5, 0.5),
         "cw10_si_0.1": cell(0.0, 0.0),
     }
     text = bench.page(found, "python made.py", "made.json")
     assert "| cw10 | naive | 0.25 |" in text
-    assert "| cw10 | ewc | 100: 0.50, **300: 0.75**, 1000: 0.75 |" in text
+    assert "| cw10 | ewc | 100: 0.50, 300: 0.75, **1000: 0.75**, 3000: 0.75 |" in text
     assert "| cw10 | si | **0.1: 0.00** |" in text
     assert "| mas |" not in text
     assert "`python made.py`" in text
