@@ -140,6 +140,31 @@ def run_robots(
     return collect(arguments.out, known, measure)
 
 
+def variant(method: str, experiments: str, shared: Iterable[str]) -> list[str]:
+    """The experiment of a row; one that is called ``<method>_shared`` has one head for all tasks.
+
+    Args:
+        method: The row.
+        experiments: How the names of the experiments begin.
+        shared: What makes a shared head of the experiment's.
+
+    >>> variant("ewc_shared", "point_robot/", ["model.heads=shared"])
+    ['experiment=point_robot/ewc', 'model.heads=shared']
+    """
+    name = method.removesuffix("_shared")
+    return [f"experiment={experiments}{name}", *(shared if name != method else ())]
+
+
+def write_page(
+    arguments: argparse.Namespace, found: Found, page: Callable[[Found, str, str], str], script: str
+) -> None:
+    """Write a results page and its numbers beside it, where ``--markdown`` asks for it."""
+    if arguments.markdown is not None:
+        numbers = arguments.markdown.with_suffix(".json")
+        numbers.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
+        arguments.markdown.write_text(page(found, said_command(script, arguments), numbers.name))
+
+
 def write(out: Path, found: Found, text: str, script: str) -> None:
     """Write ``table.json`` and ``table.md``, the latter under the command that made it."""
     out.mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,9 @@
     python benchmarks/tabletop.py --out runs/tabletop --seeds 0 1 2 [--markdown FILE.md]
 
 Each cell is ``clframe fit experiment=tabletop/goal5_<method> seed=N`` (see grid.py for what is run
-and kept). The table is printed and written to ``table.md`` in the output folder, everything that
-was measured to ``table.json``; with ``--markdown`` a page is written, and its numbers beside it.
+and kept); ``<method>_shared`` has one head for all tasks. The table is printed and written to
+``table.md`` in the output folder, everything that was measured to ``table.json``; with
+``--markdown`` a page is written, and its numbers beside it.
 
 Published: LIBERO's Table 8, ResNet-T on LIBERO-Goal (Liu et al., 2023): ten tasks, pictures, human
 demonstrations and another simulator. The numbers stand beside each other to compare the order of
@@ -14,14 +15,24 @@ methods and not their values.
 from __future__ import annotations
 
 import datetime
-import json
 import statistics
 from pathlib import Path
 from typing import Any
 
 import grid
 
-METHODS = ("naive", "er", "ewc", "packnet", "multitask")
+METHODS = (
+    "naive",
+    "naive_shared",
+    "ewc",
+    "ewc_shared",
+    "si",
+    "mas",
+    "er",
+    "packnet",
+    "multitask",
+)
+SHARED = ["model.heads=shared"]
 COLUMNS = ("fwt", "nbt", "auc")
 PUBLISHED: dict[str, tuple[float | None, ...]] = {
     "naive": (0.77, 0.82, 0.22),
@@ -74,7 +85,8 @@ def table(found: grid.Found) -> str:
             continue
         judged = [numbers(run) for run in runs]
         cells = [grid.mean_and_error([one[name] for one in judged]) for name in (*COLUMNS, "final")]
-        published = ["-" if value is None else f"{value:.2f}" for value in PUBLISHED[method]]
+        known = PUBLISHED.get(method, (None,) * len(COLUMNS))
+        published = ["-" if value is None else f"{value:.2f}" for value in known]
         line = [method, str(len(runs)), *cells, _time(runs), *published]
         lines.append(f"| {' | '.join(line)} |")
     return "\n".join(lines)
@@ -114,21 +126,23 @@ def page(found: grid.Found, command: str, numbers_file: str) -> str:
 
 `{command}`, {datetime.date.today().isoformat()}: {run["source"]}.
 
-`experiment=tabletop/goal5_<method>`: a perceptron given the state and the task's number; the
-current task is measured before learning and every 25 of 50 epochs by 10 rollouts of at most 120
+`experiment=tabletop/goal5_<method>`: a perceptron with leaky units that is given the state and the
+task's number, and has a head for each task (`<method>_shared`: one for all, `{SHARED[0]}`);
+the current task is measured before learning and every 25 of 50 epochs by 10 rollouts of at most 120
 steps, the best of these points is kept, then all tasks learned so far are measured. LIBERO takes
 every 5 of 50 epochs, 20 rollouts and 600 steps (`experiment=tabletop/libero_<method>`). Published:
 LIBERO's Table 8, ResNet-T on the ten tasks of LIBERO-Goal (Liu et al., 2023), with pictures, human
-demonstrations and another simulator; to be compared in the order of methods and not in values. Mean
-± standard error over seeds.
+demonstrations, another simulator and one head; to be compared in the order of methods and not in
+values. Mean ± standard error over seeds.
 
 {table(found)}
 
 *FWT*: success while a task is learned, held at its best; *NBT*: best success minus success after
 later tasks, so forgetting; *AUC*: success from learning to the end. *multitask* learns all at once
 and has its final success as AUC. PackNet is measured after pruning and retraining; its fifth task
-finds a third of the weights free and keeps a quarter of these. EWC has the stream's own strength,
-which was not tuned on this table. Time is that of one process on a shared machine.
+finds a third of the weights free and keeps a quarter of these. Strengths of `ewc`, `si` and `mas`
+were chosen on other goals and another seed ([strengths.md](strengths.md)); `ewc_shared` has that of
+`ewc`. Time is that of one process on a shared machine.
 
 ## Task by task
 
@@ -147,17 +161,15 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--markdown", type=Path, help="write a page, and its numbers as JSON")
     arguments = parser.parse_args()
-    names = [f"goal5_{method}" for method in arguments.methods]
-    cells = {name: [f"experiment=tabletop/{name}"] for name in names}
+    cells = {
+        f"goal5_{method}": grid.variant(method, "tabletop/goal5_", SHARED)
+        for method in arguments.methods
+    }
     found = grid.run_robots(cells, arguments, measure)
     text = table(found)
     grid.write(arguments.out, found, text, Path(__file__).name)
     print("\n" + text)
-    if arguments.markdown is not None:
-        command = grid.said_command(__file__, arguments)
-        numbers_file = arguments.markdown.with_suffix(".json")
-        numbers_file.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
-        arguments.markdown.write_text(page(found, command, numbers_file.name))
+    grid.write_page(arguments, found, page, __file__)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def test_the_page_tells_each_task_before_and_after(bench: Any) -> None:
         "cw10_multitask": {"0": bench.measure(run)},
         "single_hammer": {"0": alone},
     }
-    text = bench.page(runs, "python made.py")
+    text = bench.page(runs, "python made.py", "made.json")
     assert "| task | CW10 naive | CW10 multitask | alone |" in text
     assert "| hammer | 1.00 → 0.50 | 0.50 | 0.90 |" in text
     assert "| peg-unplug-side | 0.50 → 0.50 | 0.50 | - |" in text
@@ -86,14 +86,21 @@ def test_the_page_tells_each_task_before_and_after(bench: Any) -> None:
 
 def test_every_cell_is_an_experiment(bench: Any) -> None:
     names = {name for name in experiments() if name.startswith("continual_world/")}
-    assert names == {f"continual_world/{method}" for method in bench.METHODS}
+    assert names == {
+        f"continual_world/{method.removesuffix('_shared')}" for method in bench.METHODS
+    }
     cells = bench.make_cells(bench.METHODS, bench.STREAMS, CW10)
     runs = {name: compose(overrides) for name, overrides in cells.items()}
     for name, config in runs.items():  # forward transfer compares runs of equal length
         stream, _, method = name.partition("_")
         single = stream == "single"
         assert config.stream["name"] == f"metaworld_{'cw10' if single else stream}"
-        assert config.strategy_name == ("naive" if single else method)
+        shared = method.endswith("_shared")
+        assert config.strategy_name == ("naive" if single else method.removesuffix("_shared"))
+        assert config.model["heads"] == ("shared" if shared else "task")
+        # A shared head must be told the task; the network is the same otherwise.
+        assert config.stream["task_input"] == ("one_hot" if shared else "none")
+        assert {**config.model, "heads": "task"} == runs["cw10_naive"].model
         same = config.trainer == runs["cw10_naive"].trainer
         assert same == (method != "multitask")  # which has no such curves
     assert runs["single_push-wall"].stream["tasks"] == ["push-wall"]

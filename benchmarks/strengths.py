@@ -1,0 +1,160 @@
+"""How strong EWC, SI and MAS should hold a policy: candidates, on goals nothing is measured on.
+
+    python benchmarks/strengths.py --out runs/strengths [--markdown docs/results/strengths.md]
+
+Each cell is ``clframe fit experiment=<experiment> <strength> stream.goal_seed=5 seed=10`` (see
+grid.py for what is run and kept); of Continual World the first five tasks. The best candidate of a
+method is what its experiment has, and what continual_world.py, tabletop.py and point_robot.py
+measure on other goals and seeds. The table is printed and written to ``table.md`` in the output
+folder, what was measured to ``table.json``; with ``--markdown`` a page, and its numbers beside it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import statistics
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import grid
+
+from clframe.streams.metaworld.stream import CW10
+
+GOAL_SEED = 5
+EXPERIMENTS: dict[str, tuple[str, list[str]]] = {
+    "point_robot": ("point_robot/", []),
+    "tabletop_goal": ("tabletop/goal5_", []),
+    "cw10": (
+        "continual_world/",
+        [f"stream.tasks=[{','.join(CW10[:5])}]", "stream.eval_episodes=10"],
+    ),
+}
+"""By stream, how the names of its experiments begin, and what its runs are given beside."""
+STRENGTHS = {"ewc": "strategy.ewc.weight", "si": "strategy.si.c", "mas": "strategy.mas.weight"}
+CANDIDATES: dict[str, dict[str, tuple[float, ...]]] = {
+    "point_robot": {
+        "ewc": (30, 100, 300, 1000, 3000),
+        "si": (1, 10, 100, 1000),
+        "mas": (1, 10, 100),
+    },
+    "tabletop_goal": {
+        "ewc": (30, 100, 300, 1000, 3000),
+        "si": (1, 10, 100),
+        "mas": (1, 10, 100),
+    },
+    "cw10": {"ewc": (100, 300, 1000, 3000), "si": (1, 10, 100), "mas": (1, 10, 100)},
+}
+"""Extended where the best of them was the first or the last."""
+
+
+def make_cells(streams: Iterable[str], methods: Iterable[str]) -> dict[str, list[str]]:
+    """The settings of every candidate, and of no method at all."""
+    cells = {}
+    for stream in streams:
+        begin, settings = EXPERIMENTS[stream]
+        beside = [*settings, f"stream.goal_seed={GOAL_SEED}"]
+        cells[f"{stream}_naive"] = [f"experiment={begin}naive", *beside]
+        for method in methods:
+            for strength in CANDIDATES[stream][method]:
+                cells[f"{stream}_{method}_{strength:g}"] = [
+                    f"experiment={begin}{method}",
+                    f"{STRENGTHS[method]}={strength:g}",
+                    *beside,
+                ]
+    return cells
+
+
+def measure(results: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of a run: the final success of each task, seconds, where the data is from."""
+    matrix, timing = results["matrix"], results["timing"]
+    return {
+        "columns": matrix["columns"],
+        "final": matrix["values"][-1],
+        "train_seconds": round(timing["train_seconds"], 1),
+        "eval_seconds": round(timing["eval_seconds"], 1),
+        "source": results["source"],
+    }
+
+
+def final(runs: dict[str, Any]) -> float:
+    """Mean final success of a cell's runs."""
+    return statistics.mean(statistics.mean(run["final"]) for run in runs.values())
+
+
+def candidates(found: grid.Found, stream: str, method: str) -> dict[float, float]:
+    """By strength, in order, the final success of a method's candidates."""
+    begin = f"{stream}_{method}_"
+    return {
+        strength: final(found[f"{begin}{strength:g}"])
+        for strength in sorted(
+            float(cell.removeprefix(begin)) for cell in found if cell.startswith(begin)
+        )
+    }
+
+
+def best(tried: dict[float, float]) -> float:
+    """The strength that came out best; of several, one in their middle, away from where it falls.
+
+    >>> best({30: 1.0, 100: 1.0, 300: 1.0, 1000: 0.9})
+    100
+    """
+    highest = max(tried.values())
+    equals = [strength for strength, value in tried.items() if value == highest]
+    return equals[(len(equals) - 1) // 2]
+
+
+def table(found: grid.Found) -> str:
+    """Final success of all candidates, the best in bold."""
+    lines = ["| stream | method | strength: final success |", "| --- | --- | --- |"]
+    for stream in EXPERIMENTS:
+        if naive := found.get(f"{stream}_naive"):
+            lines.append(f"| {stream} | naive | {final(naive):.2f} |")
+        for method in STRENGTHS:
+            tried = candidates(found, stream, method)
+            cells = [f"{strength:g}: {value:.2f}" for strength, value in tried.items()]
+            if cells:
+                place = list(tried).index(best(tried))
+                cells[place] = f"**{cells[place]}**"
+                lines.append(f"| {stream} | {method} | {', '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def page(found: grid.Found, command: str, numbers_file: str) -> str:
+    """The results page."""
+    return f"""# Strengths of regularisers on robots
+
+`{command}`, {datetime.date.today().isoformat()}.
+
+Candidates for `strategy.ewc.weight`, `strategy.si.c` and `strategy.mas.weight` in the experiments
+`point_robot/<method>`, `tabletop/goal5_<method>` and `continual_world/<method>` (of the latter the
+first five tasks, 10 episodes each), all on `stream.goal_seed={GOAL_SEED}` and seed 10, on which
+nothing else is measured. Final success, mean over tasks; the best candidate (of
+several, the middle one) is what the experiments have, and what [point_robot.md](point_robot.md),
+[tabletop.md](tabletop.md) and [continual_world.md](continual_world.md) measure on other goals and
+seeds.
+
+{table(found)}
+
+The final success of each task is in `{numbers_file}`.
+"""
+
+
+def main() -> None:
+    """Run what is missing and print the table."""
+    parser = grid.parser(__doc__, "runs/strengths")
+    parser.set_defaults(seeds=[10])
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--streams", nargs="+", default=list(EXPERIMENTS), choices=EXPERIMENTS)
+    parser.add_argument("--methods", nargs="*", default=list(STRENGTHS), choices=STRENGTHS)
+    parser.add_argument("--markdown", type=Path, help="write a page, and its numbers as JSON")
+    arguments = parser.parse_args()
+    found = grid.run_robots(make_cells(arguments.streams, arguments.methods), arguments, measure)
+    text = table(found)
+    grid.write(arguments.out, found, text, Path(__file__).name)
+    print("\n" + text)
+    grid.write_page(arguments, found, page, __file__)
+
+
+if __name__ == "__main__":
+    main()

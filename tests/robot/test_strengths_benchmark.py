@@ -1,0 +1,111 @@
+"""Strengths of regularisers on robots: chosen on one set of goals, what the experiments have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clframe.config.compose import compose, experiments
+
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+
+
+@pytest.fixture
+def bench(load_benchmark: Any) -> Any:
+    return load_benchmark("strengths")
+
+
+def cell(*final: float) -> dict[str, Any]:
+    return {"10": {"columns": ["a", "b"], "final": list(final)}}
+
+
+def test_candidates_are_runs_of_the_experiments_on_goals_of_their_own(bench: Any) -> None:
+    cells = bench.make_cells(bench.EXPERIMENTS, bench.STRENGTHS)
+    for name, overrides in cells.items():
+        config = compose(overrides)
+        assert config.stream["goal_seed"] == bench.GOAL_SEED
+        stream, method, *strength = (
+            name.replace("point_robot", "point").replace("tabletop_goal", "tabletop").split("_")
+        )
+        assert (stream in config.stream["name"], method in config.strategy) == (
+            True,
+            method != "naive",
+        )
+        if strength:
+            key = bench.STRENGTHS[method].rpartition(".")[2]
+            assert config.strategy[method][key] == float(strength[0])
+    assert len(cells) == 3 + sum(
+        len(values) for methods in bench.CANDIDATES.values() for values in methods.values()
+    )
+
+
+def test_the_best_candidate_is_in_bold_and_of_equals_the_middle_one(bench: Any) -> None:
+    found = {
+        "cw10_naive": cell(0.0, 0.5),
+        "cw10_ewc_1000": cell(1.0, 0.5),
+        "cw10_ewc_300": cell(0.5, 1.0),
+        "cw10_ewc_3000": cell(0.75, 0.75),
+        "cw10_ewc_100": cell(0.5, 0.5),
+        "cw10_si_0.1": cell(0.0, 0.0),
+    }
+    text = bench.page(found, "python made.py", "made.json")
+    assert "| cw10 | naive | 0.25 |" in text
+    assert "| cw10 | ewc | 100: 0.50, 300: 0.75, **1000: 0.75**, 3000: 0.75 |" in text
+    assert "| cw10 | si | **0.1: 0.00** |" in text
+    assert "| mas |" not in text
+    assert "`python made.py`" in text
+    measured = bench.measure(
+        {
+            "matrix": {"columns": ["a"], "values": [[0.0], [0.4]]},
+            "timing": {"train_seconds": 1.23, "eval_seconds": 4.56},
+            "source": "made up",
+        }
+    )
+    assert (measured["final"], measured["train_seconds"]) == ([0.4], 1.2)
+
+
+def test_experiments_have_the_strengths_that_were_chosen(bench: Any) -> None:
+    found = json.loads((RESULTS / "strengths.json").read_text())
+    for stream, (begin, _) in bench.EXPERIMENTS.items():
+        for method, setting in bench.STRENGTHS.items():
+            tried = bench.candidates(found, stream, method)
+            assert set(tried) == set(bench.CANDIDATES[stream][method])
+            chosen = compose([f"experiment={begin}{method}"]).strategy[method]
+            assert chosen[setting.rpartition(".")[2]] == bench.best(tried)
+
+
+@pytest.fixture
+def point(load_benchmark: Any) -> Any:
+    return load_benchmark("point_robot")
+
+
+def test_the_page_of_the_point_robot(point: Any) -> None:
+    results = {
+        "matrix": {
+            "rows": ["before", "a", "b"],
+            "columns": ["a", "b"],
+            "values": [[0.0, 0.0], [0.8, 0.0], [0.2, 1.0]],
+        },
+        "timing": {"train_seconds": 3.0, "eval_seconds": 1.0},
+        "source": "made up",
+    }
+    better = json.loads(json.dumps(results))
+    better["matrix"]["values"][-1] = [0.6, 1.0]
+    found = {"point_ewc": {"0": point.measure(results), "1": point.measure(better)}}
+    text = point.page(found, "python made.py", "made.json")
+    assert "| ewc | 0.60, 0.80 | 0.70 ± 0.10 | 0.90 ± 0.00 |" in text
+    assert "| naive |" not in text
+
+
+def test_every_row_of_the_point_robot_is_an_experiment(point: Any) -> None:
+    names = {name for name in experiments() if name.startswith("point_robot/")}
+    assert names == {f"point_robot/{name.removesuffix('_shared')}" for name in point.METHODS}
+    naive = compose(["experiment=point_robot/naive"])
+    for name in names:
+        config = compose([f"experiment={name}"])
+        for group in ("stream", "trainer", "model", "optimizer"):
+            assert getattr(config, group) == getattr(naive, group)
+    assert naive.model["heads"] == "task"
