@@ -212,19 +212,23 @@ class TensorData(IndexedData):
         return fetch(x, self.indices[positions].to(home), device)
 
     def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
-        """Inputs chunk after chunk; where they are is laid out once."""
+        """Inputs chunk after chunk; where they are is laid out at once, when this is called."""
         if not chunks:
-            return
+            return iter(())
         device = self.labels.device
         order = torch.cat(list(chunks)).to(device)
         sizes = [len(chunk) for chunk in chunks]
         x = self.source.to(device)
         home = tensors_of(x)[0].device
-        away = home != device
         indices = self.indices[order].to(home).split(sizes)
-        for index, task in zip(indices, self.tasks[order].split(sizes), strict=True):
+        return self._gathered(x, home != device, indices, self.tasks[order].split(sizes))
+
+    def _gathered(
+        self, x: Any, away: bool, indices: Sequence[Tensor], tasks: Sequence[Tensor]
+    ) -> Iterator[Any]:
+        for index, task in zip(indices, tasks, strict=True):
             if away:
-                raw: Any = fetch(x, index, device)
+                raw: Any = fetch(x, index, task.device)
             elif isinstance(x, dict):
                 raw = {key: value.index_select(0, index) for key, value in x.items()}
             else:

@@ -16,7 +16,12 @@ class JoinedData(Data):
     """Several data sets in a row; used where their samples cannot be indexed as one source."""
 
     def __init__(self, parts: Sequence[Data]) -> None:
-        self.parts = list(parts)
+        # In one level, so that the outermost alone lays out what each part is asked for.
+        self.parts = [
+            inner
+            for part in parts
+            for inner in (part.parts if isinstance(part, JoinedData) else [part])
+        ]
         self.labels = torch.cat([part.labels for part in parts])
         self.tasks = torch.cat([part.tasks for part in parts])
         # On the host, as is all that decides which part a sample is of: no step waits for it.
@@ -42,14 +47,13 @@ class JoinedData(Data):
         chunks = torch.cat(list(chunks)).cpu().split(sizes)
         owners = [torch.searchsorted(self._ends, chunk, right=True) for chunk in chunks]
         places = torch.cat([owner.argsort(stable=True).argsort() for owner in owners])
-        # Started when its first sample is due, and nothing is asked of a part without samples.
-        streams: dict[int, Iterator[Any]] = {}
+        # Nothing is asked of a part without samples; workers start when the first one is due.
+        streams = {
+            number: self._part_inputs(number, chunks, owners)
+            for number in torch.cat(owners).unique().tolist()
+        }
         for owner, place in zip(owners, places.to(self.labels.device).split(sizes), strict=True):
-            pieces = []
-            for number in owner.unique().tolist():
-                if number not in streams:
-                    streams[number] = self._part_inputs(number, chunks, owners)
-                pieces.append(next(streams[number]))
+            pieces = [next(streams[number]) for number in owner.unique().tolist()]
             if len(pieces) == 1:
                 yield pieces[0]
                 continue
