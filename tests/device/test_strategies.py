@@ -47,7 +47,7 @@ CASES = [(name, scenario) for name in STRATEGIES for scenario in scenarios_of(na
 
 
 @pytest.mark.parametrize(("strategy", "scenario"), CASES)
-def test_strategy(strategy: str, scenario: str, tmp_path: Path) -> None:
+def test_lifetime(strategy: str, scenario: str, tmp_path: Path) -> None:
     def prepare(accelerator: str) -> Built:
         stream = toy_stream(scenario, n_experiences=3, samples=6)  # type: ignore[arg-type]
         every = 1 if strategy == "best_checkpoint" else None

@@ -181,6 +181,7 @@ def _cuda(card: Any) -> dict[str, Any]:
         "max_memory_allocated": lambda device=None: 0,
         "reset_peak_memory_stats": lambda device=None: None,
         "empty_cache": lambda: None,
+        "set_sync_debug_mode": lambda mode: None,
         "synchronize": lambda device=None: card.wait("synchronize"),
         "is_current_stream_capturing": lambda: False,
         "get_rng_state": lambda device=None: card.generator.get_state(),
