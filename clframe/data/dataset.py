@@ -123,7 +123,11 @@ class Data(abc.ABC):
 
     def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
         """What the model takes for the samples at these positions, chunk after chunk."""
-        for positions in chunks:
+        if not chunks:
+            return
+        # Sent in one go, so that no step waits for its own.
+        order = torch.cat(list(chunks)).to(self.labels.device)
+        for positions in order.split([len(chunk) for chunk in chunks]):
             yield self.transform(self.gather(positions), self.tasks[positions])
 
     def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import clframe
-from clframe import RunFolderError
 from clframe.build import Built, build
 from clframe.config.run_config import RunConfig
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import MapData, scale_images
+from clframe.errors import RunFolderError
 from clframe.run import set_up
 from clframe.runs.folder import RunFolder
 from clframe.sweep.seed_group import SeedGroup
@@ -56,11 +56,11 @@ def maker(stream: Any, model: Any, strategy: Any, **trainer: Any) -> Callable[[s
     return make
 
 
-def same_on_both(make: Callable[[str], Built]) -> None:
+def same_on_both(make: Callable[[str], Built], allowed: Sequence[str] = ()) -> None:
     card = RUNS["on_virtual_card"](make)
     RUNS["assert_same"](card, RUNS["on_cpu"](make))
     assert not card.astray
-    assert not card.waits
+    assert set(card.waits) <= set(allowed)
 
 
 # ------------------------------------------------------------ models
@@ -95,9 +95,12 @@ def test_policies(model: Any, strategy: Any) -> None:
 
 @pytest.mark.parametrize("name", ["resnet_rnn", "vit_t"])
 def test_policies_of_libero(name: str, tmp_path: Path) -> None:
-    stream = runpy.run_path(str(LIBERO))["seen_stream"](tmp_path)
-    model = {"name": name, "size": "small", "window": 3}
-    same_on_both(maker(stream, model, ER, batch_size=4, limit_train_batches=2))
+    small = {"n_tasks": 1, "num_demos": 1, "eval_episodes": 1, "horizon": 6}
+    stream = runpy.run_path(str(LIBERO))["seen_stream"](tmp_path, **small)
+    model = {"name": name, "size": "small", "window": 2}
+    # torchvision's change of colors sends its factors from the host.
+    colors = "augment.py:<listcomp> copy of pageable memory to the card"
+    same_on_both(maker(stream, model, "naive", batch_size=2), [colors])
 
 
 # ------------------------------------------------------------ streams and their data
@@ -212,7 +215,7 @@ def test_a_run_of_a_gpu_elsewhere(tmp_path: Path) -> None:
         RunFolderError, match=r"device was cuda and is cpu.*resume.allow=\[device\]"
     ):
         clframe.fit(toy_stream(samples=4), resume=folder, **words)
-    config = RunConfig.of(toy_stream(samples=4), run_dir=folder, **words)
+    config = RunConfig.of(toy_stream(samples=4), run_dir=False, **words)
     built = build(config)
     state, _ = set_up(built.learner, built.stream, RunFolder(folder), read_only=True)
     assert (state.matrix.values == there.matrix.values).all()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import runpy
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,12 @@ def virtual_card(own_generator: bool = True) -> Iterator[Any]:
         copy.clframe_place = getattr(self, "clframe_place", HOST)
         return copy
 
+    run_thread = threading.Thread.run
+
+    def run_there(self: threading.Thread) -> None:
+        with card:  # modes are of one thread
+            run_thread(self)
+
     one_hot = torch.nn.functional.one_hot
 
     def unchecked(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -225,6 +232,7 @@ def virtual_card(own_generator: bool = True) -> Iterator[Any]:
         (Tensor, _methods(card)),
         (torch, _functions(card)),
         (torch.cuda, _cuda(card)),
+        (threading.Thread, {"run": run_there}),
         (torch.accelerator, {"current_stream": lambda device=None: _Stream()}),
         (torch.nn.functional, {"one_hot": unchecked}),
         (torch.UntypedStorage, {"clone": clone_there}),
@@ -235,7 +243,8 @@ def virtual_card(own_generator: bool = True) -> Iterator[Any]:
         for holder, values in plan:
             for name, value in values.items():
                 setattr(holder, name, value)
-        with card:
+        # What asks for a driver, such as recurrent layers of cuDNN, is not to be taken.
+        with torch.backends.cudnn.flags(enabled=False), card:
             yield card
     finally:
         for holder, name, value in saved:
