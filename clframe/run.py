@@ -84,6 +84,7 @@ def set_up(
     if folder is not None:
         if folder.identity and not read_only:
             folder.identity["data"] = identity.describe_data(stream)
+            folder.identity["device"] = learner.engine.device.type
         store = folder.checkpoints
         checkpointer = Checkpointer(learner, state, store, folder.saving, folder.identity)
         info = store.newest()

@@ -54,7 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *CORE,
         *("api", "bddl", "build", "checkpoint", "config", "distributed", "loggers", "metrics"),
         *("plugins", "render", "report", "robot", "run", "runs", "strategies", "streams"),
-        *("sweep", "training"),
+        *("sweep", "testing", "training"),
     },
     "__main__": {"cli"},
     # Public names, imported when they are first used.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 def capture(learner: Learner, state: RunState) -> dict[str, Any]:
     """The state of the run now; its tensors are the live ones, to be saved or cloned at once."""
+    device = learner.engine.device
     return {
         "learner": dict(learner.state_dict()),
         "optimizer": plain_value(learner.optimizer),
@@ -38,8 +39,10 @@ def capture(learner: Learner, state: RunState) -> dict[str, Any]:
         "timing": state.timing.state_dict(),
         "random": {
             "torch": torch.get_rng_state(),
+            "device": device.type,
             "learner": learner.generator.get_state(),
-            "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+            # Of the run's own GPU alone: to ask the others would take memory on each of them.
+            "cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
             "python": _plain_python_state(),
             "numpy": _plain_numpy_state(),
         },
@@ -62,9 +65,12 @@ def restore(saved: dict[str, Any], learner: Learner, state: RunState) -> None:
     state.matrix = AccuracyMatrix.from_json(saved["matrix"])
     state.timing.load_state_dict(saved["timing"])
     torch.set_rng_state(saved["random"]["torch"].cpu())
-    learner.generator.set_state(saved["random"]["learner"].cpu())
-    if torch.cuda.is_available() and saved["random"]["cuda"]:
-        torch.cuda.set_rng_state_all([s.cpu() for s in saved["random"]["cuda"]])
+    device = learner.engine.device
+    # The generators of another kind of device have other states, which this one cannot take up.
+    if saved["random"]["device"] == device.type:
+        learner.generator.set_state(saved["random"]["learner"].cpu())
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(saved["random"]["cuda"].cpu(), device)
     version, internal, gauss = saved["random"]["python"]
     random.setstate((version, tuple(internal), gauss))
     name, keys, position, has_gauss, cached = saved["random"]["numpy"]

@@ -25,7 +25,7 @@ from clframe.errors import RunFolderError
 from clframe.utils.console import notice
 from clframe.utils.files import replacing, write_json
 
-FORMAT = 3
+FORMAT = 4
 _NUMBERED = re.compile(r"(\d{6,})\.pt")
 
 

@@ -30,18 +30,32 @@ PACKAGES = (
 
 
 def parser() -> Parser:
-    """The arguments of the command: none."""
-    return Parser(
+    """The arguments of the command."""
+    parser = Parser(
         "doctor",
         "Versions, devices, data, robots, folders, W&B and plugins of this machine. Exit code 2 if "
         "something\nis broken.",
-        [("clframe doctor", "ok or BAD before every line")],
+        [
+            ("clframe doctor", "ok or BAD before every line"),
+            ("clframe doctor --gpu --out gpu.md", "learn small streams on the GPU and the CPU"),
+        ],
     )
+    parser.add_argument(
+        "--gpu", action="store_true", help="check every method on this machine's GPU instead"
+    )
+    parser.add_argument(
+        "--out", default="gpu-report.md", metavar="FILE", help="the report of --gpu"
+    )
+    return parser
 
 
 def main(words: Sequence[str]) -> int:
     """Print the state of everything a run may need; exit 0 unless something is broken."""
-    parser().parse(words)
+    given = parser().parse(words)
+    if given.gpu:
+        from clframe.cli import gpu
+
+        return gpu.main(Path(given.out))
     broken = False
     for title, lines in (
         ("versions", _versions()),

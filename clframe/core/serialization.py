@@ -40,7 +40,7 @@ def load_value(current: Any, saved: Any) -> Any:
     if saved is None:
         return None
     if isinstance(current, torch.Generator):
-        current.set_state(saved)
+        current.set_state(saved.cpu())  # a checkpoint's tensors are loaded onto the GPU
         return current
     if hasattr(current, "load_state_dict"):
         current.load_state_dict(copy.deepcopy(saved))

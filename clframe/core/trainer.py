@@ -75,6 +75,8 @@ class TrainerSettings:
         compile: Compile the model's pass with ``torch.compile``; the first steps wait for it.
         channels_last: Keep convolutions' weights with channels last, which many devices prefer.
         cuda_graphs: Replay the model's pass as CUDA graphs (compiles it as well).
+        deterministic: Take only algorithms that give the same bits each time, which on a GPU is not
+            the default; an operation that has none stops the run (docs/gpu.md).
     """
 
     accelerator: str = "auto"
@@ -100,6 +102,7 @@ class TrainerSettings:
     compile: bool = False
     channels_last: bool = False
     cuda_graphs: bool = False
+    deterministic: bool = False
 
     def __post_init__(self) -> None:
         for name, bound in (

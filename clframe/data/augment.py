@@ -160,7 +160,7 @@ class Jitter(Augmentation):
 
     def draw(self, n: int, device: torch.device) -> Tensor:
         """Three factors."""
-        strengths = torch.tensor(self.strengths, device=device)
+        strengths = _constants(self.strengths, device)
         return 1 + strengths * (2 * torch.rand(n, 3, device=device) - 1)
 
     def apply(self, x: Tensor, drawn: Tensor, picture: bool) -> Tensor:
@@ -179,8 +179,13 @@ def _gray(x: Tensor) -> Tensor:
     """Brightness as the eye weighs colors (ITU-R BT.601); the mean of other channels."""
     if x.shape[1] != 3:
         return x.mean(1, keepdim=True)
-    weights = torch.tensor([0.299, 0.587, 0.114], device=x.device)
+    weights = _constants((0.299, 0.587, 0.114), x.device)
     return (x * weights.view(1, 3, 1, 1)).sum(1, keepdim=True)
+
+
+def _constants(values: Sequence[float], device: torch.device) -> Tensor:
+    """Numbers made on the device itself: no step waits until they are sent."""
+    return torch.stack([torch.full((), value, device=device) for value in values])
 
 
 def _as_stored(values: Tensor, stored: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from clframe.data.inputs import cat_inputs as cat_inputs
 from clframe.data.inputs import map_inputs as map_inputs
 from clframe.data.inputs import tensors_of
 from clframe.data.storage import TensorSource as TensorSource
-from clframe.data.storage import fetch
+from clframe.data.storage import fetch, send
 from clframe.errors import DataError
 
 Transform: TypeAlias = "Callable[[Any, Tensor], Any]"
@@ -123,15 +123,23 @@ class Data(abc.ABC):
 
     def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
         """What the model takes for the samples at these positions, chunk after chunk."""
-        for positions in chunks:
+        if not chunks:
+            return
+        # Sent in one go, so that no step waits for its own.
+        order = torch.cat(list(chunks)).to(self.labels.device)
+        for positions in order.split([len(chunk) for chunk in chunks]):
             yield self.transform(self.gather(positions), self.tasks[positions])
 
     def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
         """Batches of the samples in this order; the last one may be smaller."""
-        chunks = portions(order, batch_size)
-        for positions, x in zip(chunks, self.inputs(chunks), strict=True):
-            task = self.tasks[positions]
-            yield Batch(x, self.labels[positions], task, data=self, positions=positions)
+        inputs = self.inputs(portions(order, batch_size))
+        # Labels and tasks are laid out once, so that no step waits for indices to be sent.
+        there = order.to(self.labels.device)
+        labels = portions(self.labels[there], batch_size)
+        tasks = portions(self.tasks[there], batch_size)
+        places = portions(there, batch_size)
+        for x, label, task, place in zip(inputs, labels, tasks, places, strict=True):
+            yield Batch(x, label, task, data=self, positions=place)
 
 
 class IndexedData(Data):
@@ -207,25 +215,29 @@ class TensorData(IndexedData):
         home = tensors_of(x)[0].device
         return fetch(x, self.indices[positions].to(home), device)
 
-    def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
-        """Batches in this order; labels and tasks are laid out once, inputs batch by batch."""
+    def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
+        """Inputs chunk after chunk; where they are is laid out at once, when this is called."""
+        if not chunks:
+            return iter(())
         device = self.labels.device
-        order = order.to(device)
+        order = torch.cat(list(chunks)).to(device)
+        sizes = [len(chunk) for chunk in chunks]
         x = self.source.to(device)
         home = tensors_of(x)[0].device
-        away = home != device
-        indices = portions(self.indices[order].to(home), batch_size)
-        labels = portions(self.labels[order], batch_size)
-        tasks = portions(self.tasks[order], batch_size)
-        places = portions(order, batch_size)
-        for place, index, label, task in zip(places, indices, labels, tasks, strict=True):
+        indices = self.indices[order].to(home).split(sizes)
+        return self._gathered(x, home != device, indices, self.tasks[order].split(sizes))
+
+    def _gathered(
+        self, x: Any, away: bool, indices: Sequence[Tensor], tasks: Sequence[Tensor]
+    ) -> Iterator[Any]:
+        for index, task in zip(indices, tasks, strict=True):
             if away:
-                raw: Any = fetch(x, index, device)
+                raw: Any = fetch(x, index, task.device)
             elif isinstance(x, dict):
                 raw = {key: value.index_select(0, index) for key, value in x.items()}
             else:
                 raw = x.index_select(0, index)
-            yield Batch(self.transform(raw, task), label, task, data=self, positions=place)
+            yield self.transform(raw, task)
 
 
 class MapData(Data):
@@ -265,7 +277,7 @@ class MapData(Data):
 
         places = self.indices[positions.cpu()].tolist()
         items = list(_readable(self.dataset[i][0] for i in places))
-        return map_inputs(lambda t: t.to(self.device), default_collate(items))
+        return map_inputs(lambda t: send(t, self.device), default_collate(items))
 
     def subset(self, positions: Tensor) -> MapData:
         """The samples at these positions."""
@@ -290,9 +302,13 @@ class MapData(Data):
 
     def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
         """The samples of each chunk, read ahead by the workers if there are any."""
+        if not chunks:
+            return
         read = self._read_ahead(chunks) if self.num_workers else map(self.gather, chunks)
-        for positions, raw in zip(chunks, read, strict=True):
-            yield self.transform(raw, self.tasks[positions.cpu()].to(self.device))
+        order = torch.cat(list(chunks)).to(self.tasks.device)
+        tasks = self.tasks[order].to(self.device).split([len(chunk) for chunk in chunks])
+        for task, raw in zip(tasks, read, strict=True):
+            yield self.transform(raw, task)
 
     def _read_ahead(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
         pool = workers.pool_of(self.dataset, self.num_workers, self.device.type == "cuda")

@@ -16,10 +16,16 @@ class JoinedData(Data):
     """Several data sets in a row; used where their samples cannot be indexed as one source."""
 
     def __init__(self, parts: Sequence[Data]) -> None:
-        self.parts = list(parts)
+        # In one level, so that the outermost alone lays out what each part is asked for.
+        self.parts = [
+            inner
+            for part in parts
+            for inner in (part.parts if isinstance(part, JoinedData) else [part])
+        ]
         self.labels = torch.cat([part.labels for part in parts])
         self.tasks = torch.cat([part.tasks for part in parts])
-        sizes = torch.tensor([len(part) for part in parts], device=self.labels.device)
+        # On the host, as is all that decides which part a sample is of: no step waits for it.
+        sizes = torch.tensor([len(part) for part in parts])
         self._ends = sizes.cumsum(0)
         self._starts = self._ends - sizes
         self.transform = keep_inputs
@@ -35,31 +41,37 @@ class JoinedData(Data):
 
     def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
         """Each part's samples, read ahead where the part can, put in order."""
-        home = self.labels.device
-        owners = [torch.searchsorted(self._ends, chunk.to(home), right=True) for chunk in chunks]
-        # Started when its first sample is due, and nothing is asked of a part without samples.
-        streams: dict[int, Iterator[Any]] = {}
-        for owner in owners:
-            pieces, places = [], []
-            for number in owner.unique().tolist():
-                if number not in streams:
-                    streams[number] = self._part_inputs(number, chunks, owners)
-                pieces.append(next(streams[number]))
-                places.append((owner == number).nonzero().squeeze(1))
-            joined, back = cat_inputs(pieces), torch.cat(places).argsort()
-            yield map_inputs(lambda t, back=back: t[back.to(t.device)], joined)  # type: ignore[misc]
+        if not chunks:
+            return
+        sizes = [len(chunk) for chunk in chunks]
+        chunks = torch.cat(list(chunks)).cpu().split(sizes)
+        owners = [torch.searchsorted(self._ends, chunk, right=True) for chunk in chunks]
+        places = torch.cat([owner.argsort(stable=True).argsort() for owner in owners])
+        # Nothing is asked of a part without samples; workers start when the first one is due.
+        streams = {
+            number: self._part_inputs(number, chunks, owners)
+            for number in torch.cat(owners).unique().tolist()
+        }
+        for owner, place in zip(owners, places.to(self.labels.device).split(sizes), strict=True):
+            pieces = [next(streams[number]) for number in owner.unique().tolist()]
+            if len(pieces) == 1:
+                yield pieces[0]
+                continue
+            joined = cat_inputs(pieces)
+            yield map_inputs(lambda t, place=place: t[place.to(t.device)], joined)  # type: ignore[misc]
 
     def _part_inputs(
         self, number: int, chunks: Sequence[Tensor], owners: Sequence[Tensor]
     ) -> Iterator[Any]:
         mine = [
-            chunk.to(owner.device)[owner == number] - self._starts[number]
+            chunk[owner == number] - self._starts[number]
             for chunk, owner in zip(chunks, owners, strict=True)
         ]
         return self.parts[number].inputs([chunk for chunk in mine if len(chunk)])
 
     def subset(self, positions: Tensor) -> Data:
         """The samples at these positions, in this order of parts."""
+        positions = positions.cpu()
         owner = torch.searchsorted(self._ends, positions, right=True)
         return join(
             [

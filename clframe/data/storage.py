@@ -127,6 +127,13 @@ class TensorSource:
         self._copies.pop(device, None)
 
 
+def send(t: Tensor, device: torch.device) -> Tensor:
+    """A tensor on a device; to a CUDA device through pinned memory, without waiting for it."""
+    if device.type == "cuda" and t.device.type == "cpu":
+        return t.pin_memory().to(device, non_blocking=True)
+    return t.to(device)
+
+
 def fetch(x: Any, indices: Tensor, device: torch.device) -> Any:
     """The samples at these indices, on a device, wherever the tensors are.
 

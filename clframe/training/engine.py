@@ -70,6 +70,11 @@ class Engine:
                 "trainer.precision=16-mixed needs a GPU; on the CPU there is "
                 "trainer.precision=bf16-mixed"
             )
+        if self.settings.deterministic:
+            # What cuBLAS needs for it is read when it is first used.
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+            torch.use_deterministic_algorithms(True)
+            torch.backends.cudnn.benchmark = False
         self._check_processes()
         check_options(self.settings, self.device, self.world_size)
         self._plain = self.settings.precision in ("32-true", "32")

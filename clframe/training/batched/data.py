@@ -41,7 +41,8 @@ class Feed:
         batches = self._joined.batches(
             torch.cat([part.flatten() for part in offset.split(size, 1)]), size * seeds
         )
-        for positions, batch in zip(orders.split(size, 1), batches, strict=True):
+        there = orders.to(self.data[0].labels.device)  # once, not in each step
+        for positions, batch in zip(there.split(size, 1), batches, strict=True):
             shape = positions.shape
             yield Chunk(
                 map_inputs(lambda t, s=shape: t.view(*s, *t.shape[1:]), batch.x),  # type: ignore[misc]
