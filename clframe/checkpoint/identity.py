@@ -112,6 +112,7 @@ def compare(
         return []
     before, after = _flat(saved), _flat(now)
     allowable = {".".join(key.split(".")[:n]) for key in {*before, *after} for n in (1, 2, 3)}
+    allowable.add("files")  # compared by the run folder
     for name in allow:
         if name not in allowable:
             raise SettingError(
