@@ -1,6 +1,6 @@
 """End runs before every single file operation, continue them, and compare with whole ones.
 
-    python benchmarks/crash_points.py [--cases naive,packnet] [--every 1] [--json FILE] [--markdown]
+    python benchmarks/crash_points.py [--cases naive,packnet] [--every 5] [--markdown PAGE]
 
 For each case `clframe fit` runs once to its end. Before each operation on a file of its run folder
 (open for writing, write, rename, remove, mkdir, rmdir, truncate, fsync), and in the middle of each
@@ -44,14 +44,21 @@ SMALL = ["n_experiences=2", "max_epochs=2", "trainer.batch_size=500", "model.hid
 SAVING = ["checkpoint.every_n_steps=3"]
 TABLE = ["logger=csv"]
 ROBOT = ["stream=point_robot", "stream.n_tasks=2", "stream.num_demos=2", "stream.eval_episodes=2"]
-LIFETIME = ["stream=lifetime", "stream.lx=1000", "stream.ex=20", "stream.n_tasks=2"]
+LIFETIME = [
+    "stream=scenario",
+    "stream.base={name: split_mnist, n_experiences: 2}",
+    "stream.block_length=4",
+    "stream.samples_per_lx=50",
+    "trainer.batch_size=50",
+    "model.hidden=[8]",
+]
 CASES: dict[str, list[str]] = {
     "naive": ["strategy=naive", *SMALL, *TABLE],
     "ewc+replay+lwf": ["strategy=[ewc,replay,lwf]", "scenario=task", *SMALL, *TABLE],
     "packnet": ["strategy=packnet", "scenario=task", *SMALL, *TABLE],
     "robot": ["strategy=ewc", *ROBOT, "max_epochs=2", "trainer.batch_size=8", *TABLE],
     "seeds": ["strategy=er", "seeds=[0,1]", *SMALL, *TABLE],
-    "lifetime": ["strategy=naive", *LIFETIME, "trainer.batch_size=100", "model.hidden=[8]", *TABLE],
+    "lifetime": ["strategy=naive", *LIFETIME, *TABLE],
     "wandb": ["strategy=naive", *SMALL, "logger=[csv,wandb]"],
     "tensorboard": ["strategy=naive", *SMALL, "logger=[csv,tensorboard]"],
 }
@@ -309,8 +316,10 @@ def middle(points: list[Point]) -> Point:
     return saves[len(saves) * 2 // 3]
 
 
-def measure(name: str, place: Path, every: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """All crash points of one case: how many there are, how many copies differ, which are bad."""
+def measure(
+    name: str, place: Path, every: int, always: str | None, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """The crash points of one case: how many there are, how many copies differ, which are bad."""
     words, log = [*CASES[name], *SAVING, f"data_dir={place / 'data'}"], place / "log"
     whole = place / "whole" / "run"
     fresh = [*words, f"run_dir={whole}"]
@@ -324,7 +333,11 @@ def measure(name: str, place: Path, every: int, say: Callable[[str], None]) -> d
     found: dict[str, Any] = {}
     for kind, recorded in points.items():
         copied = [point for point in recorded if point.first]
-        chosen = copied[::every]
+        chosen = [
+            point
+            for number, point in enumerate(copied)
+            if number % every == 0 or (always and re.search(always, point.operation))
+        ]
         bad = []
         say(f"{name}, {kind}: {len(recorded)} operations, {len(chosen)} folders to continue")
         for point in chosen:
@@ -354,12 +367,23 @@ def table(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def put_table(page: Path, name: str, text: str) -> None:
+    """Replace what a page has between two comments that name a table."""
+    start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    before, found, rest = page.read_text().partition(start)
+    if not found or end not in rest:
+        raise SystemExit(f"{page} has no place for the table of {name}")
+    page.write_text(f"{before}{start}\n{text}\n\n{end}{rest.partition(end)[2]}")
+
+
 def main() -> int:
     """Print a table; exit code 1 if anything was bad."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--every", type=int, default=1, help="continue every so-many-th copy")
+    parser.add_argument("--always", metavar="REGEX", help="and those before such operations")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--markdown", type=Path, help="put the table into this page")
     arguments = parser.parse_args()
     os.environ.update(OMP_NUM_THREADS="1", WANDB_MODE="offline", WANDB_SILENT="true")
     torch.set_num_threads(1)
@@ -368,10 +392,14 @@ def main() -> int:
     for name in arguments.cases.split(","):
         with tempfile.TemporaryDirectory() as place:
             say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
-            report[name] = measure(name, Path(place).resolve(), arguments.every, say)
+            report[name] = measure(
+                name, Path(place).resolve(), arguments.every, arguments.always, say
+            )
         if arguments.json:
             arguments.json.write_text(json.dumps(report, indent=1))
     print(table(report))
+    if arguments.markdown:
+        put_table(arguments.markdown, "crash points", table(report))
     return int(any(one["bad"] for kinds in report.values() for one in kinds.values()))
 
 

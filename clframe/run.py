@@ -88,6 +88,8 @@ def set_up(
         if info is not None and not read_only:
             _check_identity(info.identity, folder)
             folder.check_files(info.files)
+        elif info is not None and info.identity:
+            identity.check_settings(info.identity, folder.identity, folder.path)
     if not read_only:  # after the checks: it may write
         learner.plugins.hook.after_prepare(learner=learner, stream=stream, seconds=seconds)
     state.checkpointer = checkpointer

@@ -18,7 +18,7 @@ from clframe.checkpoint.settings import CheckpointSettings
 from clframe.core.make import Named
 from clframe.core.stream import SCENARIOS, Scenario, Stream
 from clframe.core.trainer import TrainerSettings
-from clframe.errors import SettingError
+from clframe.errors import RunFolderError, SettingError
 from clframe.runs.folder import RunFolder
 from clframe.utils import settings
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from clframe.strategies import StrategyLike
 
 POSITIONAL = ("stream", "strategy", "model")
+_GROUPS = (*POSITIONAL, "optimizer", "scheduler", "trainer", "checkpoint", "logger")
+"""What of ``config.yaml`` are settings by name."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class RunConfig:
         Raises:
             ClframeError: The folder holds no run, or one that was made with objects of Python.
         """
-        return cls.from_content(RunFolder(Path(path)).read_config(), path)
+        return cls.from_content(read_content(path), path)
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any], path: str | Path) -> RunConfig:
@@ -202,6 +204,28 @@ class RunConfig:
             "plugin_path": [str(path) for path in self.plugin_paths] or None,
             "strategy_name": name,
         }
+
+
+def read_content(path: str | Path) -> dict[str, Any]:
+    """What the ``config.yaml`` of a run holds, in the form that every run writes.
+
+    Raises:
+        RunFolderError: The folder holds no run, or its config is not one that clframe wrote.
+    """
+    folder = RunFolder(Path(path))
+    content = folder.read_config()
+    for name in (*_GROUPS, "scenario", "seed", "active_outputs"):
+        if name not in content:
+            raise RunFolderError(
+                f"'{folder.config}' lacks '{name}', which every run writes; put back a copy of it"
+            )
+    for name in _GROUPS:
+        if not isinstance(content[name], dict):
+            raise RunFolderError(
+                f"'{folder.config}': '{name}' must be a mapping of settings, got "
+                f"{str(content[name])[:40]!r}; put back a copy of the file"
+            )
+    return content
 
 
 def _record(registry: Registry, kind: Kind, named: Any) -> dict[str, Any]:
