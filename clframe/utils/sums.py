@@ -55,6 +55,8 @@ def mark_of(content: bytes) -> dict[str, Any]:
 
 def problem_with(path: Path, mark: dict[str, Any]) -> str | None:
     """What is wrong with a file that should begin as its mark says; None for nothing."""
+    if path.is_symlink():
+        return "is a link, which the run had not made"
     left, total = int(mark["bytes"]), hashlib.sha256()
     if not left:
         return None
