@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +12,7 @@ from clframe.build import build, build_stream
 from clframe.config.run_config import RunConfig
 from clframe.core.registry import discover
 from clframe.distributed import launch
-from clframe.errors import RunFolderError
+from clframe.errors import PluginError, RunFolderError, SettingError, UnknownNameError
 from clframe.run import run, set_up
 from clframe.training.engine import ONE_PROCESS
 
@@ -39,7 +41,8 @@ def fit(*positional: Any, **values: Any) -> Result:
 def fit_config(config: RunConfig) -> Result:
     """Learn what a :class:`clframe.RunConfig` describes."""
     with launch.report_rank_failures():
-        built = build(config)
+        with _naming_config(config):
+            built = build(config)
         return run(built.learner, built.stream, built.strategy, built.folder)
 
 
@@ -64,11 +67,24 @@ def load_learner(run_dir: str | Path) -> tuple[Learner, RunState]:
     """
     config = RunConfig.from_folder(run_dir)
     trainer = {**(config.trainer or {}), **ONE_PROCESS}
-    built = build(config.replace(logger=None, progress=False, trainer=trainer))
+    with _naming_config(config):
+        built = build(config.replace(logger=None, progress=False, trainer=trainer))
     if built.folder is None or not built.folder.checkpoints.numbers():
         raise RunFolderError(f"run '{run_dir}' has no checkpoint to load")
     state, _ = set_up(built.learner, built.stream, built.folder, read_only=True)
     return built.learner, state
+
+
+@contextlib.contextmanager
+def _naming_config(config: RunConfig) -> Iterator[None]:
+    """Say where the settings of a run that is there are, if they cannot be used."""
+    try:
+        yield
+    except (SettingError, UnknownNameError, PluginError) as error:
+        if config.resume in (None, "auto"):
+            raise
+        where = Path(str(config.resume)) / "config.yaml"
+        raise type(error)(f"{error}; the settings of this run are in '{where}'") from error
 
 
 def stream(

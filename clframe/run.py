@@ -77,9 +77,7 @@ def set_up(
         stream.experiences[0].data  # noqa: B018
     learner.plugins.hook.configure(learner=learner, stream=stream)
     learner.engine.attach(learner)
-    if not read_only:
-        seconds = time.perf_counter() - started
-        learner.plugins.hook.after_prepare(learner=learner, stream=stream, seconds=seconds)
+    seconds = time.perf_counter() - started
     info, checkpointer = None, Checkpointer(learner, state)
     if folder is not None:
         if folder.identity and not read_only:
@@ -90,6 +88,11 @@ def set_up(
         info = store.newest()
         if info is not None and not read_only:
             _check_identity(info.identity, folder)
+            folder.check_files(info.files)
+        elif info is not None and info.identity:
+            identity.check_settings(info.identity, folder.identity, folder.path)
+    if not read_only:  # after the checks: it may write
+        learner.plugins.hook.after_prepare(learner=learner, stream=stream, seconds=seconds)
     state.checkpointer = checkpointer
     info = learner.engine.broadcast(info)
     if info is not None:

@@ -275,7 +275,8 @@ class Checkpointer:
 
     def _put(self, saved: dict[str, Any], parents: list[int]) -> int:
         assert self._store is not None
-        return self._store.write(saved, saved["position"], parents, self._identity)
+        position, files = saved["position"], saved["files"]
+        return self._store.write(saved, position, parents, self._identity, files)
 
     def _plan(self) -> None:
         """When the next checkpoint is due by time."""

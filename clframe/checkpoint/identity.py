@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from clframe.core.stream import Stream
     from clframe.data.dataset import Data
 
-_FREE = ("data_dir", "download", "logger", "checkpoint", "plugin_path", "strategy_name")
+_FREE = ("data_dir", "download", "logger", "checkpoint", "plugin_path")
 """Settings that do not change a run's numbers, or whose effect is compared in another way."""
 _FREE_OF_TRAINER = ("device_memory",)
+_NOT_SETTINGS = ("version", "data", "plugins")
+_OF_PROCESSES = ("trainer.devices", "trainer.num_nodes", "trainer.strategy")
 _SAMPLES = 16
 
 
@@ -112,6 +114,7 @@ def compare(
         return []
     before, after = _flat(saved), _flat(now)
     allowable = {".".join(key.split(".")[:n]) for key in {*before, *after} for n in (1, 2, 3)}
+    allowable.add("files")  # compared by the run folder
     for name in allow:
         if name not in allowable:
             raise SettingError(
@@ -133,6 +136,31 @@ def compare(
             f"resume.allow=[{names}]"
         )
     return [words for _, words in allowed]
+
+
+def check_settings(saved: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
+    """Refuse to look at a run with other settings than it was made with.
+
+    Versions, data and processes may be others: what they do to the run is what is looked at.
+
+    Args:
+        saved: The identity beside the checkpoint.
+        now: The identity that ``config.yaml`` gives.
+        folder: The run folder, for the message.
+
+    Raises:
+        RunFolderError: With the first setting that differs.
+    """
+    flat, flat_now = (
+        {k: v for k, v in _flat(one).items() if k.split(".")[0] not in _NOT_SETTINGS}
+        for one in (saved, now)
+    )
+    for key in dict.fromkeys((*flat, *flat_now)):
+        if flat.get(key) != flat_now.get(key) and key not in _OF_PROCESSES:
+            raise RunFolderError(
+                f"'{folder / 'config.yaml'}' is not what the run was made with: {key} was "
+                f"{_short(flat.get(key))} and is {_short(flat_now.get(key))}; put it back"
+            )
 
 
 def _group(key: str) -> str:

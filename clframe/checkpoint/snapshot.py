@@ -31,6 +31,7 @@ def capture(learner: Learner, state: RunState) -> dict[str, Any]:
         "schedule": plain_value(learner.schedule),
         "precision": learner.engine.precision_state(),
         "plugins": learner.plugins.state_dict(),
+        "files": learner.plugins.written_files(),
         "epoch": state.epoch,
         "global_steps": state.global_steps,
         "samples": state.samples,

@@ -38,12 +38,14 @@ class CheckpointInfo:
         position: Where in the run it is, for people and for the checkpointer.
         parents: Numbers of the checkpoints it depends on, in the order in which they are restored.
         identity: What the run was made of when it was saved.
+        files: What the files of the run folder held that it goes on writing to.
     """
 
     number: int
     position: dict[str, Any]
     parents: list[int] = field(default_factory=list)
     identity: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 class CheckpointStore:
@@ -80,28 +82,29 @@ class CheckpointStore:
         position: dict[str, Any],
         parents: Sequence[int] = (),
         identity: dict[str, Any] | None = None,
+        files: dict[str, dict[str, Any]] | None = None,
     ) -> int:
         """Add a checkpoint, then delete those that are no longer needed; returns its number."""
         self.folder.mkdir(parents=True, exist_ok=True)
         number = max(self.numbers(), default=0) + 1
-        info = CheckpointInfo(number, position, list(parents), identity or {})
+        info = CheckpointInfo(number, position, list(parents), identity or {}, files or {})
         with replacing(self.state_file(number)) as file:
             summed = _Summed(file)
             torch.save(state, cast(IO[bytes], summed))
             if summed.error is not None:
                 raise summed.error
-            write_json(
-                self.note_file(number),
-                {
-                    "format": FORMAT,
-                    "file": self.state_file(number).name,
-                    "bytes": summed.bytes,
-                    "sha256": summed.sum.hexdigest(),
-                    "position": info.position,
-                    "parents": info.parents,
-                    "identity": info.identity,
-                },
-            )
+            note = {
+                "format": FORMAT,
+                "file": self.state_file(number).name,
+                "bytes": summed.bytes,
+                "sha256": summed.sum.hexdigest(),
+                "position": info.position,
+                "parents": info.parents,
+                "identity": info.identity,
+                "files": info.files,
+            }
+            note = json.loads(json.dumps(note))  # the sum is of what a reader sees
+            write_json(self.note_file(number), note | {"note_sha256": note_sum(note)})
         self._infos[number] = info
         self._prune()
         return number
@@ -163,14 +166,16 @@ class CheckpointStore:
         try:
             note = json.loads(self.note_file(number).read_text())
             expected, size = str(note["sha256"]), int(note["bytes"])
-            info = CheckpointInfo(
-                number, dict(note["position"]), list(note["parents"]), note["identity"]
-            )
             if note["format"] != FORMAT:
                 return f"it has format {note['format']}, this version of clframe reads {FORMAT}"
+            if note.pop("note_sha256") != note_sum(note):
+                return f"its '{self.note_file(number).name}' is damaged"
+            info = CheckpointInfo(
+                number, note["position"], note["parents"], note["identity"], note["files"]
+            )
         except FileNotFoundError:
             return f"its '{self.note_file(number).name}' is missing"
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return f"its '{self.note_file(number).name}' is damaged"
         try:
             with self.state_file(number).open("rb") as file:
@@ -201,6 +206,11 @@ class CheckpointStore:
                 f"checkpoint '{path}' is damaged: {str(error).splitlines()[0]}"
             ) from error
         return state
+
+
+def note_sum(note: dict[str, Any]) -> str:
+    """The sum that a note holds of all else in it, however it is laid out."""
+    return hashlib.sha256(json.dumps(note, sort_keys=True).encode()).hexdigest()
 
 
 class _Summed:

@@ -21,11 +21,10 @@ from clframe.config.overrides import (
     take_config_dirs,
 )
 from clframe.config.place import GROUPS, NO_SCHEDULER, ROOT_KEYS, arguments
-from clframe.config.run_config import RunConfig
+from clframe.config.run_config import RunConfig, read_content
 from clframe.core.config_files import config_files
 from clframe.core.registry import Kind, Registry, discover
 from clframe.errors import SettingError, UnknownNameError, nearest
-from clframe.runs.folder import RunFolder
 from clframe.strategies import known_strategies
 
 if TYPE_CHECKING:
@@ -185,7 +184,7 @@ def compose_resumed(
     """
     from omegaconf import OmegaConf
 
-    content = RunFolder(Path(path)).read_config()
+    content = read_content(path)
     RunConfig.from_content(content, path)  # refuses a run that only Python can continue
     if not overrides:
         return RunConfig.from_content(content, path).replace(resume_allow=allowed)

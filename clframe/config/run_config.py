@@ -9,7 +9,7 @@ defaults are those of the command line and of Python alike.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,7 @@ from clframe.checkpoint.settings import CheckpointSettings
 from clframe.core.make import Named
 from clframe.core.stream import SCENARIOS, Scenario, Stream
 from clframe.core.trainer import TrainerSettings
-from clframe.errors import SettingError
+from clframe.errors import RunFolderError, SettingError
 from clframe.runs.folder import RunFolder
 from clframe.utils import settings
 
@@ -30,6 +30,19 @@ if TYPE_CHECKING:
     from clframe.strategies import StrategyLike
 
 POSITIONAL = ("stream", "strategy", "model")
+_GROUPS = (*POSITIONAL, "optimizer", "scheduler", "trainer", "checkpoint", "logger")
+"""What of ``config.yaml`` are settings by name."""
+_SINGLE: dict[str, tuple[type, ...]] = {
+    "scenario": (str,),
+    "seed": (int,),
+    "data_dir": (str, type(None)),
+    "download": (bool,),
+    "active_outputs": (str,),
+    "pretrain": (str, type(None)),
+    "plugin_path": (list, type(None)),
+    "strategy_name": (str,),
+}
+"""What else is in it, and of which types."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +142,7 @@ class RunConfig:
         Raises:
             ClframeError: The folder holds no run, or one that was made with objects of Python.
         """
-        return cls.from_content(RunFolder(Path(path)).read_config(), path)
+        return cls.from_content(read_content(path), path)
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any], path: str | Path) -> RunConfig:
@@ -148,7 +161,11 @@ class RunConfig:
                     f"'{Path(path) / 'config.yaml'}' has an entry '{name}', which this version of "
                     "clframe does not know"
                 )
-        return cls(**{**content, "resume": str(path)})
+        try:
+            return cls(**{**content, "resume": str(path)})
+        except SettingError as error:
+            where = Path(path) / "config.yaml"
+            raise SettingError(f"{error}; the settings of this run are in '{where}'") from error
 
     def replace(self, **values: Any) -> RunConfig:
         """The same with other values."""
@@ -202,6 +219,36 @@ class RunConfig:
             "plugin_path": [str(path) for path in self.plugin_paths] or None,
             "strategy_name": name,
         }
+
+
+def read_content(path: str | Path) -> dict[str, Any]:
+    """What the ``config.yaml`` of a run holds, in the form that every run writes.
+
+    Raises:
+        RunFolderError: The folder holds no run, or its config is not one that clframe wrote.
+    """
+    folder = RunFolder(Path(path))
+    content = folder.read_config()
+    for problem in _problems(content):
+        raise RunFolderError(f"'{folder.config}' {problem}; put back a copy of the file")
+    return content
+
+
+def _problems(content: Mapping[str, Any]) -> Iterator[str]:
+    """What makes the content of a ``config.yaml`` one that clframe has not written."""
+    for name, kinds in {**dict.fromkeys(_GROUPS, (dict,)), **_SINGLE}.items():
+        if name not in content:
+            yield f"lacks '{name}', which every run writes"
+        elif type(content[name]) not in kinds:
+            words = "a mapping of settings" if kinds == (dict,) else f"a {kinds[0].__name__}"
+            yield f"has {str(content[name])[:40]!r} as '{name}', which must be {words}"
+    for name in ("stream", "model", "optimizer", "scheduler"):
+        if not isinstance(content[name].get("name", content[name].get("object")), str):
+            yield f"lacks the name of '{name}'"
+    for name in ("strategy", "logger"):
+        for part, given in content[name].items():
+            if not isinstance(part, str) or not isinstance(given, dict | None):
+                yield f"has no mapping of settings as '{name}.{part}'"
 
 
 def _record(registry: Registry, kind: Kind, named: Any) -> dict[str, Any]:

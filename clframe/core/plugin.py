@@ -104,6 +104,13 @@ class Plugin:
         """Everything named in ``state``, as tensors and plain values."""
         return {key: plain_value(getattr(self, key)) for key in self.state}
 
+    def written_files(self) -> dict[str, dict[str, Any]]:
+        """What files of the run folder held when the state was taken, by their place in it.
+
+        A run is not resumed where such a file was damaged or changed; see ``utils/sums.py``.
+        """
+        return {}
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`state_dict` gave."""
         if set(state) != set(self.state):
@@ -150,6 +157,10 @@ class Plugins:
     def state_dict(self) -> dict[str, dict[str, Any]]:
         """The state of every plugin by name."""
         return {plugin.name: plugin.state_dict() for plugin in self.ordered}
+
+    def written_files(self) -> dict[str, dict[str, Any]]:
+        """What the files held that plugins have written; ask after :meth:`state_dict`."""
+        return {n: mark for plugin in self.ordered for n, mark in plugin.written_files().items()}
 
     def load_state_dict(self, state: dict[str, dict[str, Any]]) -> None:
         """Restore the state of every plugin."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from clframe.errors import RunFolderError
+from clframe.utils.sums import check_file
 
 SCHEMA = 1
 RESULTS = "results.json"
@@ -51,6 +52,7 @@ class ResultsFile:
         if not isinstance(self.root, dict):
             raise RunFolderError(f"{self.path} must hold one JSON object, not {_kind(self.root)}.")
         self._check_schema()
+        check_file(folder, RESULTS)
 
     def _refuse_constant(self, word: str) -> NoReturn:
         raise RunFolderError(f"{self.path} holds {word}, which is not JSON; unknown is null.")

@@ -6,8 +6,6 @@ removed; so no point is there twice.
 
 from __future__ import annotations
 
-import csv as table
-import io
 import os
 import time
 from pathlib import Path
@@ -18,7 +16,9 @@ from lightning.fabric.loggers.tensorboard import TensorBoardLogger
 
 from clframe.hookspecs import hookimpl
 from clframe.runs import append_file
+from clframe.runs.table import first_rows, with_columns
 from clframe.utils.files import write_text
+from clframe.utils.sums import PrefixSum, mark_of
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry
@@ -30,19 +30,23 @@ class CSVTable(CSVLogger):
     def __init__(self, run_dir: Path, flush_every_n_steps: int) -> None:
         super().__init__(run_dir, "", "csv", flush_logs_every_n_steps=flush_every_n_steps)
         self._file = run_dir / "csv" / _ExperimentWriter.NAME_METRICS_FILE
+        self._place = str(self._file.relative_to(run_dir))
         self._rows = 0
+        self._mark: dict[str, Any] = {"rows": 0, "columns": [], **mark_of(b"")}
 
     @property
     def experiment(self) -> _ExperimentWriter:
         """The writer; on first use the table is truncated to the rows that this run knows."""
         if self._experiment is None:
-            kept, names = _first_rows(self._file, self._rows)
+            columns = self._mark["columns"]
+            kept = first_rows(self._file, self._mark["rows"], columns)
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._experiment = _Table(str(self._file.parent))
-            self._experiment.metrics_keys = names
-            self._file.unlink(missing_ok=True)
-            if kept:
+            self._experiment.metrics_keys = list(columns)
+            if kept:  # in one step: a run that ends here still has its rows
                 write_text(self._file, kept)
+            else:
+                self._file.unlink(missing_ok=True)
         return self._experiment
 
     def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
@@ -52,34 +56,35 @@ class CSVTable(CSVLogger):
 
     def state_dict(self) -> dict[str, Any]:
         """How many rows there are, which are on disk then."""
-        if self._experiment is not None:
+        if isinstance(self._experiment, _Table):
             self.save()
-            append_file.fsync(self._file)
-        return {"rows": self._rows}
+            columns = list(self._experiment.metrics_keys)
+            self._mark = {"rows": self._rows, "columns": columns, **self._experiment.sum.mark()}
+        return dict(self._mark)
+
+    def written_files(self) -> dict[str, dict[str, Any]]:
+        """The table as it was when the state was taken."""
+        return {self._place: self._mark}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue after so many rows."""
-        self._rows, self._experiment = state["rows"], None
+        self._mark, self._rows, self._experiment = dict(state), state["rows"], None
 
 
 class _Table(_ExperimentWriter):
+    """Lightning's writer, which replaces a table that needs new columns in one step."""
+
+    def __init__(self, log_dir: str) -> None:
+        super().__init__(log_dir)
+        self.sum = PrefixSum(Path(self.metrics_file_path))
+
     def _check_log_dir_exists(self) -> None:
         """Whatever is there is ours; it is not deleted."""
 
-
-def _first_rows(path: Path, n: int) -> tuple[str, list[str]]:
-    """The first rows of a table with its heading, as text, and the names of its columns."""
-    if n == 0 or not path.exists():
-        return "", []
-    with path.open(newline="") as file:
-        reader = table.DictReader(file)
-        names = list(reader.fieldnames or [])
-        rows = [row for _, row in zip(range(n), reader, strict=False)]
-    text = io.StringIO(newline="")
-    writer = table.DictWriter(text, names)
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue(), names
+    def _rewrite_with_new_header(self, fieldnames: list[str]) -> None:
+        path = Path(self.metrics_file_path)
+        write_text(path, with_columns(path, fieldnames))
+        self.sum = PrefixSum(path)
 
 
 class Board(TensorBoardLogger):
@@ -90,17 +95,19 @@ class Board(TensorBoardLogger):
         suffix = f".{os.getpid()}.{time.time_ns()}"
         super().__init__(run_dir, "", "tensorboard", filename_suffix=suffix)
         self._folder = run_dir / "tensorboard"
-        self._lengths: dict[str, int] = {}
+        self._marks: dict[str, dict[str, Any]] = {}
+        self._sums: dict[str, PrefixSum] = {}
 
     @property
     def experiment(self) -> Any:
         """The writer; on first use files are truncated to what this run knows."""
         if self._experiment is None:
             for path in self._files():
-                if path.name in self._lengths:
-                    append_file.truncate(path, self._lengths[path.name])
+                if path.name in self._marks:
+                    append_file.truncate(path, self._marks[path.name]["bytes"])
                 else:
                     path.unlink()
+            self._sums = {}
             writer = TensorBoardLogger.experiment.fget(self)  # type: ignore[attr-defined]
             events = writer.file_writer.event_writer
             if hasattr(events, "_ev_writer"):
@@ -113,15 +120,21 @@ class Board(TensorBoardLogger):
         return sorted(self._folder.glob("events.out.tfevents.*"))
 
     def state_dict(self) -> dict[str, Any]:
-        """How long each file is, all of which is on disk then."""
+        """What each file holds, all of which is on disk then."""
         if self._experiment is not None:
             self._experiment.flush()
-            self._lengths = {path.name: append_file.fsync(path) for path in self._files()}
-        return {"lengths": dict(self._lengths)}
+            for path in self._files():
+                known = self._sums.setdefault(path.name, PrefixSum(path))
+                self._marks[path.name] = known.mark()
+        return {"marks": dict(self._marks)}
+
+    def written_files(self) -> dict[str, dict[str, Any]]:
+        """The event files as they were when the state was taken."""
+        return {f"{self._folder.name}/{name}": mark for name, mark in self._marks.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue after what was in the files then."""
-        self._lengths, self._experiment = dict(state["lengths"]), None
+        self._marks, self._experiment = dict(state["marks"]), None
 
 
 def csv(run_dir: Path, flush_every_n_steps: int = 100) -> CSVTable:

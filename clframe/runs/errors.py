@@ -47,12 +47,15 @@ def translate_errors(learner: Learner, folder: RunFolder | None) -> Iterator[Non
 
 
 def _of_files(error: OSError, learner: Learner, folder: RunFolder | None) -> ClframeError:
-    name = error.filename
+    # Of a file that is put in its place, the second is the name that the user knows.
+    name = getattr(error, "filename2", None) or error.filename
     if isinstance(name, bytes):
         name = name.decode(errors="replace")
     inside = folder is not None and isinstance(name, str) and str(folder.path) in name
     if folder is not None and (error.errno in _FULL or inside or error.errno == errno.EROFS):
         reason = error.strerror or _line(error)
+        if inside and error.errno not in _FULL and name != str(folder.path):
+            reason = f"'{name}': {reason}"
         hint = "free some space, then " if error.errno in _FULL else ""
         return RunFolderError(
             f"run_dir '{folder.path}' cannot be written: {reason}; what was saved before is "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,18 @@ from clframe.checkpoint.store import CheckpointStore
 from clframe.core.results import Result
 from clframe.core.results_file import RESULTS, read_text
 from clframe.errors import RunFolderError
+from clframe.runs import table
 from clframe.runs.reader import CONFIG, EVENTS, parse_config
-from clframe.utils.files import write_json, write_text
+from clframe.utils import sums
+from clframe.utils.console import notice
+from clframe.utils.files import remove_temporary, write_json, write_text
 from clframe.utils.lock import Lock
+from clframe.utils.sums import SUMS, write_sums
 
 LOG = "log"
 """The folder of the L2 lifetime log."""
+LOG_FILES = ("data-log.tsv", "logger_info.json", "scenario_info.json")
+"""What is in it."""
 
 
 class RunFolder:
@@ -113,6 +119,7 @@ class RunFolder:
                 self._discard()
             raise
         finally:
+            self._write_sums()
             self.lock.release()
 
     def _enter(self) -> None:
@@ -120,15 +127,49 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock.take()
+            remove_temporary(self.path)
+            (self.path / SUMS).unlink(missing_ok=True)
             self.checkpoints.tidy()
             if not self.resumed or not self.checkpoints.numbers():
                 self.write_config()
                 write_text(self.events, "")
         except OSError as error:
             self.lock.release()
+            place = "" if error.filename in (None, str(self.path)) else f" ('{error.filename}')"
             raise RunFolderError(
-                f"run_dir '{self.path}' cannot be written: {error.strerror}"
+                f"run_dir '{self.path}' cannot be written: {error.strerror}{place}"
             ) from error
+
+    def _write_sums(self) -> None:
+        """List the sums of what readers of the run rely on, of a run that ended or was stopped."""
+        if not self.begun:
+            return
+        log = [path for path in self.log.rglob("*") if path.name in LOG_FILES]
+        files = (self.config, self.results, self.matrix, self.events, *sorted(log))
+        with contextlib.suppress(OSError):  # a full disk: the run has said so, and is unchecked
+            write_sums(self.path, (path.relative_to(self.path).as_posix() for path in files))
+
+    def check_files(self, marks: Mapping[str, dict[str, Any]]) -> None:
+        """Refuse to continue where files that the run goes on writing to are not what they were.
+
+        Args:
+            marks: What each held at the checkpoint.
+
+        Raises:
+            RunFolderError: With the first of them, unless ``resume.allow`` has ``files``.
+        """
+        for name, mark in marks.items():
+            check = table.problem_with if "columns" in mark else sums.problem_with
+            problem = check(self.path / name, mark)
+            if problem is None:
+                continue
+            if "files" not in self.allowed:
+                raise RunFolderError(
+                    f"run '{self.path}' cannot be continued as the same run: '{self.path / name}' "
+                    f"{problem}. Put back a copy of it, or add resume.allow=[files] to continue "
+                    "with what is left of it"
+                )
+            notice(f"'{self.path / name}' {problem}, as resume.allow says")
 
     def _discard(self) -> None:
         """Remove a run that never began, and the folders that were made for it."""

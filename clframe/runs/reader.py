@@ -26,6 +26,7 @@ from clframe.core.results_file import (
     unfinished,
 )
 from clframe.errors import RunFolderError
+from clframe.utils.sums import check_file, read_sums
 
 CONFIG = "config.yaml"
 EVENTS = "events.jsonl"
@@ -127,10 +128,14 @@ def read_run(folder: Path) -> Run:
     """Read one run folder: its results, its training losses and its settings.
 
     Raises:
-        RunFolderError: `results.json` is missing, is not JSON, has another schema or lacks a field.
+        RunFolderError: `results.json` is missing, is not JSON, has another schema or lacks a field;
+            or a file is not what the run wrote.
     """
     file = ResultsFile(folder)
     result = Result.from_file(file, folder)
+    sums = read_sums(folder)
+    for name in (EVENTS, CONFIG):
+        check_file(folder, name, sums)
     epochs, notes = read_epochs(folder / EVENTS)
     config = read_text(folder / CONFIG)
     return Run(folder, result, epochs, config, file.further(), notes)

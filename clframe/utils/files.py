@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
+
+_TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 
 
 @contextlib.contextmanager
@@ -26,6 +29,14 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_temporary(folder: Path) -> None:
+    """Remove what processes that were killed had begun to write below a folder."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            if _TEMPORARY.fullmatch(name):
+                Path(parent, name).unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -70,6 +70,8 @@ class Lock:
         """Take the lock where the file system has locks; False if another process holds it."""
         if self._descriptor is not None:
             return True
+        if self.path.is_symlink():  # what it leads to is not ours to write to
+            raise RunFolderError(f"'{self.path}' is a link and cannot be locked; remove it")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.touch()
         # Opened for reading only, so that the file system can still be made read-only. NFS asks

@@ -17,12 +17,17 @@ import pytest
 import torch
 import yaml
 
+from clframe.checkpoint.store import note_sum
+
 DAMAGE: dict[str, Callable[[Path, Path], Any]] = {
     "a flipped byte": lambda state, note: state.write_bytes(_flipped(state.read_bytes())),
     "truncated": lambda state, note: os.truncate(state, state.stat().st_size // 2),
     "empty": lambda state, note: os.truncate(state, 0),
     "no note": lambda state, note: note.unlink(),
     "half a note": lambda state, note: os.truncate(note, 40),
+    "a changed note": lambda state, note: note.write_text(
+        note.read_text().replace('"step": ', '"step": 1')
+    ),
 }
 
 
@@ -34,6 +39,12 @@ def _flipped(content: bytes) -> bytes:
 def newest(run: str) -> tuple[Path, Path]:
     state = max(Path(run, "checkpoints").glob("*.pt"))
     return state, state.with_suffix(".json")
+
+
+def write_note(note: Path, content: dict[str, Any]) -> None:
+    """A note as clframe would have written it."""
+    others = {key: value for key, value in content.items() if key != "note_sha256"}
+    note.write_text(json.dumps(others | {"note_sha256": note_sum(others)}))
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
@@ -81,7 +92,7 @@ def test_a_checkpoint_of_a_stranger_runs_no_code(
     content = state.read_bytes()
     saved = json.loads(note.read_text())
     saved.update(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
-    note.write_text(json.dumps(saved))
+    write_note(note, saved)
     capfd.readouterr()
     assert fit("resume=part") == 2
     assert "holds more than tensors and plain values" in capfd.readouterr().err
@@ -132,7 +143,7 @@ def test_changed_plugin_code_and_version_are_refused(
     _, note = newest("part")
     saved = json.loads(note.read_text())
     saved["identity"]["version"]["clframe"] = "0.0.1"
-    note.write_text(json.dumps(saved))
+    write_note(note, saved)
     capfd.readouterr()
     assert fit("resume=part") == 2
     error = capfd.readouterr().err

@@ -70,9 +70,30 @@ def test_events_that_somebody_cut_do_not_end_the_run(
     assert fit("run_dir=whole") == 0
     assert fit("run_dir=part", act="13:SIGTERM") == 130
     os.truncate("part/events.jsonl", 0)
-    assert fit("resume=part") == 0
+    capfd.readouterr()
+    assert fit("resume=part") == 2
+    error = capfd.readouterr().err
+    assert "'part/events.jsonl' has 0 bytes, but the run had written" in error
+    assert "resume.allow=[files]" in error
+    assert fit("resume=part", "resume.allow=[files]") == 0
     assert "the missing part is lost" in capfd.readouterr().err
     assert same("whole", "part")
+
+
+@pytest.mark.parametrize("name", ["csv/metrics.csv", "tensorboard/events", "log/worker-default/0"])
+def test_a_changed_file_that_is_written_to_again_is_named(
+    fit: Any, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert fit("run_dir=part", "logger=[csv,tensorboard]", act="13:SIGTERM") == 130
+    path = min(path for path in Path("part").rglob("*") if path.is_file() and name in str(path))
+    content = bytearray(path.read_bytes())
+    content[-10] ^= 1
+    path.write_bytes(content)
+    capfd.readouterr()
+    assert fit("resume=part") == 2
+    error = capfd.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert f"'{path}'" in error
 
 
 CODE = """

@@ -160,8 +160,10 @@ def test_wrong_use_is_refused(tmp_path: Path) -> None:
         writer(tmp_path / "log", resume=True).truncate(5)
     with pytest.raises(DataError, match="had written 3"):
         log.load_state_dict(
-            {"block": 0, "rows": 3, "exp_num": 3, "kind": "train", "subtype": "wake"}
+            {**log.state_dict(), "block": 0, "rows": 3, "exp_num": 3, "kind": "train"}
         )
+    with pytest.raises(SettingError, match="say where"):
+        writer(tmp_path / "log", resume=True).begin_block("train")
     for measures in ([], ["exp_num"], ["a\tb"]):
         with pytest.raises(SettingError, match="measures"):
             l2.L2LogWriter(tmp_path / "other", measures)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from clframe.errors import DataError
+from clframe.utils.sums import SUMS, check_file, read_sums
 
 DATA_FILE = "data-log.tsv"
 LOGGER_FILE = "logger_info.json"
@@ -114,6 +115,7 @@ def _read_folder(folder: Path) -> LogRows:
     paths = sorted(root.rglob(DATA_FILE), key=_block_order)
     if not paths:
         raise DataError(f"{root} has no {DATA_FILE} below it, so it holds no experience.")
+    _check_sums(root, paths)
 
     merged: dict[str, list[Any]] = {}
     rows = LogRows(str(root), merged, measures, starts=[], files=[])
@@ -135,6 +137,20 @@ def _read_folder(folder: Path) -> LogRows:
     scenario = root / SCENARIO_FILE
     rows.scenario = _read_json(scenario) if scenario.is_file() else {}
     return rows
+
+
+def _check_sums(root: Path, paths: Sequence[Path]) -> None:
+    """Refuse the log of a run that is not what the run wrote, where its folder lists the sums."""
+    folder = root.absolute().parent
+    sums = read_sums(folder)
+    listed = [name for name in sums if name.startswith(f"{root.absolute().name}/")]
+    if not listed:
+        return
+    for name in listed:
+        check_file(folder, name, sums)
+    for path in paths:
+        if path.absolute().relative_to(folder).as_posix() not in sums:
+            raise DataError(f"{path} is no block of the run: {folder / SUMS} does not list it.")
 
 
 def _block_order(path: Path) -> tuple[str, int, str]:

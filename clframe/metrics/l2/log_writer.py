@@ -20,6 +20,7 @@ from clframe.errors import DataError, SettingError
 from clframe.metrics.l2.log_rows import DATA_FILE, LOGGER_FILE, SCENARIO_FILE, STANDARD_COLUMNS
 from clframe.metrics.l2.result import plain, write_json
 from clframe.utils.files import write_text
+from clframe.utils.sums import mark_of
 
 FORMAT_VERSION = "1.1"
 _BLOCK_FOLDER = re.compile(r"(\d+)-(train|test)")
@@ -75,6 +76,8 @@ class L2LogWriter:
         self._kind: str | None = None
         self._subtype = "wake"
         self._lines: list[str] = []
+        self._marks: dict[str, dict[str, Any]] = {}
+        self._positioned = not resume
         self._columns = [*STANDARD_COLUMNS, *sorted(self.measures)]
         if not resume and self._block_folders():
             raise DataError(f"{self.folder} already holds a log; choose another folder.")
@@ -84,8 +87,6 @@ class L2LogWriter:
             {"metrics_columns": self.measures, "log_format_version": FORMAT_VERSION},
         )
         write_json(self.folder / SCENARIO_FILE, plain(dict(scenario or {})))
-        if resume:
-            self.truncate(len(self._block_folders()))
 
     @property
     def blocks(self) -> int:
@@ -107,6 +108,10 @@ class L2LogWriter:
         if kind not in ("train", "test") or subtype not in ("wake", "sleep"):
             raise SettingError(
                 f"A block is 'train' or 'test' and 'wake' or 'sleep', not {kind!r} and {subtype!r}."
+            )
+        if not self._positioned:
+            raise SettingError(
+                f"{self.folder} is continued: say where with `load_state_dict` or `truncate`."
             )
         self.end_block()
         self._kind, self._subtype = kind, subtype
@@ -157,9 +162,11 @@ class L2LogWriter:
         """Write the open block as it is now; a block without rows leaves no trace."""
         if not self._lines:
             return
-        path = self.folder / self._worker / f"{self._block}-{self._kind}" / DATA_FILE
+        path = self._file(self._block, self._kind)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, "\t".join(self._columns) + "\n" + "".join(self._lines))
+        text = "\t".join(self._columns) + "\n" + "".join(self._lines)
+        write_text(path, text)
+        self._marks[path.relative_to(self.folder).as_posix()] = mark_of(text.encode())
 
     def end_block(self) -> None:
         """Write the open block, if any, and close it."""
@@ -180,20 +187,25 @@ class L2LogWriter:
             "exp_num": self._exp_num,
             "kind": self._kind,
             "subtype": self._subtype,
+            "files": dict(self._marks),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Truncate the log on disk to a position and continue from there."""
+        """Truncate the log on disk to a position and continue from there.
+
+        A process that ends on the way leaves a log that can be continued from the same position.
+        """
         block, rows, kind = int(state["block"]), int(state["rows"]), state["kind"]
         lines: list[str] = []
         if rows:
-            path = self.folder / self._worker / f"{block}-{kind}" / DATA_FILE
+            path = self._file(block, kind)
             lines = _lines_of(path)[1 : rows + 1]
             if len(lines) < rows:
                 raise DataError(f"{path} has {len(lines)} rows, but the run had written {rows}.")
-        self.truncate(block)
+        self._keep(block, self._file(block, kind).parent if rows else None)
+        self._block, self._exp_num = block, int(state["exp_num"])
         self._kind, self._subtype, self._lines = kind, state["subtype"], lines
-        self._exp_num = int(state["exp_num"])
+        self._marks, self._positioned = dict(state["files"]), True
         self.flush()
 
     def truncate(self, blocks: int) -> None:
@@ -202,30 +214,53 @@ class L2LogWriter:
         Args:
             blocks: How many blocks to keep.
         """
+        kept = self._keep(blocks)
+        self._block, self._kind, self._lines, self._exp_num = blocks, None, [], 0
+        self._marks = {}
+        for folder in kept:
+            path = folder / DATA_FILE
+            content = "".join(_lines_of(path)).encode()
+            self._marks[path.relative_to(self.folder).as_posix()] = mark_of(content)
+        if blocks:
+            cells = (_lines_of(kept[-1] / DATA_FILE) or [""])[-1].split("\t")
+            place = self._columns.index("exp_num")
+            if len(cells) <= place or not cells[place].isdecimal():
+                raise DataError(f"{kept[-1] / DATA_FILE} does not end with a row of this log.")
+            self._exp_num = int(cells[place]) + 1
+        self._positioned = True
+
+    def _keep(self, blocks: int, also: Path | None = None) -> list[Path]:
+        """Delete what comes after the first blocks, the last first; returns the folders of these.
+
+        Args:
+            blocks: How many blocks to keep.
+            also: The folder of the block after them, where that is kept as well.
+        """
         folders = self._block_folders()
-        if blocks < 0 or any(number not in folders for number in range(blocks)):
+        names = {number: path for path, number in folders.items()}
+        if blocks < 0 or any(number not in names for number in range(blocks)):
             raise DataError(
                 f"{self.folder} cannot be truncated to {blocks} blocks: it has {len(folders)}."
             )
-        for number, folder in folders.items():
-            if number >= blocks:
+        for folder, number in sorted(folders.items(), key=lambda item: item[1], reverse=True):
+            if number >= blocks and folder != also:
                 shutil.rmtree(folder)
-        self._block, self._kind, self._lines, self._exp_num = blocks, None, [], 0
-        if blocks:
-            last = _lines_of(folders[blocks - 1] / DATA_FILE)[-1]
-            self._exp_num = int(last.split("\t")[self._columns.index("exp_num")]) + 1
+        return [names[number] for number in range(blocks)]
 
-    def _block_folders(self) -> dict[int, Path]:
+    def _file(self, block: int, kind: str | None) -> Path:
+        return self.folder / self._worker / f"{block}-{kind}" / DATA_FILE
+
+    def _block_folders(self) -> dict[Path, int]:
         worker = self.folder / self._worker
         names = sorted(worker.iterdir()) if worker.is_dir() else []
         matches = [(_BLOCK_FOLDER.fullmatch(path.name), path) for path in names]
-        return {int(match[1]): path for match, path in matches if match}
+        return {path: int(match[1]) for match, path in matches if match}
 
 
 def _lines_of(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").splitlines(keepends=True)
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read to continue the log: {error}.") from None
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from clframe.metrics.l2.log_checks import Floats, Ints
+from clframe.utils.files import write_text
 
 
 @dataclass
@@ -100,7 +100,4 @@ def plain(value: Any, infinity: Callable[[float], Any] = lambda _: None) -> Any:
 
 def write_json(path: str | Path, content: Any) -> None:
     """Write JSON under a temporary name, then rename it, so that no reader sees half a file."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    write_text(Path(path), json.dumps(content, indent=2, allow_nan=False) + "\n")

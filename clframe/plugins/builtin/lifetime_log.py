@@ -85,6 +85,11 @@ class LifetimeLog(Plugin):
             self.position = self._writer.state_dict()
         return super().state_dict()
 
+    def written_files(self) -> dict[str, dict[str, Any]]:
+        """The blocks."""
+        marks = {} if self.position is None else self.position["files"]
+        return {f"{self.path.name}/{name}": mark for name, mark in marks.items()}
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where the saved run was; the log is truncated when it is next written to."""
         super().load_state_dict(state)

@@ -42,6 +42,11 @@ class Logging(Plugin):
         able = [logger for logger in self.loggers if hasattr(logger, "load_state_dict")]
         return {type(logger).__name__: logger.state_dict() for logger in able}
 
+    def written_files(self) -> dict[str, dict[str, Any]]:
+        """What the loggers have written into the run folder, of those that can say."""
+        able = [logger for logger in self.loggers if hasattr(logger, "written_files")]
+        return {name: mark for logger in able for name, mark in logger.written_files().items()}
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let each logger continue where it was; a new one begins here."""
         for logger in self.loggers:

@@ -42,17 +42,21 @@ class Recorder(Plugin):
         self.file.append(line + "\n")
 
     def state_dict(self) -> dict[str, Any]:
-        """How long the file is."""
-        return {"length": self.file.length()}
+        """What the file holds."""
+        return {"mark": self.file.mark()}
+
+    def written_files(self) -> dict[str, dict[str, Any]]:
+        """The events."""
+        return {self.file.path.name: self.file.mark()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Drop what was written after the checkpoint, so that nothing is there twice."""
-        self.file.rollback(state["length"])
+        self.file.rollback(state["mark"])
 
     @hookimpl(trylast=True)
     def after_prepare(self, stream: Stream, seconds: float) -> None:
         """The first line, for the data: rendering or recording it may have taken minutes."""
-        if not self.file.length():  # a resumed run has that line already
+        if not self.file.mark()["bytes"]:  # a resumed run has that line already
             self.write("prepare", stream=stream.name, source=stream.source, seconds=seconds)
 
     @hookimpl(trylast=True)
