@@ -241,7 +241,12 @@ class HookSpecs:
         """Return metrics of the finished run as ``{family: {name: value}}``, or None.
 
         They appear in ``results.json`` under ``metrics``. ``None`` as a value means that the
-        metric is not defined for this run.
+        metric is not defined for this run. The plugin's ``metric_info`` says which direction is
+        better, as reports and comparisons then show it::
+
+            metric_info = (MetricInfo("mine.error", higher_is_better=False, unit="%"),)
+
+        (:class:`clframe.metrics.MetricInfo`; see docs/metrics.md.)
         """
 
     @hookspec
