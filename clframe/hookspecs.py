@@ -40,6 +40,10 @@ Rules that hold for all hooks:
   ``trylast=True`` move one to the front or the back, ``wrapper=True`` goes around all others.
 * Results are collected, in that order, unless a hook is marked *first result wins*.
 * A hook without an implementation costs nothing: the loop skips it.
+* ``learner.log("my_plugin/norm", value)`` in any hook sends a number to every logger at the current
+  step (``learner.log_dict`` several), as in a LightningModule: ``on_step``, ``on_epoch``,
+  ``reduce_fx`` and ``batch_size`` mean what they mean there. Give it tensors as they are: they are
+  read from the device later, many at once.
 """
 
 from __future__ import annotations

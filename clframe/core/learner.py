@@ -7,7 +7,7 @@ gradients and losses then work on them unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,7 +15,7 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe.core import hooks
+from clframe.core import hooks, step_log
 from clframe.core.plugin import Plugin, Plugins
 from clframe.core.state import RunState
 from clframe.core.step import Step
@@ -70,6 +70,7 @@ class Learner(LightningModule):
         """How far the run is; the run owns it and puts its own here."""
         self.pretrained: dict[str, Any] | None = None
         """Which run the model's weights come from."""
+        self.step_log = step_log.StepLog()
         self.current_task: Tensor | None = None
         """The task of each sample that goes through the model, for layers that are gated by it."""
         self.generator = torch.Generator()
@@ -117,6 +118,17 @@ class Learner(LightningModule):
         return self.state.global_steps
 
     @property
+    def global_step(self) -> int:
+        """Optimizer steps so far, those of the current epoch too; Lightning's name."""
+        loop = self.state.loop
+        return self.global_steps + (0 if loop is None else loop.steps)
+
+    @property
+    def current_epoch(self) -> int:
+        """The epoch of the current experience; Lightning's name."""
+        return self.state.epoch
+
+    @property
     def samples(self) -> int:
         """Samples learned so far."""
         return self.state.samples
@@ -130,6 +142,32 @@ class Learner(LightningModule):
     def more_to_come(self) -> bool:
         """Whether another experience follows; if not, nothing has to be prepared for it."""
         return self.experience is not self.stream.experiences[-1]
+
+    # ------------------------------------------------------------ logging
+
+    def log(self, name: str, value: Any, **arguments: Any) -> None:  # type: ignore[override]
+        """Send a number to every logger of the run, at the current step.
+
+        Within a step the value is kept as it is, on its device, and read together with others
+        later, so that no step waits for it. ``trainer.log_every_n_steps`` thins such values out.
+
+        Args:
+            name: What loggers call it, such as ``my_plugin/norm``.
+            value: A number or a tensor with one element.
+            **arguments: Lightning's: ``on_step`` (the value itself, the default), ``on_epoch`` (one
+                number at the epoch's end; with both, ``_step`` and ``_epoch`` are added to the
+                name), ``reduce_fx`` (how: mean, sum, min or max), ``batch_size`` (the weight in a
+                mean). What cannot be done, such as ``prog_bar=True``, is refused.
+
+        Raises:
+            PluginError: It is not one number, or an argument cannot be honored.
+        """
+        step_log.log(self, name, value, arguments)
+
+    def log_dict(self, dictionary: Mapping[str, Any], **arguments: Any) -> None:  # type: ignore[override]
+        """Send several numbers to every logger of the run; see :meth:`log`."""
+        for name, value in dictionary.items():
+            step_log.log(self, name, value, arguments)
 
     # ------------------------------------------------------------ active outputs
 

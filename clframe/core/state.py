@@ -87,6 +87,7 @@ class RunState:
         epoch: Of the current experience, over all loops in it.
         global_steps: Optimizer steps so far.
         samples: Samples of the experiences' own data so far.
+        loop: How far the training loop is, between the begin and the end of an epoch; else None.
         curves: Per experience and task, the values measured during training.
         checkpointer: Who saves the run while it learns.
     """
@@ -98,6 +99,7 @@ class RunState:
     epoch: int = 0
     global_steps: int = 0
     samples: int = 0
+    loop: LoopProgress | None = None
     curves: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     checkpointer: LoopCheckpointer = field(default_factory=NoCheckpoints)
 

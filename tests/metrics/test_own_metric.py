@@ -120,7 +120,8 @@ def test_a_plugin_says_which_direction_of_its_own_metrics_is_better(
     result = fit(runs / "naive", file, strategy=["naive", "errors"])
     assert result.metric_facts["mine.error"] == {"higher_is_better": False, "unit": "%"}
     said = capsys.readouterr().err
-    assert "metric 'mine.eror'" in said and "did you mean 'error'" in said
+    assert "metric 'mine.eror'" in said
+    assert "did you mean 'error'" in said
     fit(runs / "joint", file, strategy=["cumulative", "errors"], max_epochs=3, max_steps=None)
     names = ["mine.error", "mine.rows"]
     assert main(["compare", str(runs), "--metric", *names, "--format", "json"]) == 0
@@ -135,14 +136,16 @@ def test_a_plugin_says_which_direction_of_its_own_metrics_is_better(
     assert not any(cell["best"] for cell in rows["values"])
     assert main(["compare", str(runs), "--metric", *names]) == 0
     text = capsys.readouterr().out
-    assert "mine.error [%] (low)" in text and "mine.rows (-)" in text
+    assert "mine.error [%] (low)" in text
+    assert "mine.rows (-)" in text
     assert main(["report", str(runs / "naive")]) == 0
     page = (runs / "naive" / "report.html").read_text()
     line = {name: next(x for x in page.split("<tr>") if name in x) for name in names}
-    assert "lower" in line["mine.error"] and " %<" in line["mine.error"]
+    assert "lower" in line["mine.error"]
+    assert " %<" in line["mine.error"]
     assert "higher" not in line["mine.rows"]
 
 
 def test_a_metric_is_named_in_full() -> None:
-    with pytest.raises(clframe.PluginError, match="such as 'short.error'"):
+    with pytest.raises(clframe.PluginError, match=r"such as 'short\.error'"):
         type("Short", (clframe.Plugin,), {"metric_info": (MetricInfo("error"),)})
