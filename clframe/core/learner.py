@@ -1,14 +1,15 @@
 """The learner: model, loss and optimizer, with the plugins that act on them.
 
-``Learner`` is a ``LightningModule`` for classification. Other kinds of learning override
-:meth:`Learner.run_model` and :meth:`Learner.task_loss`; plugins that only need parameters,
-gradients and losses then work on them unchanged.
+``Learner`` is a ``LightningModule`` for classification. A classifier with another loss overrides
+:meth:`Learner.task_loss`, which is then given the competing outputs alone. Other kinds of learning
+override :meth:`Learner.run_model`, too; plugins that only need parameters, gradients and losses
+then work on them unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from lightning.pytorch import LightningModule
@@ -16,10 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe.core import hooks, step_log
+from clframe.core.active import ActiveLogits
 from clframe.core.plugin import Plugin, Plugins
 from clframe.core.state import RunState
 from clframe.core.step import Step
-from clframe.data.dataset import Batch, Data, cat_inputs
+from clframe.data.dataset import Batch, Data, cat_inputs, map_inputs
 
 if TYPE_CHECKING:
     from clframe.core.engine import Engine
@@ -44,6 +46,15 @@ class Learner(LightningModule):
             ``all`` from the start.
         seed: Of this run.
     """
+
+    classifies: ClassVar[bool] = True
+    """Whether labels are classes with a logit for each, which some methods need. A subclass that
+    overrides ``run_model`` or ``mask_outputs`` does not, unless it says that it does."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "classifies" not in cls.__dict__ and {"run_model", "mask_outputs"} & set(cls.__dict__):
+            cls.classifies = False
 
     def __init__(
         self,
@@ -87,6 +98,8 @@ class Learner(LightningModule):
         self.inactive: Tensor
         self._any_inactive = False
         self._opened = False
+        self._own_loss = self.classifies and type(self).task_loss is not Learner.task_loss
+        self._active_logits: ActiveLogits | None = None
 
     def begin(self, experience: Experience) -> None:
         """Make an experience the current one."""
@@ -179,12 +192,14 @@ class Learner(LightningModule):
             self.inactive.fill_(True)
             self._opened = True
         self.inactive[list(experience.outputs)] = False
+        self._active_logits = None
         self._any_inactive = bool(self.inactive.any())
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a saved state: weights and active outputs."""
         self.load_state_dict(state)
         self._opened = self._opened or bool(self.seen)
+        self._active_logits = None
         self._any_inactive = bool(self.inactive.any())
 
     def mask_outputs(self, logits: Tensor, task: Tensor) -> Tensor:
@@ -216,12 +231,47 @@ class Learner(LightningModule):
         return self.run_model(x, task)[0]
 
     def task_loss(self, outputs: Any, batch: Batch) -> Tensor:
-        """Cross-entropy of the active outputs, mean over samples."""
+        """Cross-entropy of the active outputs, mean over samples.
+
+        Override it for another loss; call :meth:`label_loss`. A classifier's override is given the
+        outputs that compete and no others, with ``batch.y`` counted among them, so that any loss of
+        logits can be used.
+        """
         return functional.cross_entropy(outputs, batch.y)
+
+    def label_loss(self, outputs: Any, batch: Batch) -> Tensor:
+        """The task loss of a batch, from the outputs of :meth:`run_model`."""
+        if not self._own_loss or not (self.stream.scenario == "task" or self._any_inactive):
+            return self.task_loss(outputs, batch)
+        loss: Tensor | None = None
+        for logits, labels, rows in self.active_logits(outputs, batch):
+            n = len(batch) if rows is None else len(rows)
+            task = batch.task if rows is None else batch.task[rows]
+            x = batch.x if rows is None or batch.x is None else map_inputs(_take(rows), batch.x)
+            of_rows = self.task_loss(logits, Batch(x, labels, task, batch.weight)) * (
+                n / len(batch)
+            )
+            loss = of_rows if loss is None else loss + of_rows
+        assert loss is not None
+        return loss
+
+    def active_logits(
+        self, outputs: Tensor, batch: Batch
+    ) -> list[tuple[Tensor, Tensor, Tensor | None]]:
+        """The outputs that compete, without the masked ones, and labels counted among them.
+
+        One entry of all samples, with None for the rows; only where tasks differ in their number
+        of outputs there is one for each number, with its rows.
+        """
+        if self._active_logits is None:
+            by_task = self.stream.scenario == "task"
+            units = ~self.inactive_of_task[:-1] if by_task else ~self.inactive[None]
+            self._active_logits = ActiveLogits(units)
+        return self._active_logits.groups(outputs, batch.y, batch.task)
 
     def part_loss(self, outputs: Any, part: Batch) -> Tensor:
         """The loss of one part of a step: its own if it brings one, else the task loss."""
-        return self.task_loss(outputs, part) if part.loss is None else part.loss(outputs, part)
+        return self.label_loss(outputs, part) if part.loss is None else part.loss(outputs, part)
 
     def run_parts(self, parts: list[Batch]) -> Step:
         """Put all parts through the model in one pass."""
@@ -289,3 +339,7 @@ class Learner(LightningModule):
         if self.experience is None:
             raise RuntimeError("train_on is called while an experience is being learned")
         self.engine.train(self, self.experience, data, budget)
+
+
+def _take(rows: Tensor) -> Callable[[Tensor], Tensor]:
+    return lambda tensor: tensor[rows]

@@ -194,10 +194,12 @@ def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
         for other in plugin.needs:
             if other not in names:
                 raise PluginError(f"plugin '{plugin.name}' needs plugin '{other}': add it")
-        if plugin.requires_class_labels and stream.learner is not None:
+        learner = stream.learner
+        if plugin.requires_class_labels and not getattr(learner, "classifies", learner is None):
             raise PluginError(
                 f"plugin '{plugin.name}' needs labels that are classes, but stream '{stream.name}' "
-                f"is learned by {stream.learner.__name__}: choose another strategy"
+                f"is learned by {learner.__name__}: choose another strategy, or say classifies = "  # type: ignore[union-attr]
+                "True in that class if its outputs are a logit for each class"
             )
         if stream.scenario not in plugin.scenarios:
             raise PluginError(
