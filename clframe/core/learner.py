@@ -248,9 +248,7 @@ class Learner(LightningModule):
             n = len(batch) if rows is None else len(rows)
             task = batch.task if rows is None else batch.task[rows]
             x = batch.x if rows is None or batch.x is None else map_inputs(_take(rows), batch.x)
-            of_rows = self.task_loss(logits, Batch(x, labels, task, batch.weight)) * (
-                n / len(batch)
-            )
+            of_rows = self.task_loss(logits, Batch(x, labels, task)) * (n / len(batch))
             loss = of_rows if loss is None else loss + of_rows
         assert loss is not None
         return loss

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe.data.dataset import Batch
+from clframe.data.dataset import Batch, map_inputs
 from clframe.errors import PluginError
 from clframe.plugins._per_sample import (
     NotPlainError,
@@ -146,6 +146,11 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
         yield torch.full_like(batch.task, label), p[:, label]
 
 
+def _rows_of(batch: Batch, rows: slice) -> Batch:
+    x = map_inputs(lambda tensor: tensor[rows], batch.x)
+    return Batch(x, batch.y[rows], batch.task[rows])
+
+
 def _gaussian(learner: Learner, outputs: Any) -> tuple[Tensor, Tensor] | None:
     """Means and deviations where outputs are a single Gaussian over actions, else None."""
     model: Any = learner.model
@@ -207,7 +212,7 @@ def _squares_in_linear_layers(
             if len(seen) != len(layers) or not isinstance(outputs, Tensor):
                 raise NotPlainError
             losses = [
-                learner.label_loss(outputs[rows], Batch(None, batch.y[rows], batch.task[rows]))
+                learner.label_loss(outputs[rows], _rows_of(batch, rows))
                 for rows in _slices(len(batch), batch_size)
             ]
             back = torch.autograd.grad(
