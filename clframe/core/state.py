@@ -46,6 +46,10 @@ class LoopProgress:
 class LoopCheckpointer(Protocol):
     """What the training loop tells whoever saves the run; see :mod:`clframe.checkpoint`."""
 
+    @property
+    def replaying(self) -> bool:
+        """Whether hooks are called again on the way to where a resumed run was."""
+
     def on_loop_start(self, progress: LoopProgress) -> None:
         """The loop begins; where a resumed run was in it or past it, ``progress`` says so."""
 
@@ -61,6 +65,8 @@ class LoopCheckpointer(Protocol):
 
 class NoCheckpoints:
     """Saves nothing: the checkpointer of a learner that is not part of a run."""
+
+    replaying = False
 
     def on_loop_start(self, progress: LoopProgress) -> None:
         """Nothing to restore."""

@@ -132,6 +132,8 @@ def log(learner: Learner, name: str, value: Any, arguments: Mapping[str, Any]) -
     number = _single(name, value)
     step_log, state = learner.step_log, learner.state
     if state.loop is None:
+        if state.checkpointer.replaying:
+            return  # it was logged before the run was interrupted
         step_log.send(state.global_steps, name, number)
         return
     on_step, on_epoch = options["on_step"], options["on_epoch"]

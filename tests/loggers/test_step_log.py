@@ -35,6 +35,14 @@ class Norms(Plugin):
             raise RuntimeError("power cut")
 
     @hookimpl
+    def before_experience(self, learner: Learner) -> None:
+        learner.log("norms/known", len(learner.seen))
+
+    @hookimpl
+    def before_epoch(self, learner: Learner, epoch: int) -> None:
+        learner.log("norms/epoch", epoch)
+
+    @hookimpl
     def after_experience(self, learner: Learner) -> None:
         learner.log("norms/learned", len(learner.seen))
 
