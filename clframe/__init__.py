@@ -13,6 +13,7 @@ from clframe.utils.version import __version__
 
 if TYPE_CHECKING:
     from clframe.api import fit as fit
+    from clframe.api import load as load
     from clframe.api import stream as stream
     from clframe.config.run_config import RunConfig as RunConfig
     from clframe.core.hooks import TaskContext as TaskContext
@@ -65,6 +66,7 @@ _HOME = {
     "Term": "core.step",
     "fit": "api",
     "hookimpl": "hookspecs",
+    "load": "api",
     "stream": "api",
 }
 _MODULES = ("bddl", "metrics", "plugins", "report", "testing")

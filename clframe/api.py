@@ -1,4 +1,4 @@
-"""The Python interface: :func:`fit` and :func:`stream`."""
+"""The Python interface: :func:`fit`, :func:`load` and :func:`stream`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from clframe.core.registry import discover
 from clframe.distributed import launch
 from clframe.errors import PluginError, RunFolderError, SettingError, UnknownNameError
 from clframe.run import run, set_up
+from clframe.runs.folder import RunFolder
+from clframe.runs.pretrain import find_checkpoint, put_weights
 from clframe.training.engine import ONE_PROCESS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from torch import nn
 
     from clframe.core.learner import Learner
     from clframe.core.results import Result
@@ -85,6 +89,31 @@ def _naming_config(config: RunConfig) -> Iterator[None]:
             raise
         where = Path(str(config.resume)) / "config.yaml"
         raise type(error)(f"{error}; the settings of this run are in '{where}'") from error
+
+
+def load(
+    run_dir: str | Path, after: str | int | None = None, model: nn.Module | None = None
+) -> nn.Module:
+    """The trained model of a run, ready to predict: one logit per output for a batch of inputs.
+
+    Args:
+        run_dir: The run folder.
+        after: The weights after so many experiences, or after the one of this name, instead of
+            the newest. A run keeps its last checkpoints only, unless ``checkpoint.keep`` says more.
+        model: For a run that was made in Python with a model of its own: such a model, which then
+            gets the weights.
+
+    Raises:
+        ClframeError: There is no such run, or it has no such checkpoint.
+    """
+    folder = RunFolder(Path(run_dir).expanduser())
+    folder.read_config()
+    number = find_checkpoint(folder, after)
+    if model is None:
+        learner, _ = load_learner(folder.path)
+        model = learner.model
+    put_weights(folder, number, model)
+    return model.eval()
 
 
 def stream(

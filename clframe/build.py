@@ -14,10 +14,11 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
+from lightning.pytorch import LightningModule
 from torch import nn
 
 from clframe.checkpoint import identity
@@ -38,6 +39,12 @@ from clframe.runs.folder import RunFolder
 from clframe.strategies import DEFAULT_PLUGINS, compose
 from clframe.training.augment import augmented
 from clframe.training.engine import Engine
+from clframe.training.lightning_model import (
+    LightningLearner,
+    brings_optimizer,
+    check_module,
+    has_own_step,
+)
 from clframe.training.schedule import Schedule, stream_length
 from clframe.training.schedulers import Scheduler, check
 from clframe.utils import settings
@@ -78,6 +85,9 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     make_optimizer = make(registry, "optimizer", config.optimizer)
     scheduler = build_scheduler(config, registry, make_optimizer, trainer, stream)
     content = config.content(registry, stream, trainer, (strategy, plugins))
+    if brings_optimizer(config.model):
+        kind = content["model"]["object"]
+        content["optimizer"] = {"object": f"{kind}.configure_optimizers"}
     folder = build_folder(config, stream, strategy)
     engine = build_engine(config, trainer, plugins)
     model = build_model(config, registry, stream)
@@ -90,7 +100,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     built_in = default_plugins(config, registry, stream, trainer, folder, content)
     given = [*plugins, *extra_plugins]
     taken = {plugin.name for plugin in given}
-    learner: Any = (stream.learner or Learner)(
+    learner: Any = learner_class(config, model, stream, engine)(
         model,
         stream,
         [*given, *(plugin for plugin in built_in if plugin.name not in taken)],
@@ -217,6 +227,18 @@ def build_model(config: RunConfig, registry: Registry, stream: Stream) -> nn.Mod
         data_dir=data_folder(config.data_dir),
     )
     return model
+
+
+def learner_class(
+    config: RunConfig, model: nn.Module, stream: Stream, engine: Engine
+) -> type[LightningModule]:
+    """The stream's own, or one that uses what a LightningModule brings."""
+    if not has_own_step(model):
+        return stream.learner or Learner
+    defaults = {"optimizer": RunConfig.optimizer, "scheduler": RunConfig.scheduler}
+    given = [name for name, default in defaults.items() if getattr(config, name) != default]
+    check_module(cast(LightningModule, model), stream, engine.world_size, tuple(given))
+    return LightningLearner
 
 
 def prepare_stream(stream: Stream, model: nn.Module, engine: Engine) -> Stream:

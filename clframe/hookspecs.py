@@ -40,6 +40,10 @@ Rules that hold for all hooks:
   ``trylast=True`` move one to the front or the back, ``wrapper=True`` goes around all others.
 * Results are collected, in that order, unless a hook is marked *first result wins*.
 * A hook without an implementation costs nothing: the loop skips it.
+* ``learner.log("my_plugin/norm", value)`` in any hook sends a number to every logger at the current
+  step (``learner.log_dict`` several), as in a LightningModule: ``on_step``, ``on_epoch``,
+  ``reduce_fx`` and ``batch_size`` mean what they mean there. Give it tensors as they are: they are
+  read from the device later, many at once.
 """
 
 from __future__ import annotations
@@ -241,7 +245,12 @@ class HookSpecs:
         """Return metrics of the finished run as ``{family: {name: value}}``, or None.
 
         They appear in ``results.json`` under ``metrics``. ``None`` as a value means that the
-        metric is not defined for this run.
+        metric is not defined for this run. The plugin's ``metric_info`` says which direction is
+        better, as reports and comparisons then show it::
+
+            metric_info = (MetricInfo("mine.error", higher_is_better=False, unit="%"),)
+
+        (:class:`clframe.metrics.MetricInfo`; see docs/metrics.md.)
         """
 
     @hookspec

@@ -189,6 +189,7 @@ def conclude(
         timing=state.timing.to_json(state.samples, engine.device),
         environment=environment(str(engine.device)),
         run_dir=folder.path if folder else None,
+        model=learner.model,
     )
     result.metrics = engine.broadcast(hooks.metrics(learner, result))
     if folder is not None:

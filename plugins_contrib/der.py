@@ -136,5 +136,5 @@ class DERpp(DER):
         distance = super().penalty(learner, step)
         if distance is None or self._labeled is None:
             return None
-        labeled = learner.task_loss(outputs_of(step, self._labeled), self._labeled)
+        labeled = learner.label_loss(outputs_of(step, self._labeled), self._labeled)
         return distance + self.beta * labeled

@@ -64,7 +64,7 @@ class ERACE(Plugin):
         """The cross-entropy of the remembered samples."""
         if self._part is None:
             return None
-        return learner.task_loss(outputs_of(step, self._part), self._part)
+        return learner.label_loss(outputs_of(step, self._part), self._part)
 
     @hookimpl
     def after_step(self, learner: Learner, step: Step) -> None:

@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": CORE | {"checkpoint", "runs", "strategies", "models"},
     "build": CORE | {"checkpoint", "config", "distributed", "runs", "strategies", "training"},
     "run": CORE | {"checkpoint", "runs"},
-    "api": CORE | {"build", "config", "distributed", "run", "training"},
+    "api": CORE | {"build", "config", "distributed", "run", "runs", "training"},
     "testing": CORE | {"build", "checkpoint", "config", "run", "runs"},
     # What is plugged in knows core, and public modules of few neighbours.
     "bddl": BASE,

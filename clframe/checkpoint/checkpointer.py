@@ -113,6 +113,11 @@ class Checkpointer:
         self._last = time.monotonic()
         self._plan()
 
+    @property
+    def replaying(self) -> bool:
+        """Whether hooks are called again on the way to where a resumed run was."""
+        return bool(self._to_restore) or self._epoch_state is not None
+
     def _read(self, number: int) -> dict[str, Any]:
         """The state of a checkpoint; the process that can read it hands it to the others."""
         engine, saved = self.learner.engine, None

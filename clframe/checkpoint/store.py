@@ -159,6 +159,10 @@ class CheckpointStore:
                 self._inspect(number)
         return chosen
 
+    def usable(self) -> list[CheckpointInfo]:
+        """Those that are known to be whole, the newest first; :meth:`newest` looks at all."""
+        return [self._infos[number] for number in sorted(self._infos, reverse=True)]
+
     def _inspect(self, number: int) -> str | None:
         """Check a checkpoint and note what it is; returns what is wrong with it, if anything."""
         if number in self._infos:

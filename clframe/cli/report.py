@@ -50,6 +50,11 @@ def main(words: Sequence[str]) -> int:
     if arguments.out is not None:
         if arguments.out.is_dir():
             raise SettingError(f"--out {arguments.out} is a folder; name the file to write.")
+        if arguments.out.suffix.lower() not in (".html", ".htm"):
+            raise SettingError(
+                f"--out {arguments.out}: a report is a page in HTML; name a file that ends in "
+                f".html, such as {arguments.out.with_suffix('.html')}, and print that to a PDF."
+            )
         _write_report(arguments.runs, arguments.out)
         return 0
     for path in dict.fromkeys(arguments.runs):

@@ -14,7 +14,8 @@ from clframe.core.plugin import Plugins
 from clframe.core.step import Term
 from clframe.data.dataset import Batch, Data
 from clframe.data.joined import join
-from clframe.errors import PluginError
+from clframe.errors import PluginError, nearest
+from clframe.utils.console import notice
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -153,11 +154,21 @@ def predict(learner: HasPlugins, x: Any, task: Task) -> Tensor:
 
 
 def metrics(learner: HasPlugins, result: Result) -> dict[str, dict[str, Any]]:
-    """All metrics of a finished run, by family."""
+    """All metrics of a finished run, by family, and in the result what plugins say of theirs."""
     families: dict[str, dict[str, Any]] = {}
     for answer in learner.plugins.hook.metrics(result=result):
         for family, values in (answer or {}).items():
             families.setdefault(family, {}).update(values)
+    for plugin in learner.plugins.ordered:
+        for info in plugin.metric_info:
+            family, _, name = info.name.partition(".")
+            if name in families.get(family, {}):
+                result.metric_facts[info.name] = info.to_json()
+            elif family in families:
+                notice(
+                    f"plugin '{plugin.name}' says which direction of metric '{info.name}' is "
+                    f"better, but there is none of that name; {nearest(name, families[family])}"
+                )
     return families
 
 

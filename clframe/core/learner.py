@@ -1,25 +1,27 @@
 """The learner: model, loss and optimizer, with the plugins that act on them.
 
-``Learner`` is a ``LightningModule`` for classification. Other kinds of learning override
-:meth:`Learner.run_model` and :meth:`Learner.task_loss`; plugins that only need parameters,
-gradients and losses then work on them unchanged.
+``Learner`` is a ``LightningModule`` for classification. A classifier with another loss overrides
+:meth:`Learner.task_loss`, which is then given the competing outputs alone. Other kinds of learning
+override :meth:`Learner.run_model`, too; plugins that only need parameters, gradients and losses
+then work on them unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe.core import hooks
+from clframe.core import hooks, step_log
+from clframe.core.active import ActiveLogits
 from clframe.core.plugin import Plugin, Plugins
 from clframe.core.state import RunState
 from clframe.core.step import Step
-from clframe.data.dataset import Batch, Data, cat_inputs
+from clframe.data.dataset import Batch, Data, cat_inputs, map_inputs
 
 if TYPE_CHECKING:
     from clframe.core.engine import Engine
@@ -44,6 +46,15 @@ class Learner(LightningModule):
             ``all`` from the start.
         seed: Of this run.
     """
+
+    classifies: ClassVar[bool] = True
+    """Whether labels are classes with a logit for each, which some methods need. A subclass that
+    overrides ``run_model`` or ``mask_outputs`` does not, unless it says that it does."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "classifies" not in cls.__dict__ and {"run_model", "mask_outputs"} & set(cls.__dict__):
+            cls.classifies = False
 
     def __init__(
         self,
@@ -70,6 +81,7 @@ class Learner(LightningModule):
         """How far the run is; the run owns it and puts its own here."""
         self.pretrained: dict[str, Any] | None = None
         """Which run the model's weights come from."""
+        self.step_log = step_log.StepLog()
         self.current_task: Tensor | None = None
         """The task of each sample that goes through the model, for layers that are gated by it."""
         self.generator = torch.Generator()
@@ -86,6 +98,8 @@ class Learner(LightningModule):
         self.inactive: Tensor
         self._any_inactive = False
         self._opened = False
+        self._own_loss = self.classifies and type(self).task_loss is not Learner.task_loss
+        self._active_logits: ActiveLogits | None = None
 
     def begin(self, experience: Experience) -> None:
         """Make an experience the current one."""
@@ -117,6 +131,17 @@ class Learner(LightningModule):
         return self.state.global_steps
 
     @property
+    def global_step(self) -> int:
+        """Optimizer steps so far, those of the current epoch too; Lightning's name."""
+        loop = self.state.loop
+        return self.global_steps + (0 if loop is None else loop.steps)
+
+    @property
+    def current_epoch(self) -> int:
+        """The epoch of the current experience; Lightning's name."""
+        return self.state.epoch
+
+    @property
     def samples(self) -> int:
         """Samples learned so far."""
         return self.state.samples
@@ -131,6 +156,32 @@ class Learner(LightningModule):
         """Whether another experience follows; if not, nothing has to be prepared for it."""
         return self.experience is not self.stream.experiences[-1]
 
+    # ------------------------------------------------------------ logging
+
+    def log(self, name: str, value: Any, **arguments: Any) -> None:  # type: ignore[override]
+        """Send a number to every logger of the run, at the current step.
+
+        Within a step the value is kept as it is, on its device, and read together with others
+        later, so that no step waits for it. ``trainer.log_every_n_steps`` thins such values out.
+
+        Args:
+            name: What loggers call it, such as ``my_plugin/norm``.
+            value: A number or a tensor with one element.
+            **arguments: Lightning's: ``on_step`` (the value itself, the default), ``on_epoch`` (one
+                number at the epoch's end; with both, ``_step`` and ``_epoch`` are added to the
+                name), ``reduce_fx`` (how: mean, sum, min or max), ``batch_size`` (the weight in a
+                mean). What cannot be done, such as ``prog_bar=True``, is refused.
+
+        Raises:
+            PluginError: It is not one number, or an argument cannot be honored.
+        """
+        step_log.log(self, name, value, arguments)
+
+    def log_dict(self, dictionary: Mapping[str, Any], **arguments: Any) -> None:  # type: ignore[override]
+        """Send several numbers to every logger of the run; see :meth:`log`."""
+        for name, value in dictionary.items():
+            step_log.log(self, name, value, arguments)
+
     # ------------------------------------------------------------ active outputs
 
     def activate(self, experience: Experience) -> None:
@@ -141,12 +192,14 @@ class Learner(LightningModule):
             self.inactive.fill_(True)
             self._opened = True
         self.inactive[list(experience.outputs)] = False
+        self._active_logits = None
         self._any_inactive = bool(self.inactive.any())
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a saved state: weights and active outputs."""
         self.load_state_dict(state)
         self._opened = self._opened or bool(self.seen)
+        self._active_logits = None
         self._any_inactive = bool(self.inactive.any())
 
     def mask_outputs(self, logits: Tensor, task: Tensor) -> Tensor:
@@ -178,12 +231,45 @@ class Learner(LightningModule):
         return self.run_model(x, task)[0]
 
     def task_loss(self, outputs: Any, batch: Batch) -> Tensor:
-        """Cross-entropy of the active outputs, mean over samples."""
+        """Cross-entropy of the active outputs, mean over samples.
+
+        Override it for another loss; call :meth:`label_loss`. A classifier's override is given the
+        outputs that compete and no others, with ``batch.y`` counted among them, so that any loss of
+        logits can be used.
+        """
         return functional.cross_entropy(outputs, batch.y)
+
+    def label_loss(self, outputs: Any, batch: Batch) -> Tensor:
+        """The task loss of a batch, from the outputs of :meth:`run_model`."""
+        if not self._own_loss or not (self.stream.scenario == "task" or self._any_inactive):
+            return self.task_loss(outputs, batch)
+        loss: Tensor | None = None
+        for logits, labels, rows in self.active_logits(outputs, batch):
+            n = len(batch) if rows is None else len(rows)
+            task = batch.task if rows is None else batch.task[rows]
+            x = batch.x if rows is None or batch.x is None else map_inputs(_take(rows), batch.x)
+            of_rows = self.task_loss(logits, Batch(x, labels, task)) * (n / len(batch))
+            loss = of_rows if loss is None else loss + of_rows
+        assert loss is not None
+        return loss
+
+    def active_logits(
+        self, outputs: Tensor, batch: Batch
+    ) -> list[tuple[Tensor, Tensor, Tensor | None]]:
+        """The outputs that compete, without the masked ones, and labels counted among them.
+
+        One entry of all samples, with None for the rows; only where tasks differ in their number
+        of outputs there is one for each number, with its rows.
+        """
+        if self._active_logits is None:
+            by_task = self.stream.scenario == "task"
+            units = ~self.inactive_of_task[:-1] if by_task else ~self.inactive[None]
+            self._active_logits = ActiveLogits(units)
+        return self._active_logits.groups(outputs, batch.y, batch.task)
 
     def part_loss(self, outputs: Any, part: Batch) -> Tensor:
         """The loss of one part of a step: its own if it brings one, else the task loss."""
-        return self.task_loss(outputs, part) if part.loss is None else part.loss(outputs, part)
+        return self.label_loss(outputs, part) if part.loss is None else part.loss(outputs, part)
 
     def run_parts(self, parts: list[Batch]) -> Step:
         """Put all parts through the model in one pass."""
@@ -251,3 +337,7 @@ class Learner(LightningModule):
         if self.experience is None:
             raise RuntimeError("train_on is called while an experience is being learned")
         self.engine.train(self, self.experience, data, budget)
+
+
+def _take(rows: Tensor) -> Callable[[Tensor], Tensor]:
+    return lambda tensor: tensor[rows]

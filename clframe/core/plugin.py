@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import pluggy
 
@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from clframe.core.stream import Stream
 
 _ARGUMENTS = {hook: set(inspect.signature(getattr(HookSpecs, hook)).parameters) for hook in HOOKS}
+
+
+class MetricFacts(Protocol):
+    """What a plugin says of one of its metrics: a :class:`clframe.metrics.MetricInfo`."""
+
+    @property
+    def name(self) -> str:
+        """The full name, with the family first."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What results.json holds of it."""
 
 
 class Plugin:
@@ -54,6 +65,10 @@ class Plugin:
     """Whether the model's units are gated by task, so that one pass cannot serve several tasks."""
     freezes_features: ClassVar[bool] = False
     """Whether the model's features stay as they are once the first experiences are learned."""
+    metric_info: ClassVar[Sequence[MetricFacts]] = ()
+    """What the numbers are that the hook ``metrics`` returns: their direction, unit and formula, as
+    ``clframe.metrics.MetricInfo("family.name", higher_is_better=False)``. One of which nothing is
+    said is taken as better when higher."""
     state: ClassVar[Sequence[str]] = ()
     """Names of attributes that make up the plugin's state (tensors, modules, optimizers, plain
     values and lists, dicts of those): all that changes from step to step, from epoch to epoch or
@@ -63,6 +78,12 @@ class Plugin:
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__ or not cls.name:
             cls.name = cls.__name__.lower()
+        for info in cls.metric_info:
+            if "." not in info.name:
+                raise PluginError(
+                    f"{cls.__module__}.{cls.__name__}.metric_info names '{info.name}': write the "
+                    f"full name with the family first, such as '{cls.name}.{info.name}'"
+                )
         for attribute, value in vars(cls).items():
             if not callable(value):
                 continue
@@ -184,10 +205,12 @@ def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
         for other in plugin.needs:
             if other not in names:
                 raise PluginError(f"plugin '{plugin.name}' needs plugin '{other}': add it")
-        if plugin.requires_class_labels and stream.learner is not None:
+        learner = stream.learner
+        if plugin.requires_class_labels and not getattr(learner, "classifies", learner is None):
             raise PluginError(
                 f"plugin '{plugin.name}' needs labels that are classes, but stream '{stream.name}' "
-                f"is learned by {stream.learner.__name__}: choose another strategy"
+                f"is learned by {learner.__name__}: choose another strategy, or say classifies = "  # type: ignore[union-attr]
+                "True in that class if its outputs are a logit for each class"
             )
         if stream.scenario not in plugin.scenarios:
             raise PluginError(

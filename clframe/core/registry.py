@@ -74,6 +74,7 @@ class Registry:
         self.config_dirs = tuple(config_dirs)
         self._entries: dict[str, dict[str, Entry]] = {kind: {} for kind in KINDS}
         self._origin = "clframe"
+        self._added = 0
         self.problems: list[str] = []
 
     def add(
@@ -115,6 +116,7 @@ class Registry:
                 f"{kind} '{name}' of {self._origin} is already registered by {present.origin}; "
                 "give one of them another name"
             )
+        self._added += 1
         line = summary or (inspect.getdoc(factory) or "").split("\n")[0]
         self._entries[kind][name] = Entry(
             kind, name, factory, self._origin, line, model or {}, plugins or {}, trainer or {}
@@ -164,16 +166,41 @@ class Registry:
             raise PluginError(
                 f"plugin_path: '{path}' cannot be loaded: {type(error).__name__}: {error}"
             ) from error
-        before = self.count()
+        before = self._added
         self.add_module(module, origin=str(path))
-        if self.count() == before:
+        if self._added == before:
             raise PluginError(
                 f"plugin_path: '{path}' defines no subclass of clframe.Plugin and no register hook"
             )
 
-    def count(self) -> int:
-        """How many names there are in all."""
-        return sum(len(entries) for entries in self._entries.values())
+    def add_entry_point(self, value: object, origin: str) -> None:
+        """Register what an installed package's entry point names: a plugin class or a module.
+
+        Raises:
+            PluginError: There is nothing to register in it; the sentence says what would be right.
+        """
+        before = self._added
+        if inspect.isclass(value) and issubclass(value, Plugin):
+            self._origin = origin
+            self.add("plugin", value.name, value)
+            self._origin = "clframe"
+        elif isinstance(value, ModuleType):
+            self.add_module(value, origin)
+        else:
+            raise PluginError("it is neither a module nor a subclass of clframe.Plugin")
+        if self._added == before:
+            modules = pkgutil.iter_modules(getattr(value, "__path__", ()), f"{origin}.")
+            names = [module.name for module in modules if "._" not in module.name]
+            right = (
+                "its modules are not searched: name the one with the plugin, such as "
+                f'"{names[0]}", in the entry point, or let a register hook in {origin} call '
+                "registry.add_package"
+                if names
+                else "define one there, or name the module that does in the entry point"
+            )
+            raise PluginError(
+                f"{origin} defines no subclass of clframe.Plugin and no register hook; {right}"
+            )
 
     def entries(self, kind: Kind) -> list[Entry]:
         """All entries of a kind, by name."""
@@ -258,15 +285,7 @@ def discover(
         registry.add_module(importlib.import_module(name))
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda p: p.name):
         try:
-            value = point.load()
-            if inspect.isclass(value) and issubclass(value, Plugin):
-                registry._origin = point.value
-                registry.add("plugin", value.name, value)
-                registry._origin = "clframe"
-            elif isinstance(value, ModuleType):
-                registry.add_module(value, origin=point.value)
-            else:
-                raise PluginError("it is neither a module nor a subclass of clframe.Plugin")
+            registry.add_entry_point(point.load(), point.value)
         except Exception as error:
             problem = f"installed plugin '{point.name}' ({point.value}) was passed over: {error}"
             registry.problems.append(problem)

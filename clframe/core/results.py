@@ -9,11 +9,14 @@ import subprocess
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.results_file import SCHEMA, ResultsFile, leaves, number, run_folder
 from clframe.utils.version import __version__
+
+if TYPE_CHECKING:
+    from torch import nn
 
 _PACKAGES = ("torch", "torchvision", "lightning", "pluggy", "hydra-core", "mujoco", "numpy", "timm")
 
@@ -38,6 +41,7 @@ class Result:
         pretrain: The run that the model's weights come from, if any.
         metric_facts: Direction and formula, by full name, of metrics that clframe does not bring.
         run_dir: Where the files are; None if none were written.
+        model: The trained model; None in a result that was loaded (``clframe.load`` has it then).
     """
 
     stream: str
@@ -54,6 +58,7 @@ class Result:
     pretrain: dict[str, Any] | None = None
     metric_facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     run_dir: Path | None = None
+    model: nn.Module | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def load(cls, path: str | Path) -> Result:

@@ -46,6 +46,10 @@ class LoopProgress:
 class LoopCheckpointer(Protocol):
     """What the training loop tells whoever saves the run; see :mod:`clframe.checkpoint`."""
 
+    @property
+    def replaying(self) -> bool:
+        """Whether hooks are called again on the way to where a resumed run was."""
+
     def on_loop_start(self, progress: LoopProgress) -> None:
         """The loop begins; where a resumed run was in it or past it, ``progress`` says so."""
 
@@ -61,6 +65,8 @@ class LoopCheckpointer(Protocol):
 
 class NoCheckpoints:
     """Saves nothing: the checkpointer of a learner that is not part of a run."""
+
+    replaying = False
 
     def on_loop_start(self, progress: LoopProgress) -> None:
         """Nothing to restore."""
@@ -87,6 +93,7 @@ class RunState:
         epoch: Of the current experience, over all loops in it.
         global_steps: Optimizer steps so far.
         samples: Samples of the experiences' own data so far.
+        loop: How far the training loop is, between the begin and the end of an epoch; else None.
         curves: Per experience and task, the values measured during training.
         checkpointer: Who saves the run while it learns.
     """
@@ -98,6 +105,7 @@ class RunState:
     epoch: int = 0
     global_steps: int = 0
     samples: int = 0
+    loop: LoopProgress | None = None
     curves: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     checkpointer: LoopCheckpointer = field(default_factory=NoCheckpoints)
 

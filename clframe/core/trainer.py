@@ -64,6 +64,8 @@ class TrainerSettings:
             end; the tasks just learned are measured after each. Other cells stay unknown.
         evaluate_tasks: ``all``, or only those ``learned`` so far (before learning: the first ones),
             as benchmarks do in which measuring is dear; the cells of tasks to come stay unknown.
+        log_every_n_steps: Log the loss every n steps too, as ``train/loss_step``, and what plugins
+            log in their steps only then; None logs the loss once per epoch and all that plugins do.
         check_val_every_n_epoch: Evaluate the current tasks every n epochs; None for never.
         on_nan: When the loss is not finite, ``stop`` with a sentence that says where and whose term
             it was (no checkpoint is taken of such a run), or ``ignore`` it.
@@ -95,6 +97,7 @@ class TrainerSettings:
     reset_optimizer: bool = False
     evaluate_every: int = 1
     evaluate_tasks: Literal["all", "learned"] = "all"
+    log_every_n_steps: int | None = None
     check_val_every_n_epoch: int | None = None
     on_nan: Literal["stop", "ignore"] = "stop"
     augment: tuple[Any, ...] = ()
@@ -114,6 +117,7 @@ class TrainerSettings:
             ("gradient_clip_val", 0),
             ("num_nodes", 1),
             ("evaluate_every", 1),
+            ("log_every_n_steps", 1),
             ("check_val_every_n_epoch", 1),
         ):
             at_least(getattr(self, name), bound, f"trainer.{name}")

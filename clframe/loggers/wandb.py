@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import socket
 import urllib.parse
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from lightning.pytorch.loggers import WandbLogger
 
 from clframe.hookspecs import hookimpl
+from clframe.runs.append_file import AppendOnlyFile
 from clframe.utils.console import notice
 from clframe.utils.files import write_json
 
@@ -28,11 +30,14 @@ _SECONDS = 2.0
 _TIMEOUTS = ("init_timeout", "finish_timeout", "login_timeout")
 
 
-class BiasesRun(WandbLogger):
-    """Lightning's W&B logger, with a memory of which run it is and what it has sent.
+class WandbRun(WandbLogger):
+    """Lightning's W&B logger, with a run of its own and a memory of what it was sent.
 
-    A run that is resumed is the same W&B run. What it logs again on the way to where it was killed
-    has been sent already and is passed over: it would be the same numbers.
+    Several loggers in one process (one per seed) have one W&B run each. All numbers are also kept
+    in ``wandb/points.jsonl``. A run that is resumed is the same W&B run: online, what it logs again
+    on the way to where it was killed is passed over; offline, W&B may have lost the last points and
+    would begin to count anew, so the resumed run first logs all points again and takes the place
+    of the file before it.
 
     Args:
         run_dir: The run folder; W&B's own files go below it.
@@ -43,10 +48,12 @@ class BiasesRun(WandbLogger):
     """A server is involved, whose failures must not end the run."""
 
     def __init__(self, run_dir: Path, **settings: Any) -> None:
-        self._memory = run_dir / "wandb" / "clframe.json"
+        self._folder = run_dir / "wandb"
+        self._memory = self._folder / "clframe.json"
         known = _recall(self._memory)
         self._sent = int(known.get("sent", 0))
         self._calls = 0
+        self._points = AppendOnlyFile(self._folder / "points.jsonl")
         super().__init__(save_dir=str(run_dir), id=known.get("id") or _new_id(), **settings)
 
     @property
@@ -55,20 +62,55 @@ class BiasesRun(WandbLogger):
         if self._experiment is None:
             self._remember()
             try:
-                return WandbLogger.experiment.fget(self)  # type: ignore[attr-defined]
+                self._begin()
             except Exception as error:
-                if self._wandb_init.get("mode") == "offline":
+                if self._is_offline:
                     raise
                 line = (str(error).strip().splitlines() or [type(error).__name__])[0]
                 notice(f"W&B: {line}; this run is logged offline (wandb sync sends it)")
                 self._wandb_init["mode"] = "offline"
-        return WandbLogger.experiment.fget(self)  # type: ignore[attr-defined]
+                self._begin()
+        return self._experiment
+
+    @property
+    def _is_offline(self) -> bool:
+        return self._wandb_init.get("mode") in ("offline", "dryrun")
+
+    def _begin(self) -> None:
+        """Start a W&B run of this logger's own; offline with all points that there are."""
+        import wandb as package
+
+        before = sorted(self._folder.glob(f"offline-run-*-{self._id}")) if self._is_offline else []
+        # Lightning would take over whatever run is open, such as another seed's.
+        run = package.init(**self._wandb_init, reinit="create_new")
+        if hasattr(run, "define_metric"):
+            run.define_metric("trainer/global_step")
+            run.define_metric("*", step_metric="trainer/global_step", step_sync=True)
+        self._experiment = run
+        if self._is_offline:
+            for point in self._known_points():
+                run.log(point)
+            self._sent = self._calls
+            for folder in before:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _known_points(self) -> list[dict[str, Any]]:
+        """What was logged before, up to where this run is."""
+        try:
+            text = (self._folder / "points.jsonl").read_bytes()[: self._points.length()]
+            return [json.loads(line) for line in text.decode().splitlines()]
+        except (OSError, ValueError):
+            return []
 
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
         """Send numbers, unless they were sent before the run was resumed."""
+        run = self.experiment
         self._calls += 1
+        point = {**metrics, **({} if step is None else {"trainer/global_step": step})}
+        if all(isinstance(value, int | float) for value in point.values()):
+            self._points.append(json.dumps(point) + "\n")
         if self._calls > self._sent:
-            super().log_metrics(metrics, step)
+            run.log(point)
             self._sent = self._calls
             self._remember()
 
@@ -79,16 +121,17 @@ class BiasesRun(WandbLogger):
             self._experiment.finish(exit_code=0 if status == "success" else 1)
 
     def _remember(self) -> None:
-        self._memory.parent.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
         write_json(self._memory, {"id": self._id, "sent": self._sent})
 
     def state_dict(self) -> dict[str, Any]:
-        """How often something has been logged."""
-        return {"calls": self._calls}
+        """How often something has been logged, and where that ends in the file."""
+        return {"calls": self._calls, "length": self._points.length()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue after so many."""
         self._calls = state["calls"]
+        self._points.rollback(state["length"])
 
 
 def _recall(path: Path) -> dict[str, Any]:
@@ -110,7 +153,7 @@ def wandb(
     entity: str | None = None,
     group: str | None = None,
     timeout: float = 30.0,
-) -> BiasesRun:
+) -> WandbRun:
     """Weights & Biases: config, losses, the matrix as table and image, metrics.
 
     Args:
@@ -119,7 +162,7 @@ def wandb(
         project: W&B project.
         name: Of the run; its folder if left out.
         entity: W&B user or team.
-        group: W&B group.
+        group: W&B group; the seeds of ``seeds=[...]`` share one if left out.
         timeout: Seconds to wait for the server at the start and at the end of the run.
     """
     import wandb as package
@@ -128,9 +171,9 @@ def wandb(
     known = package.Settings.model_fields
     patience: dict[str, Any] = {name: timeout for name in _TIMEOUTS if name in known}
     mode = os.environ.get("WANDB_MODE") or choose_mode()
-    return BiasesRun(
+    return WandbRun(
         run_dir,
-        name=name or f"{run_dir.parent.parent.name}-{run_dir.parent.name}-{run_dir.name}",
+        name=name or "-".join(run_dir.absolute().parts[-3:]),
         project=project,
         entity=entity,
         group=group,

@@ -19,6 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Arguments = Callable[["Result"], "dict[str, Any] | None"]
 
 _ATTRIBUTE = "clframe_metric_family"
+_TEXTS = ("formula", "meaning", "paper", "unit")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class MetricInfo:
         paper: Where it is defined.
         headline: Whether a comparison shows it by default.
         words: What the console says beside it after a run; empty to leave it out there.
+        unit: What it is counted in, such as ``s``; empty for a fraction or a plain number.
     """
 
     name: str
@@ -47,6 +49,7 @@ class MetricInfo:
     paper: str = ""
     headline: bool = False
     words: str = ""
+    unit: str = ""
 
     @property
     def direction(self) -> str:
@@ -61,7 +64,7 @@ class MetricInfo:
 
     def to_json(self) -> dict[str, Any]:
         """What results.json holds of a metric that clframe does not know by itself."""
-        texts = {"formula": self.formula, "meaning": self.meaning, "paper": self.paper}
+        texts = {key: getattr(self, key) for key in _TEXTS}
         return {
             "higher_is_better": self.higher_is_better,
             **{key: text for key, text in texts.items() if text},
@@ -71,10 +74,9 @@ class MetricInfo:
     def from_json(cls, name: str, facts: Mapping[str, Any]) -> MetricInfo:
         """Read what a results.json says of a metric; what is not as expected is left out."""
         better = facts.get("higher_is_better", True)
-        texts = (facts.get(key) for key in ("formula", "meaning", "paper"))
-        formula, meaning, paper = (text if isinstance(text, str) else "" for text in texts)
+        texts = {key: facts[key] for key in _TEXTS if isinstance(facts.get(key), str)}
         direction = better if isinstance(better, bool | None) else True
-        return cls(name, formula, meaning, direction, paper=paper)
+        return cls(name, higher_is_better=direction, **texts)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe.data.dataset import Batch
+from clframe.data.dataset import Batch, map_inputs
 from clframe.errors import PluginError
 from clframe.plugins._per_sample import (
     NotPlainError,
@@ -87,7 +87,7 @@ def fisher(
             return -functional.cross_entropy(outputs, batch.y, reduction="sum")
 
         def task_loss(outputs: Any, batch: Batch) -> Tensor:
-            return learner.task_loss(outputs, batch) * len(batch)
+            return learner.label_loss(outputs, batch) * len(batch)
 
         def variants(outputs: Any, batch: Batch) -> Iterator[Variant]:
             return _labels(learner, estimate, outputs, batch)
@@ -151,6 +151,11 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
         yield torch.full_like(batch.task, label), p[:, label]
 
 
+def _rows_of(batch: Batch, rows: slice) -> Batch:
+    x = map_inputs(lambda tensor: tensor[rows], batch.x)
+    return Batch(x, batch.y[rows], batch.task[rows])
+
+
 def _gaussian(learner: Learner, outputs: Any) -> tuple[Tensor, Tensor] | None:
     """Means and deviations where outputs are a single Gaussian over actions, else None."""
     model: Any = learner.model
@@ -186,7 +191,7 @@ def _of_batches(learner: Learner, data: Data, order: Tensor, batch_size: int) ->
         total = {name: torch.zeros_like(p) for name, p in parameters.items()}
         for batch in data.batches(order, batch_size):
             outputs, _ = learner.run_model(batch.x, batch.task)
-            loss = learner.task_loss(outputs, batch)
+            loss = learner.label_loss(outputs, batch)
             gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)
             torch._foreach_addcmul_(list(total.values()), gradients, gradients)
     total = {name: total[name] for name in parameters}  # the same order on every rank
@@ -212,7 +217,7 @@ def _squares_in_linear_layers(
             if len(seen) != len(layers) or not isinstance(outputs, Tensor):
                 raise NotPlainError
             losses = [
-                learner.task_loss(outputs[rows], Batch(None, batch.y[rows], batch.task[rows]))
+                learner.label_loss(outputs[rows], _rows_of(batch, rows))
                 for rows in _slices(len(batch), batch_size)
             ]
             back = torch.autograd.grad(

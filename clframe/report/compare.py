@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from clframe.core.matrix import names_differ
 from clframe.errors import SettingError, nearest
-from clframe.report.names import HEADLINES, higher_is_better, sort_metrics
+from clframe.report.names import HEADLINES, higher_is_better, sort_metrics, unit
 from clframe.report.settings import differing, flatten, setting
 from clframe.runs.reader import Run
 from clframe.utils.statistics import Summary, WelchTest, summarize, welch
@@ -54,8 +54,10 @@ class Table:
     groups: tuple[Group, ...]
     metrics: tuple[str, ...]
     cells: dict[str, tuple[Cell, ...]]
-    lower: frozenset[str] = frozenset()
-    """The metrics that are better when they are lower."""
+    better: dict[str, bool | None] = field(default_factory=dict)
+    """Whether higher is better; None where neither is."""
+    units: dict[str, str] = field(default_factory=dict)
+    """What a metric is counted in, where that has been said."""
     notes: tuple[str, ...] = field(default=())
 
 
@@ -109,10 +111,12 @@ def _table(runs: Sequence[Run], metrics: Sequence[str], by: Sequence[str]) -> Ta
         notes.append("The runs do not all have the same experiences, tasks and measure.")
     shown = _metrics_of([run for group in groups for run in group.runs], metrics)
     facts = {name: info for run in runs for name, info in run.result.metric_facts.items()}
-    lower = frozenset(metric for metric in shown if not higher_is_better(metric, facts))
-    cells = {metric: _cells(groups, metric, metric in lower) for metric in shown}
+    better = {metric: higher_is_better(metric, facts) for metric in shown}
+    units = {metric: unit(metric, facts) for metric in shown}
+    cells = {metric: _cells(groups, metric, better[metric]) for metric in shown}
     first = runs[0].result
-    return Table(first.stream, first.scenario, groups, tuple(shown), cells, lower, tuple(notes))
+    names = (first.stream, first.scenario)
+    return Table(*names, groups, tuple(shown), cells, better, units, tuple(notes))
 
 
 def _label(run: Run, by: Sequence[str]) -> str:
@@ -153,16 +157,16 @@ def _metrics_of(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
     return [name for name in HEADLINES if name in known] or known
 
 
-def _cells(groups: Sequence[Group], metric: str, lower: bool) -> tuple[Cell, ...]:
+def _cells(groups: Sequence[Group], metric: str, higher: bool | None) -> tuple[Cell, ...]:
     samples: list[list[float]] = []
     for group in groups:
         values = (values_of(run).get(metric) for run in group.runs)
         samples.append([value for value in values if value is not None])
     summaries = [summarize(sample) if sample else None for sample in samples]
     means = [summary.mean for summary in summaries if summary is not None]
-    if len(means) < 2:  # nothing to be better than
+    if len(means) < 2 or higher is None:  # nothing to be better than
         return tuple(Cell(summary) for summary in summaries)
-    top = min(means) if lower else max(means)
+    top = max(means) if higher else min(means)
     first = next(i for i, s in enumerate(summaries) if s is not None and s.mean == top)
     cells = []
     for sample, summary in zip(samples, summaries, strict=True):

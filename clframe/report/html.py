@@ -25,6 +25,7 @@ from clframe.report.names import (
     formula,
     higher_is_better,
     sort_metrics,
+    unit,
 )
 from clframe.report.settings import fit_command
 from clframe.report.tables import cell_text, heading, legend, metric_heading
@@ -107,9 +108,10 @@ def _metric_table(run: Run) -> str:
     rows = []
     facts = run.result.metric_facts
     for name in sort_metrics(run.metrics):
-        direction = "higher" if higher_is_better(name, facts) else "lower"
+        direction = {True: "higher", False: "lower", None: "-"}[higher_is_better(name, facts)]
         definition = f'<span class="muted">{el.text(formula(name, facts))}</span>'
-        rows.append([el.code(name), format_value(run.metrics[name]), direction, definition])
+        value = f"{format_value(run.metrics[name])} {el.text(unit(name, facts))}".rstrip()
+        rows.append([el.code(name), value, direction, definition])
     if not rows:
         return '<p class="muted">The run has no metrics.</p>'
     caption = (

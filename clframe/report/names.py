@@ -45,8 +45,14 @@ def formula(metric: str, facts: Facts | None = None) -> str:
     return "" if info is None or metric.startswith(_OTHER_SYMBOLS) else info.formula
 
 
-def higher_is_better(metric: str, facts: Facts | None = None) -> bool:
-    """Direction of a metric by its full name.
+def unit(metric: str, facts: Facts | None = None) -> str:
+    """What a metric is counted in; empty for a fraction or a plain number."""
+    info = info_of(metric, facts)
+    return "" if info is None else info.unit
+
+
+def higher_is_better(metric: str, facts: Facts | None = None) -> bool | None:
+    """Direction of a metric by its full name; None where neither is better.
 
     >>> [higher_is_better(name) for name in ("gem.bwt", "libero.nbt", "timing.train_seconds")]
     [True, False, False]
@@ -59,7 +65,7 @@ def higher_is_better(metric: str, facts: Facts | None = None) -> bool:
         return "_per_" in metric or not metric.endswith(_COSTS)
     # Lists such as forgetting.best_minus_last_k go the way of what they are the parts of.
     info = info_of(metric, facts) or info_of(metric.removesuffix("_k"), facts)
-    return info is None or info.higher_is_better is not False
+    return True if info is None else info.higher_is_better
 
 
 def sort_metrics(names: Iterable[str]) -> list[str]:

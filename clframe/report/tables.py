@@ -17,6 +17,8 @@ _BEST_LEGEND = (
 )
 _LOWER = " (low)"
 _LOWER_LEGEND = "(low) lower is better; higher is better elsewhere."
+_NEITHER = " (-)"
+_NEITHER_LEGEND = "(-) describes a run; neither is better."
 _SINGLE_LEGEND = "n=1: a single seed has no standard error and allows no test."
 
 
@@ -42,8 +44,11 @@ def _error_text(error: float) -> str:
 
 
 def metric_heading(table: Table, metric: str) -> str:
-    """The metric's name, marked where lower is better."""
-    return metric + _LOWER if metric in table.lower else metric
+    """The metric's name with its unit, marked where lower is better or neither is."""
+    unit = table.units.get(metric)
+    better = table.better.get(metric, True)
+    mark = "" if better else _LOWER if better is False else _NEITHER
+    return metric + (f" [{unit}]" if unit else "") + mark
 
 
 def legend(tables: Sequence[Table]) -> list[str]:
@@ -51,8 +56,11 @@ def legend(tables: Sequence[Table]) -> list[str]:
     lines = [_ERROR_LEGEND]
     if any(len(table.groups) > 1 for table in tables):
         lines.insert(0, _BEST_LEGEND)
-    if any(table.lower for table in tables):
+    marks = [better for table in tables for better in table.better.values()]
+    if False in marks:
         lines.append(_LOWER_LEGEND)
+    if None in marks:
+        lines.append(_NEITHER_LEGEND)
     if any(len(group.runs) == 1 for table in tables for group in table.groups):
         lines.append(_SINGLE_LEGEND)
     return lines
@@ -156,7 +164,8 @@ def _table_object(table: Table) -> dict[str, Any]:
     metrics = [
         {
             "metric": metric,
-            "higher_is_better": metric not in table.lower,
+            "higher_is_better": table.better[metric],
+            **({"unit": table.units[metric]} if table.units[metric] else {}),
             "values": [
                 _cell_object(group.label, cell)
                 for group, cell in zip(table.groups, table.cells[metric], strict=True)

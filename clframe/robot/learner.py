@@ -30,6 +30,8 @@ class ImitationLearner(Learner):
     that has ``fit_experience``.
     """
 
+    classifies = False
+
     def mask_outputs(self, logits: Tensor, task: Tensor) -> Tensor:
         """Nothing competes: the numbers of an action belong to all tasks."""
         return logits

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clframe.errors import RunFolderError
+from clframe.core.results import Result
+from clframe.errors import RunFolderError, nearest
 from clframe.runs.folder import RunFolder
 
 _MODEL = "model."
@@ -59,11 +60,61 @@ def start_from(path: Path, model: nn.Module) -> dict[str, Any]:
     info = folder.checkpoints.newest()
     if info is None:
         raise RunFolderError(f"pretrain: run '{path}' has no checkpoint to take weights from")
-    state = folder.checkpoints.read(info.number, torch.device("cpu"))["learner"]
-    weights = {k.removeprefix(_MODEL): v for k, v in state.items() if k.startswith(_MODEL)}
-    _check(weights, model.state_dict(), path)
-    model.load_state_dict(weights)
+    put_weights(folder, info.number, model)
     return source
+
+
+def put_weights(folder: RunFolder, number: int, model: nn.Module) -> None:
+    """Put the weights of a run's checkpoint into a model.
+
+    Raises:
+        RunFolderError: The model is another one.
+    """
+    state = folder.checkpoints.read(number, torch.device("cpu"))["learner"]
+    weights = {k.removeprefix(_MODEL): v for k, v in state.items() if k.startswith(_MODEL)}
+    _check(weights, model.state_dict(), folder.path)
+    model.load_state_dict(weights)
+
+
+def find_checkpoint(folder: RunFolder, after: str | int | None) -> int:
+    """The number of a run's newest checkpoint, or of one between two experiences.
+
+    Args:
+        folder: Of the run.
+        after: How many experiences were learned then, or the name of the last of them; None for
+            the newest.
+
+    Raises:
+        RunFolderError: There is none; the sentence says which there are.
+    """
+    store = folder.checkpoints
+    newest = store.newest()
+    if newest is None:
+        raise RunFolderError(f"run '{folder.path}' has no checkpoint to load")
+    if after is None:
+        return newest.number
+    found: dict[int, int] = {}
+    for info in store.usable():
+        if "experiences_learned" in info.position:
+            found.setdefault(int(info.position["experiences_learned"]), info.number)
+    wanted = after if isinstance(after, int) else _place(folder, after)
+    if wanted not in found:
+        kept = ", ".join(str(learned) for learned in sorted(found)) or "none"
+        raise RunFolderError(
+            f"run '{folder.path}' has no checkpoint after {wanted} experiences (it has: {kept}); "
+            "a run with checkpoint.keep=1000 checkpoint.max_cost=1 keeps one after each"
+        )
+    return found[wanted]
+
+
+def _place(folder: RunFolder, name: str) -> int:
+    """How many experiences were learned with the one of that name."""
+    rows = Result.load(folder.path).matrix.rows
+    if name not in rows:
+        raise RunFolderError(
+            f"run '{folder.path}' has learned no experience '{name}'; {nearest(name, rows)}"
+        )
+    return rows.index(name)
 
 
 def describe(path: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ which a batched product adds its terms.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +41,7 @@ def fit_seeds(config: RunConfig, seeds: Sequence[int]) -> list[Result]:
         raise SettingError(f"seeds must be a list of different numbers, got {list(seeds)}")
     if config.resume is not None:
         raise SettingError("seeds cannot be used with resume; continue each run by itself")
+    config = in_one_group(config)
     configs = [of_seed(config, seed, first=seed == chosen[0]) for seed in chosen]
     if len(configs) == 1:
         return [fit_config(configs[0])]
@@ -69,6 +71,16 @@ def _in_processes(configs: Sequence[RunConfig]) -> list[Result]:
 
 def _tell(ended: JobResult, reason: str | None) -> None:
     notice(f"{ended.job.title}: {reason or 'finished'} ({ended.seconds:.0f} s)")
+
+
+def in_one_group(config: RunConfig) -> RunConfig:
+    """Let the runs be found together on W&B, where each seed is a run of its own."""
+    if "wandb" not in config.logger_names or config.logger_settings("wandb").get("group"):
+        return config
+    named = Path(config.run_dir).name if config.run_dir else ""
+    group = named or f"seeds-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    loggers = {name: config.logger_settings(name) for name in config.logger_names}
+    return config.replace(logger={**loggers, "wandb": {**loggers["wandb"], "group": group}})
 
 
 def of_seed(config: RunConfig, seed: int, first: bool) -> RunConfig:

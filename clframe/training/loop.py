@@ -103,6 +103,7 @@ class EpochLoop:
             self.monitor = NonFiniteMonitor(
                 self.learner, self.experience, self.progress, named=in_step > 1
             )
+        self.log_every = self.learner.engine.settings.log_every_n_steps
         self._sync = sync
         self.progress.before_save = self._before_save
 
@@ -129,6 +130,7 @@ class EpochLoop:
         if self.schedule is not None:
             self.schedule.begin_epoch()
         progress.started = time.perf_counter() - progress.seconds
+        state.loop = progress
         order = epoch_order(self.n, self.learner.seed, self.experience.index, state.epoch)
         order = order[: samples_of_epoch(self.n, self.budget, progress.left)]
         self.used = len(order)
@@ -137,6 +139,8 @@ class EpochLoop:
     def after_step(self, loss: Tensor, step: Step | None) -> None:
         """Count a step and save the run if it is time to."""
         progress = self.progress
+        if self.log_every is not None:
+            self.learner.log("train/loss_step", loss)
         progress.total += loss
         progress.steps += 1
         if self.monitor is not None:
@@ -148,6 +152,7 @@ class EpochLoop:
     def end_epoch(self) -> None:
         """Look at the losses, count, and call the hook with the epoch's logs."""
         progress, state = self.progress, self.state
+        state.loop = None
         if self.monitor is not None:
             self.monitor.check()
         if progress.left is not None:

@@ -126,15 +126,31 @@ def test_wandb_continues_as_the_same_run(tmp_path: Path) -> None:
     assert run_wandb(tmp_path, WANDB_MODE="offline", AT="27", SIGN="SIGTERM")[0] == 130
     code, error = run_wandb(tmp_path, WANDB_MODE="offline")
     assert code == 0, error
-    folders = sorted((tmp_path / "run/wandb").glob("offline-run-*"))
-    assert len(folders) == 2
-    assert len({folder.name.rsplit("-", 1)[1] for folder in folders}) == 1
+    _check_whole(tmp_path)
+
+
+@pytest.mark.slow
+def test_wandb_offline_loses_nothing_when_killed(tmp_path: Path) -> None:
+    """W&B keeps the last points to itself for a while, and counts anew in each file."""
+    assert run_wandb(tmp_path, WANDB_MODE="offline", AT="29", SIGN="SIGKILL")[0] == -9
+    code, error = run_wandb(tmp_path, WANDB_MODE="offline")
+    assert code == 0, error
+    _check_whole(tmp_path)
+
+
+def _check_whole(tmp_path: Path) -> None:
+    """One file under the id of the first start holds every point once, in order."""
+    (folder,) = (tmp_path / "run/wandb").glob("offline-run-*")
     known = json.loads((tmp_path / "run/wandb/clframe.json").read_text())
-    assert folders[0].name.endswith(known["id"])
+    assert folder.name.endswith(known["id"])
     # 3 experiences of 4 epochs, 4 rows, the metrics, the matrix as table and image: each once.
     assert known["sent"] == 12 + 4 + 1 + 2
-    (losses,) = [len(points) for points in [_logged(folders, "train/loss")]]
-    assert losses == 12
+    assert len(_logged([folder], "train/loss")) == 12
+    assert len(_logged([folder], "eval/mean")) == 4
+    steps = [int(value) for value in _logged([folder], "_step")]
+    assert steps == list(range(len(steps)))
+    of_run = [int(value) for value in _logged([folder], "trainer/global_step")]
+    assert of_run == sorted(of_run)
 
 
 def _logged(folders: list[Path], key: str) -> list[str]:

@@ -163,3 +163,12 @@ def test_ranges_and_plus_are_swept() -> None:
         expand_ranges("seed=9..0")
     with pytest.raises(SettingError, match="every run has the same config folders"):
         expand(["config_dir=a,b"], lambda group: [])
+
+
+def test_lightnings_word_for_logging_is_known() -> None:
+    """It was answered with the name of the checkpoints' interval, which costs a lot."""
+    config = compose(["log_every_n_steps=5"])
+    assert config.trainer["log_every_n_steps"] == 5
+    assert "every_n_steps" not in config.checkpoint
+    with pytest.raises(SettingError, match="did you mean 'log_every_n_steps'"):
+        compose(["log_every_n_step=5"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 import torch
 
 from clframe.build import build_model
+from clframe.cli import doctor
 from clframe.config.compose import compose, experiments
 from clframe.config.run_config import RunConfig
 from clframe.core.make import make_stream
@@ -159,3 +162,52 @@ def test_settings_of_the_wrong_type_are_refused_everywhere(kind: Any) -> None:
             assert parameter.annotation is not Any, f"{kind} {entry.name}: {name}"
     with pytest.raises(SettingError, match="'window' must be a whole number, got 'wide'"):
         REGISTRY.build("stream", "point_robot", {"window": "wide"}, data_dir=Path())
+
+
+def install(folder: Path, entry: str, **modules: str) -> None:
+    """What pip leaves of a package with an entry point."""
+    info = folder / "clframe_mir-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: clframe-mir\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[clframe.plugins]\nmir = {entry}\n")
+    (folder / "clframe_mir").mkdir()
+    (folder / "clframe_mir" / "__init__.py").write_text("")
+    for name, text in modules.items():
+        (folder / "clframe_mir" / f"{name}.py").write_text(text)
+
+
+@pytest.fixture
+def forget_modules() -> Iterator[None]:
+    yield
+    for name in [name for name in sys.modules if name.startswith("clframe_mir")]:
+        del sys.modules[name]
+
+
+MIR = "from clframe import Plugin\nclass Mir(Plugin):\n    'Maximally interfered retrieval.'\n"
+
+
+@pytest.mark.usefixtures("forget_modules")
+def test_an_entry_point_in_which_nothing_is_found_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "clframe_mir", mir=MIR)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.warns(UserWarning, match="'mir'") as said:
+        registry = discover()
+    (problem,) = [line for line in registry.problems if "'mir'" in line]
+    assert str(said[0].message) == problem
+    assert "clframe_mir defines no subclass of clframe.Plugin" in problem
+    assert 'such as "clframe_mir.mir"' in problem
+    assert (False, problem) in list(doctor._plugins())
+
+
+@pytest.mark.usefixtures("forget_modules")
+@pytest.mark.parametrize("entry", ["clframe_mir.mir", "clframe_mir.mir:Mir"])
+def test_an_entry_point_names_the_module_or_the_class(
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, entry, mir=MIR)
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = discover()
+    assert "mir" in registry.names("plugin")
+    assert not registry.problems

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import runpy
 import socket
 import subprocess
@@ -99,3 +100,38 @@ def test_csv_and_tensorboard_write_into_the_run_folder(tmp_path: Path) -> None:
     assert "train/loss" in table[0]
     assert len(table) > 6
     assert list((tmp_path / "run/tensorboard").glob("events.out.tfevents.*"))
+
+
+SEEDS = """
+from clframe.config.run_config import RunConfig
+from clframe.sweep.seeds import fit_seeds
+from clframe.testing import toy_stream
+config = RunConfig(toy_stream(), logger="wandb", run_dir="many", progress=False,
+                   trainer={"max_epochs": 2})
+fit_seeds(config, [3, 4])
+"""
+
+
+@pytest.mark.slow
+def test_each_seed_is_a_wandb_run_of_its_own(tmp_path: Path) -> None:
+    done = WANDB_RUNS["run"](SEEDS, tmp_path, WANDB_MODE="offline")
+    assert done.returncode == 0, done.stderr
+    assert "left out from now on" not in done.stderr
+    ids, key_of = [], WANDB_RUNS["key_of"]
+    for seed in (3, 4):
+        (path,) = (tmp_path / "many" / f"s{seed}").rglob("*.wandb")
+        rows = (tmp_path / "many" / f"s{seed}" / "events.jsonl").read_text().splitlines()
+        losses = [json.loads(row)["loss"] for row in rows if '"event": "epoch"' in row]
+        logged, config = [], {}
+        for record in WANDB_RUNS["records"](path):
+            for item in record.history.item:
+                if key_of(item) == "train/loss":
+                    logged.append(float(item.value_json))
+            for item in [*record.run.config.update, *record.config.update]:
+                config[key_of(item)] = item.value_json
+            if record.run.run_id:
+                ids.append(record.run.run_id)
+                assert record.run.run_group == "many"
+        assert logged == losses
+        assert config["seed"] == str(seed)
+    assert len(set(ids)) == 2

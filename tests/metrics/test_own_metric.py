@@ -89,3 +89,63 @@ def test_a_function_keeps_its_facts_under_the_name_it_is_registered_with() -> No
     info = family.catalog("other")["other.loss"]
     assert (info.direction, info.paper, info.range) == ("lower", "Nobody, 2020", "any")
     assert family_of(len) is None
+
+
+ERRORS = """
+from clframe import Plugin, hookimpl
+from clframe.metrics import MetricInfo
+
+
+class Errors(Plugin):
+    \"\"\"Errors of the last row, in percent, and two numbers that are no contest.\"\"\"
+
+    metric_info = (
+        MetricInfo("mine.error", higher_is_better=False, unit="%"),
+        MetricInfo("mine.rows", higher_is_better=None),
+        MetricInfo("mine.eror"),
+    )
+
+    @hookimpl
+    def metrics(self, result):
+        error = 100 * (1 - float(result.matrix.learned[-1].mean()))
+        return {"mine": {"error": error, "rows": len(result.matrix.rows)}}
+"""
+
+
+def test_a_plugin_says_which_direction_of_its_own_metrics_is_better(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, runs = tmp_path / "errors.py", tmp_path / "all"
+    file.write_text(ERRORS)
+    result = fit(runs / "naive", file, strategy=["naive", "errors"])
+    assert result.metric_facts["mine.error"] == {"higher_is_better": False, "unit": "%"}
+    said = capsys.readouterr().err
+    assert "metric 'mine.eror'" in said
+    assert "did you mean 'error'" in said
+    fit(runs / "joint", file, strategy=["cumulative", "errors"], max_epochs=3, max_steps=None)
+    names = ["mine.error", "mine.rows"]
+    assert main(["compare", str(runs), "--metric", *names, "--format", "json"]) == 0
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    error, rows = table["metrics"]
+    assert (error["higher_is_better"], error["unit"]) == (False, "%")
+    means = {cell["strategy"]: cell["mean"] for cell in error["values"]}
+    assert len(set(means.values())) == 2
+    best = [cell["strategy"] for cell in error["values"] if cell["best"]]
+    assert best == [min(means, key=lambda name: means[name])]
+    assert rows["higher_is_better"] is None
+    assert not any(cell["best"] for cell in rows["values"])
+    assert main(["compare", str(runs), "--metric", *names]) == 0
+    text = capsys.readouterr().out
+    assert "mine.error [%] (low)" in text
+    assert "mine.rows (-)" in text
+    assert main(["report", str(runs / "naive")]) == 0
+    page = (runs / "naive" / "report.html").read_text()
+    line = {name: next(x for x in page.split("<tr>") if name in x) for name in names}
+    assert "lower" in line["mine.error"]
+    assert " %<" in line["mine.error"]
+    assert "higher" not in line["mine.rows"]
+
+
+def test_a_metric_is_named_in_full() -> None:
+    with pytest.raises(clframe.PluginError, match=r"such as 'short\.error'"):
+        type("Short", (clframe.Plugin,), {"metric_info": (MetricInfo("error"),)})

@@ -212,6 +212,7 @@ def test_compare_command(sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         (["report", "nowhere"], "nowhere does not exist"),
         (["report", "."], "holds no finished run"),
         (["report", "run", "--out", "."], "is a folder; name the file"),
+        (["report", "run", "--out", "both.pdf"], "ends in .html, such as both.html"),
         (["report", "run", "--out", "run/results.json/x.html"], "cannot be written"),
         (["report", "run", "--nonsense"], "--nonsense"),
         (["compare", "run", "--metric", "gem.bwd"], "did you mean 'gem.bwt'?"),

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from clframe.core.context import RunContext
     from clframe.core.learner import Learner
     from clframe.core.results import Result
+    from clframe.core.step_log import StepLog
     from clframe.core.stream import Experience
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_OF_EPOCH = "values of the epoch"
 
 
 class Logging(Plugin):
@@ -31,6 +33,7 @@ class Logging(Plugin):
 
     def __init__(self, loggers: Sequence[Any]) -> None:
         self.loggers = list(loggers)
+        self._step_log: StepLog | None = None
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
@@ -39,8 +42,10 @@ class Logging(Plugin):
 
     def state_dict(self) -> dict[str, Any]:
         """How far each logger is, of those that can continue where they were."""
+        of_epoch = {} if self._step_log is None else self._step_log.state_dict()
         able = [logger for logger in self.loggers if hasattr(logger, "load_state_dict")]
-        return {type(logger).__name__: logger.state_dict() for logger in able}
+        state = {type(logger).__name__: logger.state_dict() for logger in able}
+        return {**state, _OF_EPOCH: of_epoch} if of_epoch else state
 
     def written_files(self) -> dict[str, dict[str, Any]]:
         """What the loggers have written into the run folder, of those that can say."""
@@ -52,6 +57,8 @@ class Logging(Plugin):
         for logger in self.loggers:
             if type(logger).__name__ in state:
                 logger.load_state_dict(state[type(logger).__name__])
+        if self._step_log is not None:
+            self._step_log.load_state_dict(state.get(_OF_EPOCH, {}))
 
     def log(self, numbers: dict[str, float], step: int) -> None:
         """Send numbers to every logger."""
@@ -76,12 +83,21 @@ class Logging(Plugin):
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         notice(f"{type(logger).__name__} failed and is left out from now on: {line}")
 
+    @hookimpl
+    def configure(self, learner: Learner) -> None:
+        """Take what plugins log with ``learner.log``."""
+        if self.loggers:
+            self._step_log = learner.step_log
+            learner.step_log.sink = self.log
+
     @hookimpl(trylast=True)
     def after_epoch(
         self, learner: Learner, experience: Experience, epoch: int, logs: dict[str, Any]
     ) -> None:
         """The epoch's numbers at the step it ended with."""
+        learner.step_log.flush()
         numbers = {f"train/{key}": float(value) for key, value in logs.items() if key != "seconds"}
+        numbers |= learner.step_log.end_epoch()
         numbers["train/experience"] = float(experience.index)
         numbers["train/epoch"] = float(epoch)
         self.log(numbers, learner.global_steps)
@@ -118,6 +134,9 @@ class Logging(Plugin):
     def teardown(self, error: BaseException | None) -> None:
         """Close every logger, saying how the run ended."""
         status = "success" if error is None else "failed"
+        if self._step_log is not None:
+            with contextlib.nullcontext() if error is None else contextlib.suppress(Exception):
+                self._step_log.flush()
         for logger in list(self.loggers):
             # After a failure (a full disk) closing may fail as well, and that is no news.
             quietly = contextlib.nullcontext() if error is None else contextlib.suppress(Exception)

@@ -1,0 +1,190 @@
+"""What plugins log from within a run with ``learner.log``, as one would in a LightningModule.
+
+Values stay on the device and are read together (at the end of an epoch, before a checkpoint, every
+few hundred values), so that logging in a step does not make the step wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from clframe.core.serialization import plain_value
+from clframe.errors import PluginError, nearest
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+
+Value = Tensor | float
+Sink = Callable[[dict[str, float], int], None]
+
+_HELD = 256
+"""Values that are held before they are read even if nothing else asks for it."""
+_REDUCTIONS = ("mean", "sum", "min", "max")
+_OF_LIGHTNING = {
+    "prog_bar": "the progress bar shows the loss alone",
+    "enable_graph": "a logged value is detached from the loss",
+    "sync_dist_group": "there is one group of processes",
+    "metric_attribute": "log the number that metric.compute() gives",
+}
+"""Arguments of Lightning's that have no effect here, and why."""
+_WITHOUT_EFFECT = ("add_dataloader_idx", "rank_zero_only")
+"""Arguments of Lightning's that ask for nothing that would be otherwise here."""
+
+
+class StepLog:
+    """The values that were logged and not sent yet, each with its step."""
+
+    def __init__(self) -> None:
+        self.sink: Sink | None = None
+        """Where values go; None drops them, since the run has no logger."""
+        self._points: list[tuple[int, str, Value]] = []
+        self._of_epoch: dict[str, dict[str, Any]] = {}
+
+    def add(self, step: int, name: str, value: Value) -> None:
+        """Hold a value of a training step until it is sent."""
+        if self.sink is not None:
+            # Only between two steps: the values of one go to the loggers as one row.
+            if len(self._points) >= _HELD and self._points[-1][0] != step:
+                self.flush()
+            self._points.append((step, name, value))
+
+    def send(self, step: int, name: str, value: Value) -> None:
+        """Send a value that belongs to no training step."""
+        if self.sink is not None:
+            self.flush()
+            self.sink({name: float(value)}, step)
+
+    def add_to_epoch(self, name: str, value: Value, reduction: str, weight: float) -> None:
+        """Let a value take part in the number of its epoch."""
+        if self.sink is None:
+            return
+        before = self._of_epoch.get(name)
+        if reduction == "mean":
+            value = value * weight
+        if before is not None:
+            if reduction in ("mean", "sum"):
+                value = before["value"] + value
+            else:
+                value = _extreme(before["value"], value, reduction)
+            weight += before["weight"]
+        self._of_epoch[name] = {"value": value, "weight": weight, "reduction": reduction}
+
+    def flush(self) -> None:
+        """Send what is held, one row per step."""
+        points, self._points = self._points, []
+        if not points or self.sink is None:
+            return
+        rows: dict[int, dict[str, float]] = {}
+        for (step, name, _), number in zip(points, _read([p[2] for p in points]), strict=True):
+            rows.setdefault(step, {})[name] = number
+        for step, numbers in rows.items():
+            self.sink(numbers, step)
+
+    def end_epoch(self) -> dict[str, float]:
+        """The numbers of the epoch that has come to its end."""
+        numbers = {}
+        for name, entry in self._of_epoch.items():
+            divisor = entry["weight"] if entry["reduction"] == "mean" else 1
+            numbers[name] = float(entry["value"]) / divisor
+        self._of_epoch = {}
+        return numbers
+
+    def state_dict(self) -> dict[str, Any]:
+        """The epoch's numbers so far; the rest has been sent then."""
+        self.flush()
+        return {name: plain_value(entry) for name, entry in self._of_epoch.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue with the epoch's numbers so far."""
+        self._points = []
+        self._of_epoch = {name: dict(entry) for name, entry in state.items()}
+
+
+def _read(values: list[Value]) -> list[float]:
+    """The numbers of values, with one read per kind of tensor."""
+    numbers: list[Any] = list(values)
+    kinds: dict[Any, list[int]] = {}
+    for place, value in enumerate(values):
+        if isinstance(value, Tensor):
+            kinds.setdefault((value.device, value.dtype), []).append(place)
+    for places in kinds.values():
+        read = torch.stack([numbers[place] for place in places]).tolist()
+        for place, number in zip(places, read, strict=True):
+            numbers[place] = number
+    return [float(number) for number in numbers]
+
+
+def _extreme(one: Value, other: Value, reduction: str) -> Value:
+    """The lower or the higher of two values, wherever they are."""
+    if isinstance(one, Tensor) or isinstance(other, Tensor):
+        pair = torch.as_tensor(one), torch.as_tensor(other)
+        return torch.minimum(*pair) if reduction == "min" else torch.maximum(*pair)
+    return min(one, other) if reduction == "min" else max(one, other)
+
+
+def log(learner: Learner, name: str, value: Any, arguments: Mapping[str, Any]) -> None:
+    """What ``learner.log`` does; ``arguments`` are those of Lightning's that were given."""
+    options = _check(learner, name, arguments)
+    number = _single(name, value)
+    step_log, state = learner.step_log, learner.state
+    if state.loop is None:
+        if state.checkpointer.replaying:
+            return  # it was logged before the run was interrupted
+        step_log.send(state.global_steps, name, number)
+        return
+    on_step, on_epoch = options["on_step"], options["on_epoch"]
+    step = learner.global_step + 1
+    every = learner.engine.settings.log_every_n_steps or 1
+    if on_step and step % every == 0:
+        step_log.add(step, f"{name}_step" if on_epoch else name, number)
+    if on_epoch:
+        weight = options["batch_size"]
+        of_epoch = f"{name}_epoch" if on_step else name
+        step_log.add_to_epoch(of_epoch, number, options["reduce_fx"], weight)
+
+
+def _check(learner: Learner, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Refuse what cannot be done as asked; gives what is left to decide."""
+    whole = f"learner.log('{name}', ...)"
+    options = {"on_step": True, "on_epoch": False, "reduce_fx": "mean", "batch_size": 1}
+    known = (*options, *_OF_LIGHTNING, *_WITHOUT_EFFECT, "logger", "sync_dist")
+    for argument, given in arguments.items():
+        if argument not in known:
+            raise PluginError(f"{whole} has no argument '{argument}'; {nearest(argument, known)}")
+        if argument in _OF_LIGHTNING and given:
+            why = _OF_LIGHTNING[argument]
+            raise PluginError(f"{whole}: {argument}={given!r} cannot be done: {why}; leave it out")
+        if argument in options and given is not None:
+            options[argument] = given
+    if arguments.get("logger") is False:
+        raise PluginError(f"{whole}: logger=False leaves nowhere to log to; leave the call out")
+    if arguments.get("sync_dist") and learner.engine.world_size > 1:
+        raise PluginError(
+            f"{whole}: sync_dist=True cannot be done, since the main process alone logs: add the "
+            "value up with learner.engine.sum first"
+        )
+    if options["reduce_fx"] not in _REDUCTIONS:
+        raise PluginError(
+            f"{whole}: reduce_fx={options['reduce_fx']!r} must be one of {', '.join(_REDUCTIONS)}"
+        )
+    if not (options["on_step"] or options["on_epoch"]):
+        raise PluginError(f"{whole}: on_step=False and on_epoch=False leave nothing to log")
+    return options
+
+
+def _single(name: str, value: Any) -> Value:
+    """One number, as a tensor of its own or a float."""
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return value.detach().clone().reshape(())
+    if isinstance(value, bool | int | float):
+        return float(value)
+    if hasattr(value, "item") and getattr(value, "size", 1) == 1:
+        return float(value.item())
+    shape = getattr(value, "shape", None)
+    got = f"a {type(value).__name__}" + ("" if shape is None else f" of shape {tuple(shape)}")
+    hint = "use log_dict" if isinstance(value, Mapping) else "log a mean, or its parts by name"
+    raise PluginError(f"learner.log('{name}', ...) takes one number, got {got}: {hint}")

@@ -1,0 +1,154 @@
+"""``learner.log`` in a plugin: what a Lightning user expects of it."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import clframe
+from clframe import Learner, Plugin, Step, hookimpl
+from clframe.testing import toy_stream
+
+
+class Norms(Plugin):
+    """Logs in a step, over an epoch and between experiences."""
+
+    fail_at = -1
+
+    def __init__(self) -> None:
+        self.losses: list[float] = []
+
+    @hookimpl
+    def after_step(self, learner: Learner, step: Step) -> None:
+        assert step.loss is not None
+        self.losses.append(step.loss.item())
+        learner.log("norms/loss", step.loss)
+        learner.log("norms/mean", step.loss, on_step=False, on_epoch=True)
+        learner.log("norms/worst", step.loss, on_epoch=True, reduce_fx="max")
+        learner.log_dict({"norms/one": 1, "norms/half": torch.tensor([0.5])})
+        if learner.global_step + 1 == self.fail_at:
+            raise RuntimeError("power cut")
+
+    @hookimpl
+    def before_experience(self, learner: Learner) -> None:
+        learner.log("norms/known", len(learner.seen))
+
+    @hookimpl
+    def before_epoch(self, learner: Learner, epoch: int) -> None:
+        learner.log("norms/epoch", epoch)
+
+    @hookimpl
+    def after_experience(self, learner: Learner) -> None:
+        learner.log("norms/learned", len(learner.seen))
+
+
+def fit(run: Path | bool, *plugins: Plugin, **more: Any) -> clframe.Result:
+    settings: dict[str, Any] = {"max_epochs": 2, "batch_size": 16, "progress": False, **more}
+    return clframe.fit(toy_stream(), list(plugins), run_dir=run, logger="csv", **settings)
+
+
+def table(run: Path) -> list[dict[str, str]]:
+    with (run / "csv" / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def column(run: Path, name: str) -> list[tuple[int, float]]:
+    return [(int(row["step"]), float(row[name])) for row in table(run) if row.get(name)]
+
+
+def test_every_value_reaches_the_loggers_at_its_step(tmp_path: Path) -> None:
+    plugin = Norms()
+    fit(tmp_path / "run", plugin)
+    logged = column(tmp_path / "run", "norms/loss")
+    assert [step for step, _ in logged] == list(range(1, len(plugin.losses) + 1))
+    assert [value for _, value in logged] == pytest.approx(plugin.losses)
+    epochs = column(tmp_path / "run", "train/loss")
+    means = dict(column(tmp_path / "run", "norms/mean"))
+    assert means == pytest.approx(dict(epochs), rel=1e-5)
+    first = epochs[0][0]
+    worst = dict(column(tmp_path / "run", "norms/worst_epoch"))
+    assert worst[first] == pytest.approx(max(plugin.losses[:first]))
+    assert len(column(tmp_path / "run", "norms/worst_step")) == len(plugin.losses)
+    assert set(column(tmp_path / "run", "norms/half")) == {(s, 0.5) for s, _ in logged}
+    assert [value for _, value in column(tmp_path / "run", "norms/learned")] == [1.0, 2.0, 3.0]
+    # The values of a step are one row.
+    (row,) = (row for row in table(tmp_path / "run") if row["step"] == "1")
+    assert row["norms/one"] == "1.0"
+
+
+def test_log_every_n_steps_thins_out_and_logs_the_loss(tmp_path: Path) -> None:
+    plugin = Norms()
+    fit(tmp_path / "run", plugin, log_every_n_steps=4)
+    chosen = list(range(4, len(plugin.losses) + 1, 4))
+    assert [step for step, _ in column(tmp_path / "run", "norms/loss")] == chosen
+    losses = column(tmp_path / "run", "train/loss_step")
+    assert dict(losses) == pytest.approx({step: plugin.losses[step - 1] for step in chosen})
+    # The number of an epoch is of all its steps.
+    epochs = column(tmp_path / "run", "train/loss")
+    means = dict(column(tmp_path / "run", "norms/mean"))
+    assert means == pytest.approx(dict(epochs), rel=1e-5)
+
+
+def test_a_resumed_run_logs_the_same(tmp_path: Path) -> None:
+    fit(tmp_path / "whole", Norms())
+    saving = {"every_n_steps": 3}
+    failing = Norms()
+    failing.fail_at = 8
+    with pytest.raises(RuntimeError, match="power cut"):
+        fit(tmp_path / "cut", failing, checkpoint=saving)
+    fit(tmp_path / "cut", Norms(), checkpoint=saving, resume="auto")
+    assert table(tmp_path / "cut") == table(tmp_path / "whole")
+
+
+def test_no_step_waits_for_a_logged_value(tmp_path: Path) -> None:
+    reads = []
+
+    class Count(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):  # type: ignore[no-untyped-def]
+            if func is torch.ops.aten._local_scalar_dense.default:
+                reads.append(func)
+            return func(*args, **(kwargs or {}))
+
+    class Watched(Plugin):
+        @hookimpl
+        def after_step(self, learner: Learner, step: Step) -> None:
+            with Count():
+                learner.log("watched/loss", step.loss, on_epoch=True)
+                learner.log("watched/norm", next(learner.parameters()).norm())
+
+    fit(tmp_path / "run", Watched())
+    assert len(column(tmp_path / "run", "watched/norm")) > 10
+    assert reads == []
+
+
+def test_without_loggers_values_are_dropped() -> None:
+    plugin = Norms()
+    fit(False, plugin)
+    assert plugin.losses
+
+
+@pytest.mark.parametrize(
+    ("value", "arguments", "sentence"),
+    [
+        (1.0, {"prog_bar": True}, "the progress bar shows the loss alone"),
+        (1.0, {"reduce_fx": "median"}, "must be one of mean, sum, min, max"),
+        (1.0, {"logger": False}, "leave the call out"),
+        (1.0, {"on_epok": True}, "did you mean 'on_epoch'"),
+        (1.0, {"on_step": False}, "leave nothing to log"),
+        (torch.zeros(3), {}, r"one number, got a Tensor of shape \(3,\)"),
+        ({"a": 1}, {}, "use log_dict"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(value: Any, arguments: Any, sentence: str) -> None:
+    class Odd(Plugin):
+        @hookimpl
+        def after_step(self, learner: Learner) -> None:
+            learner.log("odd", value, **arguments)
+
+    with pytest.raises(clframe.PluginError, match=sentence):
+        fit(False, Odd(), max_steps=1)
