@@ -4,6 +4,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.clframe-installed
+# What tests of optional parts need beside it, and LIBERO, which wants an older MuJoCo in front.
+TEST_STAMP := $(VENV)/.clframe-test-installed
+LIBERO := .venv-libero
+LIBERO_STAMP := $(LIBERO)/.clframe-installed
+LIBERO_TESTS := tests/streams/test_libero_simulation.py
 
 .PHONY: demo test lint clean
 
@@ -11,19 +16,37 @@ demo: $(STAMP)
 	@echo "== EWC on objects seen by a robot while the light fails, rendered here the first time"
 	@$(BIN)/clframe fit strategy=ewc stream=openloris_illumination
 
-test: $(STAMP) lint
-	$(BIN)/python -m pytest -q -n auto
+test: $(TEST_STAMP) $(LIBERO_STAMP) lint
+	$(BIN)/python -m pytest -q -n auto --ignore $(LIBERO_TESTS)
+	$(LIBERO)/bin/python -m pytest -q -n auto $(LIBERO_TESTS)
 
-lint: $(STAMP)
+lint: $(TEST_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --editable .
 	@$(BIN)/clframe list > /dev/null # from now on names are known without importing torch
 	touch $(STAMP)
 
+# Meta-World pins a MuJoCo of its own, and works with ours.
+$(TEST_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --no-deps 'metaworld>=3.0'
+	touch $(TEST_STAMP)
+
+# Sees all packages of the other environment behind its own.
+$(LIBERO_STAMP): $(TEST_STAMP)
+	test -x $(LIBERO)/bin/python || $(PYTHON) -m venv $(LIBERO)
+	$(BIN)/python -c "import sysconfig as s; print('import site; site.addsitedir(%r)' % s.get_path('purelib'))" \
+	  > $$($(LIBERO)/bin/python -c "import sysconfig as s; print(s.get_path('purelib'))")/zz_clframe.pth
+	$(BIN)/python -c "import tomllib; print('\n'.join(tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['libero']))" \
+	  > $(LIBERO)/requirements.txt
+	$(LIBERO)/bin/python -m pip install --quiet -r $(LIBERO)/requirements.txt
+	$(LIBERO)/bin/python -m pip install --quiet --no-deps hf-libero==0.1.4 robosuite==1.4.0 bddl==1.0.1
+	touch $(LIBERO_STAMP)
+
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(LIBERO) build *.egg-info .mypy_cache .pytest_cache .ruff_cache

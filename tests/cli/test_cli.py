@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,13 +105,26 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(
     assert not (here / "runs").exists()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_without_write_right_is_refused(
-    here: Path, capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (here / "locked").mkdir(mode=0o500)
-    assert main(["fit", "run_dir=locked/run"]) == 2
-    assert "cannot be written" in capfd.readouterr().err
+    # Root may write everywhere, so it becomes somebody else, who can look into this folder.
+    nobody = 65534
+    main(["fit", "run_dir=/proc/nowhere/run"])  # imports what somebody else might not read
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        monkeypatch.chdir(folder)
+        Path("locked").mkdir(mode=0o555)
+        me = os.geteuid()
+        try:
+            if me == 0:
+                os.seteuid(nobody)
+            assert os.access("locked", os.R_OK, effective_ids=True)
+            assert main(["fit", "run_dir=locked/run"]) == 2
+        finally:
+            os.seteuid(me)
+        assert "'locked/run' cannot be written" in capfd.readouterr().err
+        assert not list(Path("locked").iterdir())
 
 
 def test_a_folder_that_cannot_be_made_is_refused(

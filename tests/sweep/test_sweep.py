@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -331,10 +330,13 @@ def test_without_the_server_of_processes_the_sweep_says_so(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("launcher", "extra"), [("submitit", "slurm"), ("ray", "ray")])
 def test_an_absent_launcher_is_named(
-    launcher: str, extra: str, here: Path, capfd: pytest.CaptureFixture[str]
+    launcher: str,
+    extra: str,
+    here: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if importlib.util.find_spec(launcher) is not None:
-        pytest.skip(f"{launcher} is installed")
+    monkeypatch.setitem(sys.modules, launcher, None)  # as if it were not installed
     assert main(["fit", "-m", "seed=0,1", *QUICK, f"sweep.launcher={launcher}"]) == 2
     assert f"pip install 'clframe[{extra}]'" in capfd.readouterr().err
 
