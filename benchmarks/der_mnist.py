@@ -86,11 +86,12 @@ def cells() -> tuple[Cell, ...]:
 
 
 TEXT = """
-`python benchmarks/der_mnist.py --data-dir DIR --seeds 0 1 2`: `experiment=der_mnist/<method>
-stream=<stream>`, full MNIST, the protocol of Buzzega et al. (2020) as its program Mammoth has it,
-with the settings it names as best. Final average accuracy in per cent, mean and standard error over
-seeds; published values as they are commonly quoted, with the standard error of ten runs. The band
-is two standard deviations of a single published seed, at least 1 point.
+`python benchmarks/der_mnist.py --data-dir DIR --seeds 0`, in several calls that each named some
+`--methods`, `--memories` and `--streams` (`experiment=der_mnist/<method> stream=<stream>`); full
+MNIST, the protocol of Buzzega et al. (2020) as its program Mammoth has it, with the settings it
+names as best. Final average accuracy in per cent, mean and standard error over seeds; published
+values as they are commonly quoted, not checked against the paper itself, with the standard error of
+ten runs. The band is two standard deviations of a single published seed, at least 1 point.
 """
 
 TABLE = beside.Table(
