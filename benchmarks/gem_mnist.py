@@ -39,7 +39,7 @@ def cells() -> tuple[Cell, ...]:
 
 
 TEXT = """
-`python benchmarks/gem_mnist.py --data-dir DIR --seeds 0 1 2`: `experiment=gem_mnist/<method>
+`python benchmarks/gem_mnist.py --data-dir DIR --seeds 0`: `experiment=gem_mnist/<method>
 stream=<stream>`, full MNIST, the protocol of Lopez-Paz & Ranzato (2017) as their program has it.
 Final average accuracy (ACC) in per cent, mean and standard error over seeds; published values are
 read off the paper's figure to about two points, which is their band.
