@@ -166,7 +166,7 @@ def markdown(table: Table, found: grid.Found) -> str:
     flagged = outside(table, found)
     summary = (
         f"{len(compared)} of {len(all_published)} published cells have been run; "
-        f"{len(flagged)} of them are outside of their band."
+        f"outside of their band: {len(flagged)}."
     )
     parts = ["\n".join(lines), summary]
     if flagged:

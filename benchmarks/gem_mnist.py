@@ -20,7 +20,12 @@ PUBLISHED: dict[str, tuple[Published | None, Published | None]] = {
     "single": (None, None),
     "gem": (Published(83.0, least=2.0), Published(86.0, least=2.0)),
 }
-NOTES: dict[str, str] = {}
+NOTES: dict[str, str] = {
+    "gem_rotated": "the cause is not known. In the run with seed 0 tasks are at 86.0 on average "
+    "right after they have been learned, but from 76.7 to 89.3 with a learning rate of 0.1 and "
+    "batches of 10, and the first four, turned nearly upside down by the last ones, end at 67.6 to "
+    "78.7. The published value is that of a single run, too.",
+}
 """By the cell's name, why its value is out of the band."""
 
 
@@ -39,7 +44,7 @@ def cells() -> tuple[Cell, ...]:
 
 
 TEXT = """
-`python benchmarks/gem_mnist.py --data-dir DIR --seeds 0 1 2`: `experiment=gem_mnist/<method>
+`python benchmarks/gem_mnist.py --data-dir DIR --seeds 0`: `experiment=gem_mnist/<method>
 stream=<stream>`, full MNIST, the protocol of Lopez-Paz & Ranzato (2017) as their program has it.
 Final average accuracy (ACC) in per cent, mean and standard error over seeds; published values are
 read off the paper's figure to about two points, which is their band.

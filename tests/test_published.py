@@ -74,7 +74,7 @@ def test_a_table_flags_what_is_outside_and_says_why(beside: ModuleType) -> None:
     assert "| er | 200 | 83.00 ± 1.00 | 2 | 80.00 ± 0.50 | 16 | +3.00 | ±4.0 |  |" in lines
     assert "| er | 500 | 81.50 | 1 | 80.00 ± 0.01 | 16 | +1.50 | ±1.0 | outside |" in lines
     assert "| naive | - | 40.00 | 1 | - | - | - | - |  |" in lines
-    assert "2 of 3 published cells have been run; 1 of them are outside of their band." in lines
+    assert "2 of 3 published cells have been run; outside of their band: 1." in lines
     assert lines[-1] == "- er, 500: It was made up."
     rows = [line for line in lines if line.startswith("|")]
     assert len({line.count("|") for line in rows}) == 1
