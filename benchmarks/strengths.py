@@ -51,7 +51,6 @@ CANDIDATES: dict[str, dict[str, tuple[float, ...]]] = {
     },
     "cw10": {"ewc": (1000,), "si": (1, 10, 100), "mas": (1, 10, 100)},
 }
-"""Extended where the best of them was the first or the last."""
 
 
 def make_cells(streams: Iterable[str], methods: Sequence[str]) -> dict[str, list[str]]:
@@ -152,8 +151,9 @@ seeds. One seed and few episodes: differences of a few hundredths mean nothing.
 
 On Continual World's tasks EWC as a term of the loss (`step=gradient`), with and without the floor
 of Continual World's code, ended lower on push-wall and stick-pull than with the implicit step
-(`step=proximal`, what the experiment has). A penalty in the loss fills the second moment that Adam's
-steps are divided by, and where it is stiff its steps pass the anchor; the implicit step does neither.
+(`step=proximal`, what the experiment has). A penalty in the loss fills the second moment that
+Adam's steps are divided by, and where it is stiff its steps pass the anchor; the implicit step does
+neither.
 
 The final success of each task is in `{numbers_file}`.
 """
