@@ -17,7 +17,7 @@ class JoinedData(Data):
 
     def __init__(self, parts: Sequence[Data]) -> None:
         # In one level, so that the outermost alone lays out what each part is asked for.
-        self.parts = [
+        self.parts: list[Data] = [
             inner
             for part in parts
             for inner in (part.parts if isinstance(part, JoinedData) else [part])
