@@ -96,7 +96,8 @@ def read_sums(folder: Path) -> dict[str, str]:
     """
     path = folder / SUMS
     try:
-        lines = path.read_text("ascii").splitlines()
+        text = path.read_text("ascii")
+        lines = text.splitlines() if text.endswith("\n") else []
     except FileNotFoundError:
         if not path.is_symlink():
             return {}
