@@ -141,6 +141,13 @@ class RunConfig:
                     f"({content[group]['object']}); continue it there with "
                     "clframe.fit(..., resume=...)"
                 )
+        for file in content.get("plugin_path") or ():
+            # Code is what the user names, never what came with a run.
+            if Path(str(file)).resolve().is_relative_to(Path(path).resolve()):
+                raise SettingError(
+                    f"'{Path(path) / 'config.yaml'}' names plugin_path '{file}' inside the run "
+                    "folder itself, which is not executed: move the file out of it"
+                )
         known = {entry.name for entry in dataclasses.fields(cls)}
         for name in content:
             if name not in known:
