@@ -88,6 +88,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", settings.convert(self.seed, int, "seed"))
         settings.at_least(self.seed, 0, "seed")
+        for name in ("data_dir", "pretrain", "run_dir", "resume"):
+            object.__setattr__(self, name, _folder(name, getattr(self, name)))
         if self.active_outputs not in ("seen", "all"):
             raise SettingError(f"active_outputs must be seen or all, got {self.active_outputs!r}")
         if self.scenario is not None and self.scenario not in SCENARIOS:
@@ -209,6 +211,16 @@ class RunConfig:
             "plugin_path": [str(path) for path in self.plugin_paths] or None,
             "strategy_name": name,
         }
+
+
+def _folder(name: str, value: Any) -> Any:
+    """A folder as it was given; one whose name is a number comes from YAML as that number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    nowhere = value is None or (name == "run_dir" and value is False)
+    if not nowhere and not (isinstance(value, str | Path) and str(value)):
+        raise SettingError(f"{name} must be the name of a folder, got {value!r}")
+    return value
 
 
 def _record(registry: Registry, kind: Kind, named: Any) -> dict[str, Any]:
