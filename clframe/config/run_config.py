@@ -101,6 +101,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", settings.convert(self.seed, int, "seed"))
         settings.at_least(self.seed, 0, "seed")
+        for name in ("data_dir", "pretrain", "run_dir", "resume"):
+            object.__setattr__(self, name, _folder(name, getattr(self, name)))
         if self.active_outputs not in ("seen", "all"):
             raise SettingError(f"active_outputs must be seen or all, got {self.active_outputs!r}")
         if self.scenario is not None and self.scenario not in SCENARIOS:
@@ -153,6 +155,13 @@ class RunConfig:
                     f"run '{path}' was made in Python with a {group} of its own "
                     f"({content[group]['object']}); continue it there with "
                     "clframe.fit(..., resume=...)"
+                )
+        for file in content.get("plugin_path") or ():
+            # Code is what the user names, never what came with a run.
+            if Path(str(file)).resolve().is_relative_to(Path(path).resolve()):
+                raise SettingError(
+                    f"'{Path(path) / 'config.yaml'}' names plugin_path '{file}' inside the run "
+                    "folder itself, which is not executed: move the file out of it"
                 )
         known = {entry.name for entry in dataclasses.fields(cls)}
         for name in content:
@@ -249,6 +258,16 @@ def _problems(content: Mapping[str, Any]) -> Iterator[str]:
         for part, given in content[name].items():
             if not isinstance(part, str) or not isinstance(given, dict | None):
                 yield f"has no mapping of settings as '{name}.{part}'"
+
+
+def _folder(name: str, value: Any) -> Any:
+    """A folder as it was given; one whose name is a number comes from YAML as that number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    nowhere = value is None or (name == "run_dir" and value is False)
+    if not nowhere and not (isinstance(value, str | Path) and str(value)):
+        raise SettingError(f"{name} must be the name of a folder, got {value!r}")
+    return value
 
 
 def _record(registry: Registry, kind: Kind, named: Any) -> dict[str, Any]:

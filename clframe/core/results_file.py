@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,12 +19,36 @@ SCHEMA = 1
 RESULTS = "results.json"
 _ROUNDING = 1e-6  # how far a fraction may be outside 0..1 by rounding alone
 _MISSING = object()
+_WANDB = "wandb"
+"""Where W&B links its own logs of this machine; nothing there is read as part of a run."""
 
 
 def run_folder(path: str | Path) -> Path:
     """The run folder that a path means: itself, or the folder of a results.json."""
     path = Path(path)
     return path.parent if path.name == RESULTS and path.is_file() else path
+
+
+def refuse_links(folder: Path) -> None:
+    """Refuse a run folder in which a link leads out of it.
+
+    A run that was received from somebody must not make another file be read as part of it, or be
+    written when the run is continued.
+
+    Raises:
+        RunFolderError: With the link and where it leads.
+    """
+    root = folder.resolve()
+    for parent, below, files in os.walk(folder):
+        if Path(parent) == folder and _WANDB in below:
+            below.remove(_WANDB)
+        for name in (*below, *files):
+            path = Path(parent) / name
+            if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root):
+                raise RunFolderError(
+                    f"'{path}' is a link out of the run folder, to '{os.readlink(path)}': put the "
+                    "file itself in its place"
+                )
 
 
 class ResultsFile:
@@ -38,6 +63,7 @@ class ResultsFile:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / RESULTS
+        refuse_links(folder)
         text = read_text(self.path)
         if text is None:
             raise RunFolderError(unfinished(folder))

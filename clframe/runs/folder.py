@@ -14,7 +14,7 @@ import yaml
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.checkpoint.store import CheckpointStore
 from clframe.core.results import Result
-from clframe.core.results_file import RESULTS, read_text
+from clframe.core.results_file import RESULTS, read_text, refuse_links
 from clframe.errors import RunFolderError
 from clframe.runs import table
 from clframe.runs.reader import CONFIG, EVENTS, parse_config
@@ -186,6 +186,7 @@ class RunFolder:
 
     def read_config(self) -> dict[str, Any]:
         """The config of a run that is already there."""
+        refuse_links(self.path)
         text = read_text(self.config) if self.config.is_file() else None
         if text is None:
             raise RunFolderError(f"'{self.path}' is not a run folder: it has no {CONFIG}")

@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import math
 import sys
 import types
 import typing
@@ -22,6 +23,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from clframe.errors import SettingError, nearest
 
+_MOST = 2**63 - 1
+"""The largest number that tensors and files can hold."""
 REQUIRED = "???"
 """How a setting without a default is written in a config (Hydra's own sign)."""
 
@@ -204,8 +207,23 @@ def convert(value: Any, annotation: Any, what: str) -> Any:
     """
     fits, converted = _fit(value, annotation)
     if not fits:
+        odd = _odd_number(value)
+        if odd is not None:
+            raise SettingError(f"{what} must be {odd[1]}, got {odd[0]}")
         raise SettingError(f"{what} must be {_words(annotation)}, got {value!r}")
     return converted
+
+
+def _odd_number(value: Any) -> tuple[str, str] | None:
+    """A number in a value that no setting can be, and what it should be; None without one."""
+    if isinstance(value, list | tuple):
+        return next((odd for odd in map(_odd_number, value) if odd is not None), None)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value), "finite"
+    if isinstance(value, int) and abs(value) > _MOST:
+        digits = len(str(value)) if abs(value) < 10**400 else 400
+        return f"one of {digits} digits or more", "a number of at most 64 bits"
+    return None
 
 
 def _fit(value: Any, annotation: Any) -> tuple[bool, Any]:
@@ -227,9 +245,10 @@ def _fit(value: Any, annotation: Any) -> tuple[bool, Any]:
     if annotation is bool:
         return isinstance(value, bool), value
     if annotation is int:
-        return isinstance(value, int) and not isinstance(value, bool), value
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MOST, value
     if annotation is float:
         number = isinstance(value, int | float) and not isinstance(value, bool)
+        number = number and _odd_number(value) is None
         return number, float(value) if number else value
     if annotation is str:
         return isinstance(value, str), value

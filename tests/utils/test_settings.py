@@ -80,3 +80,20 @@ def test_robot_streams_have_defaults_of_their_own(tmp_path: Path) -> None:
     assert built.tasks[0].info["num_demos"] == 40
     assert called.tasks[0].info["evaluation"].horizon == 40
     assert called.tasks[0].info["num_demos"] == 50
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation", "sentence"),
+    [
+        (float("inf"), float, "must be finite, got inf"),
+        (float("nan"), float | None, "must be finite, got nan"),
+        ([0.1, float("-inf")], tuple[float, ...], "must be finite, got -inf"),
+        (2**63, int, "at most 64 bits"),
+        (10**500, float, "at most 64 bits"),
+        ([10**30], list[int], "at most 64 bits"),
+    ],
+)
+def test_numbers_that_no_setting_can_be(value: Any, annotation: Any, sentence: str) -> None:
+    with pytest.raises(SettingError, match=sentence):
+        settings.convert(value, annotation, "odd")
+    assert settings.convert(2**63 - 1, int, "large") == 2**63 - 1
