@@ -13,6 +13,7 @@ batches are drawn by the loop's own generator. One line per seed is printed: the
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,7 +69,7 @@ def run(data_dir: Path, seed: int) -> float:
     )
     torch.manual_seed(seed)
     sizes = (784, 400, 400, 10)
-    layers = [nn.Linear(*pair) for pair in zip(sizes, sizes[1:], strict=False)]
+    layers = [nn.Linear(*pair) for pair in itertools.pairwise(sizes)]
     model = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, betas=(0.9, 0.999))
     kept = (torch.empty(0, 784), torch.empty(0, dtype=torch.long))

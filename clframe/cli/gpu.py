@@ -120,7 +120,7 @@ def _methods() -> Lines:
                 results = {
                     device: toy_run(
                         plugins(),
-                        toy_stream(scenario),  # type: ignore[arg-type]
+                        toy_stream(scenario),
                         accelerator=device,
                         check_val_every_n_epoch=every,
                     )[0].matrix.values
@@ -137,11 +137,12 @@ def _resume() -> Lines:
     """Resumed at a step, with what is drawn on the GPU: the same bits as without."""
     import torch
 
+    from clframe.core.plugin import Plugin
     from clframe.plugins import Replay
     from clframe.testing import killed_run, toy_run, toy_stream
 
-    options = {"accelerator": "cuda", "deterministic": True}
-    plugins = [Replay(size=20)]
+    options: dict[str, Any] = {"accelerator": "cuda", "deterministic": True}
+    plugins: list[Plugin] = [Replay(size=20)]
     before = torch.are_deterministic_algorithms_enabled()
     try:
         whole, learner = toy_run(copy.deepcopy(plugins), toy_stream(), **options)

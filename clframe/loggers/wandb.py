@@ -97,7 +97,7 @@ class WandbRun(WandbLogger):
     def _known_points(self) -> list[dict[str, Any]]:
         """What was logged before, up to where this run is."""
         try:
-            text = (self._folder / "points.jsonl").read_bytes()[: self._points.length()]
+            text = (self._folder / "points.jsonl").read_bytes()[: self._points.mark()["bytes"]]
             return [json.loads(line) for line in text.decode().splitlines()]
         except (OSError, ValueError):
             return []
@@ -126,12 +126,12 @@ class WandbRun(WandbLogger):
 
     def state_dict(self) -> dict[str, Any]:
         """How often something has been logged, and where that ends in the file."""
-        return {"calls": self._calls, "length": self._points.length()}
+        return {"calls": self._calls, "points": self._points.mark()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue after so many."""
         self._calls = state["calls"]
-        self._points.rollback(state["length"])
+        self._points.rollback(state["points"])
 
 
 def _recall(path: Path) -> dict[str, Any]:
