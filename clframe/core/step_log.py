@@ -7,7 +7,7 @@ few hundred values), so that logging in a step does not make the step wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -16,7 +16,8 @@ from clframe.core.serialization import plain_value
 from clframe.errors import PluginError, nearest
 
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner
+    from clframe.core.engine import Engine
+    from clframe.core.state import RunState
 
 Value = Tensor | float
 Sink = Callable[[dict[str, float], int], None]
@@ -126,7 +127,19 @@ def _extreme(one: Value, other: Value, reduction: str) -> Value:
     return min(one, other) if reduction == "min" else max(one, other)
 
 
-def log(learner: Learner, name: str, value: Any, arguments: Mapping[str, Any]) -> None:
+class Logs(Protocol):
+    """A learner, as far as logging is concerned."""
+
+    step_log: StepLog
+    state: RunState
+    engine: Engine
+
+    @property
+    def global_step(self) -> int:
+        """Optimizer steps so far."""
+
+
+def log(learner: Logs, name: str, value: Any, arguments: Mapping[str, Any]) -> None:
     """What ``learner.log`` does; ``arguments`` are those of Lightning's that were given."""
     options = _check(learner, name, arguments)
     number = _single(name, value)
@@ -147,7 +160,7 @@ def log(learner: Learner, name: str, value: Any, arguments: Mapping[str, Any]) -
         step_log.add_to_epoch(of_epoch, number, options["reduce_fx"], weight)
 
 
-def _check(learner: Learner, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _check(learner: Logs, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Refuse what cannot be done as asked; gives what is left to decide."""
     whole = f"learner.log('{name}', ...)"
     options = {"on_step": True, "on_epoch": False, "reduce_fx": "mean", "batch_size": 1}
