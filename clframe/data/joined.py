@@ -25,7 +25,7 @@ class JoinedData(Data):
         self.labels = torch.cat([part.labels for part in parts])
         self.tasks = torch.cat([part.tasks for part in parts])
         # On the host, as is all that decides which part a sample is of: no step waits for it.
-        sizes = torch.tensor([len(part) for part in parts])
+        sizes = torch.tensor([len(part) for part in self.parts])
         self._ends = sizes.cumsum(0)
         self._starts = self._ends - sizes
         self.transform = keep_inputs

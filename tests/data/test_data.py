@@ -92,3 +92,16 @@ def test_order_depends_on_seed_experience_and_epoch_only() -> None:
 )
 def test_samples_of_an_epoch(budget: Budget, left: int | None, expected: int) -> None:
     assert samples_of_epoch(10, budget, left) == expected
+
+
+def test_joined_data_of_joined_data_is_in_one_level() -> None:
+    parts = [TensorData(torch.arange(3.0) + 10 * i, torch.full((3,), i), i) for i in range(3)]
+    for part in parts:
+        part.transform = keep_inputs
+    joined = JoinedData([parts[2], JoinedData(parts[:2])])
+    assert len(joined.parts) == 3
+    order = torch.tensor([8, 0, 4, 2, 6, 3])
+    batches = list(joined.batches(order, 4))
+    assert torch.cat([b.x for b in batches]).tolist() == [12.0, 20.0, 1.0, 22.0, 10.0, 0.0]
+    assert torch.cat([b.y for b in batches]).tolist() == [1, 2, 0, 2, 1, 0]
+    assert joined.subset(order).labels.tolist() == [2, 2, 0, 0, 1, 1]
