@@ -113,6 +113,11 @@ def compare(
     if not saved or not now:
         return []
     before, after = _flat(saved), _flat(now)
+    made_of = [key for key in {*before, *after} if key.startswith(("strategy.", "plugins."))]
+    if any(before.get(key) != after.get(key) for key in made_of):
+        # What is called otherwise because it is something else is not named twice.
+        before.pop("strategy_name", None)
+        after.pop("strategy_name", None)
     allowable = {".".join(key.split(".")[:n]) for key in {*before, *after} for n in (1, 2, 3)}
     allowable.add("files")  # compared by the run folder
     for name in allow:

@@ -142,7 +142,7 @@ class RunFolder:
 
     def _write_sums(self) -> None:
         """List the sums of what readers of the run rely on, of a run that ended or was stopped."""
-        if not self.begun:
+        if not self.begun or not self.checkpoints.numbers():
             return
         log = [path for path in self.log.rglob("*") if path.name in LOG_FILES]
         files = (self.config, self.results, self.matrix, self.events, *sorted(log))

@@ -60,6 +60,8 @@ class LifetimeLog(Plugin):
         self.path = Path(path)
         self.resume = resume
         self.clock = clock
+        self.in_folder = False
+        """Whether it is the log of the run folder; another one may be anywhere."""
         self.measure = ""
         self.position: dict[str, Any] | None = None
         self._writer: L2LogWriter | None = None
@@ -76,7 +78,9 @@ class LifetimeLog(Plugin):
         """Only where the run is written."""
         if context.run_dir is None:
             return None
-        return cls(str(context.run_dir / LOG), resume=context.resumed)
+        log = cls(str(context.run_dir / LOG), resume=context.resumed)
+        log.in_folder = True
+        return log
 
     def state_dict(self) -> dict[str, Any]:
         """What has been written, which is on disk then, and the counts of the current epoch."""
@@ -86,8 +90,8 @@ class LifetimeLog(Plugin):
         return super().state_dict()
 
     def written_files(self) -> dict[str, dict[str, Any]]:
-        """The blocks."""
-        marks = {} if self.position is None else self.position["files"]
+        """The blocks, of the run folder's own log."""
+        marks = {} if self.position is None or not self.in_folder else self.position["files"]
         return {f"{self.path.name}/{name}": mark for name, mark in marks.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
