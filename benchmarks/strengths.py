@@ -145,7 +145,8 @@ first five tasks, 10 episodes each), all on `stream.goal_seed={GOAL_SEED}` and s
 nothing else is measured. Final success, mean over tasks. The best candidate, in bold (of several
 the middle one), is what the experiments have, and what [point_robot.md](point_robot.md),
 [tabletop.md](tabletop.md) and [continual_world.md](continual_world.md) measure on other goals and
-seeds. One seed and few episodes: differences of a few hundredths mean nothing.
+seeds. What is not in the table was not tried. One seed and few episodes: differences of a few
+hundredths mean nothing.
 
 {table(found)}
 

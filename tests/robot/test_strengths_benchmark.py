@@ -23,23 +23,21 @@ def cell(*final: float) -> dict[str, Any]:
 
 
 def test_candidates_are_runs_of_the_experiments_on_goals_of_their_own(bench: Any) -> None:
-    cells = bench.make_cells(bench.EXPERIMENTS, bench.STRENGTHS)
+    cells = bench.make_cells(bench.EXPERIMENTS, list(bench.STRENGTHS))
     for name, overrides in cells.items():
         config = compose(overrides)
         assert config.stream["goal_seed"] == bench.GOAL_SEED
-        stream, method, *strength = (
-            name.replace("point_robot", "point").replace("tabletop_goal", "tabletop").split("_")
-        )
-        assert (stream in config.stream["name"], method in config.strategy) == (
-            True,
-            method != "naive",
-        )
+        stream = next(stream for stream in bench.EXPERIMENTS if name.startswith(f"{stream}_"))
+        assert stream in config.stream["name"]
+        label, _, strength = name.removeprefix(f"{stream}_").partition("_")
         if strength:
+            method = "ewc" if label in bench.VARIANTS else label
             key = bench.STRENGTHS[method].rpartition(".")[2]
-            assert config.strategy[method][key] == float(strength[0])
-    assert len(cells) == 3 + sum(
-        len(values) for methods in bench.CANDIDATES.values() for values in methods.values()
-    )
+            assert config.strategy[method][key] == float(strength)
+    assert compose(cells["cw10_floor_100"]).strategy["ewc"]["floor"] == 1e-5
+    tried = [values for methods in bench.CANDIDATES.values() for values in methods.values()]
+    tried += [values for _, values in bench.VARIANTS.values()]
+    assert len(cells) == 3 + sum(map(len, tried))
 
 
 def test_the_best_candidate_is_in_bold_and_of_equals_the_middle_one(bench: Any) -> None:
