@@ -64,7 +64,7 @@ BEST: dict[tuple[str, str], tuple[str, ...]] = {
 
 _OEWC = (
     "what is run is the released program's form: the true label's Fisher information times its "
-    "probability, mean over samples, weight 0.7, which hardly holds anything. The program's own "
+    "probability, mean over samples, weight 0.7. The program's own "
     "notes on reproducibility list this method among those whose published number has not been "
     "verified with it."
 )
