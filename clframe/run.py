@@ -89,9 +89,11 @@ def set_up(
         if info is not None and not read_only:
             _check_identity(info.identity, folder)
             folder.check_files(info.files)
-        elif info is not None and info.identity:
+        elif info is not None and info.identity and folder.identity:
             identity.check_settings(info.identity, folder.identity, folder.path)
     if not read_only:  # after the checks: it may write
+        if folder is not None:
+            folder.unseal()
         learner.plugins.hook.after_prepare(learner=learner, stream=stream, seconds=seconds)
     state.checkpointer = checkpointer
     info = learner.engine.broadcast(info)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _FREE = ("data_dir", "download", "logger", "checkpoint", "plugin_path")
 """Settings that do not change a run's numbers, or whose effect is compared in another way."""
 _FREE_OF_TRAINER = ("device_memory",)
-_NOT_SETTINGS = ("version", "data", "plugins")
+_NOT_SETTINGS = ("version", "data", "plugins", "device")
 _OF_PROCESSES = ("trainer.devices", "trainer.num_nodes", "trainer.strategy")
 _SAMPLES = 16
 
@@ -146,7 +146,7 @@ def compare(
 def check_settings(saved: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
     """Refuse to look at a run with other settings than it was made with.
 
-    Versions, data and processes may be others: what they do to the run is what is looked at.
+    Versions, data, device and processes may be others: what they do to the run is looked at.
 
     Args:
         saved: The identity beside the checkpoint.

@@ -128,7 +128,6 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock.take()
             remove_temporary(self.path)
-            (self.path / SUMS).unlink(missing_ok=True)
             self.checkpoints.tidy()
             if not self.resumed or not self.checkpoints.numbers():
                 self.write_config()
@@ -139,6 +138,10 @@ class RunFolder:
             raise RunFolderError(
                 f"run_dir '{self.path}' cannot be written: {error.strerror}{place}"
             ) from error
+
+    def unseal(self) -> None:
+        """Take away the list of sums: from now on files change; :meth:`entered` writes it anew."""
+        (self.path / SUMS).unlink(missing_ok=True)
 
     def _write_sums(self) -> None:
         """List the sums of what readers of the run rely on, of a run that ended or was stopped."""

@@ -207,7 +207,7 @@ def test_a_name_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ewc (strategy, from clframe)" in output
     assert "paper: Kirkpatrick et al." in output
     assert "online=false  (true or false)\n        Keep one anchor" in output
-    assert "fisher=exact  (one of exact, sample, predicted, true, batch)" in output
+    assert "fisher=exact  (one of exact, sample, predicted, true, true_weighted, batch)" in output
 
 
 def test_a_composed_strategy_shows_its_own_values(capsys: pytest.CaptureFixture[str]) -> None:

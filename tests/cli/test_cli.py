@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from clframe.checkpoint.store import note_sum
 from clframe.cli.main import main
 
 QUICK = ["trainer.max_epochs=1", "logger=none"]
@@ -114,6 +115,7 @@ def test_a_folder_without_write_right_is_refused(
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         monkeypatch.chdir(folder)
+        monkeypatch.setenv("CLFRAME_DATA", f"{folder}/data")
         Path("locked").mkdir(mode=0o555)
         me = os.geteuid()
         try:
@@ -190,7 +192,7 @@ def test_the_run_folder_keeps_its_contract(here: Path) -> None:
     assert "embedded" in results["source"]
     config = yaml.safe_load((run / "config.yaml").read_text())
     assert config["trainer"]["max_epochs"] == 1
-    assert config["model"] == {"name": "mlp", "hidden": [400, 400], "dropout": 0.0}
+    assert config["model"] == {"name": "mlp", "hidden": [400, 400], "dropout": 0.0, "init": "torch"}
     events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
     assert [e["event"] for e in events].count("epoch") == 5
     assert next(e["row"] for e in events if e["event"] == "evaluation") == "before"
@@ -272,8 +274,9 @@ def test_a_checkpoint_that_holds_code_is_refused(
     newest.write_bytes(content)
     # Somebody who makes a checkpoint makes its sum as well.
     said = json.loads(note.read_text())
+    said.pop("note_sha256")
     said.update(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
-    note.write_text(json.dumps(said))
+    note.write_text(json.dumps(said | {"note_sha256": note_sum(said)}))
     assert main(["fit", "resume=run"]) == 2
     assert "holds more than tensors and plain values" in capfd.readouterr().err
     assert not (here / "attacked").exists()

@@ -90,8 +90,15 @@ OTHERS = [
     (name, scenario)
     for name in experiments()
     if not name.startswith("openloris")
-    for scenario in (("task", "domain", "class") if name.startswith("three_") else (None,))
+    for scenario in (
+        ("task", "domain", "class")
+        if name.startswith(("three_", "permuted_"))
+        else ("domain",)
+        if name.startswith(("der_", "gem_"))
+        else (None,)
+    )
     if not (name.endswith("icarl") and scenario != "class")
+    if not (name.endswith("xdg") and scenario != "task")
 ]
 
 
