@@ -247,6 +247,8 @@ class Checkpointer:
 
     def _pause(self) -> float:
         """Seconds to train after a save so that it stays cheap, even if the next takes twice."""
+        if self._settings.max_cost >= 1:
+            return 0.0  # always
         return 2 * self._cost / self._settings.max_cost
 
     def _add_parent(self, saved: dict[str, Any]) -> None:
