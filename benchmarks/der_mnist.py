@@ -68,7 +68,15 @@ _OEWC = (
     "notes on reproducibility list this method among those whose published number has not been "
     "verified with it."
 )
-NOTES: dict[str, str] = {"oewc_-_permuted": _OEWC, "oewc_-_rotated": _OEWC}
+_AGEM = (
+    "one seed, 0.4 points above the band; the cause is not known. With a memory of 200 the same "
+    "settings are 0.3 points from the published mean."
+)
+NOTES: dict[str, str] = {
+    "oewc_-_permuted": _OEWC,
+    "oewc_-_rotated": _OEWC,
+    "agem_500_permuted": _AGEM,
+}
 """By the cell's name, why its value is out of the band."""
 
 
