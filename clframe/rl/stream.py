@@ -1,0 +1,119 @@
+"""A stream of robot tasks as one that is learned by acting in them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clframe.errors import SettingError
+from clframe.rl._interaction import LiveData
+from clframe.rl.environment import HeldActions
+from clframe.robot.stream import ImitationStream
+from clframe.robot.task import TRAINING, RobotTask, as_dictionary, episode_seeds, seed_key
+from clframe.robot.windows import STATE, Normalizer, ObservationTransform
+
+if TYPE_CHECKING:
+    from clframe.core.stream import Stream, Task
+    from clframe.robot.evaluation import Evaluation
+
+_EPISODES, _HOLD = 20, 5
+
+
+def live_stream(
+    stream: Stream,
+    learner: str,
+    action_repeat: int,
+    buffer_size: int,
+    data: Callable[[Task], LiveData],
+) -> ImitationStream:
+    """The same tasks, in the same order and measured on the same episodes, without demonstrations.
+
+    Args:
+        stream: Of robot tasks.
+        learner: Who learns, for messages.
+        action_repeat: How often an action is done.
+        buffer_size: Transitions that are kept, at least those of an episode.
+        data: Makes what is learned from in a task.
+    """
+    if not isinstance(stream, ImitationStream):
+        raise SettingError(
+            f"learner={learner} needs a stream of robot tasks, which '{stream.name}' is not"
+        )
+    evaluation: Evaluation = stream.tasks[0].info["evaluation"]
+    inputs: Any = evaluation.inputs
+    if not isinstance(inputs, ObservationTransform) or inputs.pictures:
+        raise SettingError(
+            f"learner={learner} learns from states, but stream '{stream.name}' gives pictures"
+        )
+    decisions = math.ceil(evaluation.horizon / action_repeat)
+    if buffer_size < decisions:
+        raise SettingError(
+            f"learner.buffer_size={buffer_size} must hold an episode, which has up to {decisions} "
+            "decisions"
+        )
+    if stream.normalizer is None:
+        first = stream.experiences[0].tasks[0].info["evaluation"]
+        look = functools.partial(explored, first, stream.n_outputs)
+        inputs = inputs.with_normalizer(functools.cache(look))
+    tasks = [_held(task, inputs, action_repeat) for task in stream.tasks]
+    all_data = [data(task) for task in tasks]
+    experiences = [
+        dataclasses.replace(
+            experience,
+            tasks=tuple(tasks[task.index] for task in experience.tasks),
+            load=functools.partial(all_data.__getitem__, experience.tasks[0].index),
+        )
+        for experience in stream.experiences
+    ]
+    return dataclasses.replace(
+        stream,
+        tasks=tasks,
+        experiences=experiences,
+        source=f"rewards of {len({e.tasks[0].index for e in experiences})} environments",
+    )
+
+
+def _held(task: Task, inputs: ObservationTransform, action_repeat: int) -> Task:
+    """The task with these inputs, and with actions that are done so often."""
+    evaluation: Evaluation = dataclasses.replace(task.info["evaluation"], inputs=inputs)
+    if action_repeat > 1:
+        robot = evaluation.robot
+        robot = dataclasses.replace(
+            robot,
+            # Environments are kept by family and name; this is another one.
+            family=f"{robot.family}-held-{action_repeat}",
+            environment=functools.partial(HeldActions, robot.environment, action_repeat),
+        )
+        horizon = math.ceil(evaluation.horizon / action_repeat)
+        evaluation = dataclasses.replace(evaluation, robot=robot, horizon=horizon)
+    return dataclasses.replace(task, info={**task.info, "evaluation": evaluation})
+
+
+def explored(evaluation: Evaluation, action_size: int) -> Normalizer:
+    """Mean and deviation of the states that random actions lead to in a task.
+
+    Each action is done a few times, so that it leads somewhere. The episodes are the same in every
+    run.
+    """
+    robot: RobotTask = evaluation.robot
+    key = seed_key(robot, evaluation.goal_seed, TRAINING)
+    environment = robot.environment()
+    states = []
+    for seed in episode_seeds(_EPISODES, *key):
+        actions = np.random.default_rng(seed).uniform(
+            -1, 1, (math.ceil(evaluation.horizon / _HOLD), action_size)
+        )
+        observation, _ = environment.reset(seed=seed)
+        states.append(as_dictionary(observation)[STATE])
+        for action in np.repeat(actions.astype(np.float32), _HOLD, 0):
+            observation, _, terminated, truncated, _ = environment.step(action)
+            states.append(as_dictionary(observation)[STATE])
+            if terminated or truncated:
+                break
+    getattr(environment, "close", lambda: None)()
+    return Normalizer.of_states(np.stack(states))

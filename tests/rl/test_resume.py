@@ -1,0 +1,94 @@
+"""A run that is killed at any step ends with the same bits, in the middle of an episode, too."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from clframe import DataError, Plugin
+from clframe.build import Built
+from clframe.checkpoint.settings import CheckpointSettings
+from clframe.plugins.ewc import EWC
+from clframe.plugins.packnet import PackNet
+from clframe.plugins.replay import Replay
+from clframe.run import run
+from clframe.runs.folder import RunFolder
+from clframe.testing import Kill, Killed, prepare
+
+
+def small(plugins: list[Plugin], **learner: Any) -> Built:
+    """Two tasks of 20 updates each, with episodes of 7 decisions."""
+    return prepare(
+        {"name": "point_robot", "n_tasks": 2, "eval_episodes": 2, "horizon": 7},
+        plugins,
+        {"name": "actor", "hidden": [8], "heads": "task"},
+        learner={
+            "name": "sac",
+            **{"steps": 26, "start_steps": 6, "epoch_steps": 8, "update_ratio": 1.0},
+            **learner,
+        },
+        batch_size=8,
+        check_val_every_n_epoch=1,
+    )
+
+
+def killed(folder: Path, plugins: list[Plugin], every: int, after: int, **learner: Any) -> Built:
+    where = RunFolder(folder)
+    where.saving = CheckpointSettings(every_n_steps=every)
+    for _ in range(100):
+        built = small([*copy.deepcopy(plugins), Kill(after)], **learner)
+        try:
+            run(built.learner, built.stream, "small", where)
+        except Killed:
+            continue
+        return built
+    raise AssertionError("the run never came to its end")
+
+
+@pytest.mark.parametrize(
+    ("plugins", "learner"),
+    [
+        ([Replay(size=20)], {}),
+        ([PackNet(), EWC()], {"update_ratio": 0.5}),
+        ([], {"reset": [], "buffer_size": 11, "update_ratio": 2.0, "action_repeat": 2}),
+    ],
+    ids=["replay", "packnet_ewc", "no_reset"],
+)
+def test_a_killed_run_ends_with_the_same_bits(
+    tmp_path: Path, plugins: list[Plugin], learner: dict[str, Any]
+) -> None:
+    whole = small([*copy.deepcopy(plugins), Kill(10**9)], **learner)
+    result = run(whole.learner, whole.stream, "small")
+    again = killed(tmp_path, plugins, every=3, after=4, **learner)
+    assert again.learner.state.curves == result.curves
+    assert np.array_equal(again.learner.state.matrix.values, result.matrix.values, equal_nan=True)
+    state = again.learner.state_dict()
+    for name, value in whole.learner.state_dict().items():
+        assert torch.equal(value, state[name]), name
+    assert torch.equal(whole.learner.generator.get_state(), again.learner.generator.get_state())
+    mine, theirs = (b.learner.interaction.state_dict() for b in (whole, again))  # type: ignore[attr-defined]
+    for name, column in mine["transitions"]["columns"].items():
+        assert torch.equal(column, theirs["transitions"]["columns"][name]), name
+    for name in ("decisions", "updates", "episode", "episode_steps", "episode_return"):
+        assert mine[name] == theirs[name], name
+
+
+def test_an_environment_that_does_not_repeat_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clframe.robot.point import PointEnvironment
+
+    plain, drift = PointEnvironment.step, iter(np.linspace(0, 1, 10_000))
+
+    def unrepeatable(self: PointEnvironment, action: Any) -> Any:
+        self.position = self.position + next(drift) * 1e-3
+        return plain(self, action)
+
+    monkeypatch.setattr(PointEnvironment, "step", unrepeatable)
+    with pytest.raises(DataError, match=r"task 'turn_0_of_2' does not repeat an episode: after "):
+        killed(tmp_path, [], every=3, after=4)
