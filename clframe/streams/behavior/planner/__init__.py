@@ -1,0 +1,1 @@
+"""A planner over primitives: `search.plan`."""

@@ -1,0 +1,39 @@
+"""Q and success of states, at the price of a few comparisons a step."""
+
+from __future__ import annotations
+
+from clframe.bddl import Literal
+from clframe.streams.behavior.facts import fact
+from clframe.streams.behavior.household import Household
+from clframe.streams.behavior.state import State
+
+
+class GoalTracker:
+    """Scores states of one household.
+
+    Only atoms of the goal decide its score. Their truth is a whole number, one bit each, under
+    which the exact score of `clframe.bddl` is remembered.
+    """
+
+    def __init__(self, household: Household) -> None:
+        self.goal = household.problem.goal
+        self.atoms: tuple[Literal, ...] = tuple(sorted(self.goal.atoms))
+        self._facts = [(1 << place, fact(household, atom)) for place, atom in enumerate(self.atoms)]
+        self._scores: dict[int, tuple[float, bool]] = {}
+
+    def truth(self, state: State) -> int:
+        """Which atoms of the goal hold, as bits in the order of ``atoms``."""
+        return sum(bit for bit, holds in self._facts if holds(state))
+
+    def true_atoms(self, truth: int) -> list[Literal]:
+        """The atoms of the goal whose bits are set."""
+        return [atom for place, atom in enumerate(self.atoms) if truth >> place & 1]
+
+    def score(self, truth: int) -> tuple[float, bool]:
+        """Q, and whether the goal holds."""
+        found = self._scores.get(truth)
+        if found is None:
+            atoms = self.true_atoms(truth)
+            found = self.goal.score(atoms), self.goal.satisfied(atoms)
+            self._scores[truth] = found
+        return found

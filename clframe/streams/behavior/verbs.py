@@ -1,0 +1,123 @@
+"""The primitives by number and name, and the step that does one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from clframe.streams.behavior import handling, matter, moving
+from clframe.streams.behavior.heat import pass_time
+from clframe.streams.behavior.household import Household
+from clframe.streams.behavior.places import in_reach
+from clframe.streams.behavior.state import ABSENT, HELD, State
+
+SPEED = 1.0
+"""How fast the agent walks, in meters a second."""
+REFUSED = 1.0
+"""Seconds that an impossible primitive takes."""
+WAIT = 10.0
+
+
+class Verb(IntEnum):
+    """What the agent can do with one thing."""
+
+    NAVIGATE_TO = 0
+    GRASP = 1
+    RELEASE = 2
+    PLACE_ON_TOP = 3
+    PLACE_INSIDE = 4
+    PLACE_UNDER = 5
+    PLACE_NEXT_TO = 6
+    OPEN = 7
+    CLOSE = 8
+    TOGGLE_ON = 9
+    TOGGLE_OFF = 10
+    SLICE = 11
+    WIPE = 12
+    SOAK = 13
+    FILL = 14
+    POUR_INTO = 15
+    POUR_ON = 16
+    EMPTY = 17
+    DRY = 18
+    ATTACH = 19
+    DRAPE = 20
+    OVERLAY = 21
+    FOLD = 22
+    UNFOLD = 23
+    REPAIR = 24
+    WAIT = 25
+
+
+Check = Callable[[Household, State, int], str]
+Effect = Callable[[Household, State, int], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """What forbids a verb, what it does, and how many seconds it takes."""
+
+    check: Check
+    effect: Effect
+    seconds: float
+
+
+PRIMITIVES: tuple[Primitive, ...] = (
+    Primitive(moving.check_navigate_to, moving.navigate_to, 0.0),
+    Primitive(moving.check_grasp, moving.grasp, 2.0),
+    Primitive(moving.check_release, moving.release, 1.0),
+    Primitive(moving.check_place_on_top, moving.place_on_top, 2.0),
+    Primitive(moving.check_place_inside, moving.place_inside, 2.0),
+    Primitive(moving.check_place_under, moving.place_under, 3.0),
+    Primitive(moving.check_place_next_to, moving.place_next_to, 2.0),
+    Primitive(handling.check_open, handling.open_it, 2.0),
+    Primitive(handling.check_close, handling.close, 2.0),
+    Primitive(handling.check_toggle_on, handling.toggle_on, 1.0),
+    Primitive(handling.check_toggle_off, handling.toggle_off, 1.0),
+    Primitive(handling.check_slice, handling.slice_it, 5.0),
+    Primitive(matter.check_wipe, matter.wipe, 10.0),
+    Primitive(matter.check_soak, matter.soak, 5.0),
+    Primitive(matter.check_fill, matter.fill, 5.0),
+    Primitive(matter.check_pour_into, matter.pour_into, 3.0),
+    Primitive(matter.check_pour_on, matter.pour_on, 3.0),
+    Primitive(matter.check_empty, matter.empty, 3.0),
+    Primitive(matter.check_dry, matter.dry, 10.0),
+    Primitive(moving.check_attach, moving.attach, 10.0),
+    Primitive(moving.check_cloth, moving.drape, 5.0),
+    Primitive(moving.check_cloth, moving.overlay, 5.0),
+    Primitive(handling.check_fold, handling.fold, 10.0),
+    Primitive(handling.check_unfold, handling.unfold, 5.0),
+    Primitive(handling.check_repair, handling.repair, 20.0),
+    Primitive(handling.check_wait, handling.wait, WAIT),
+)
+
+
+def act(household: Household, state: State, verb: int, slot: int) -> str:
+    """Do a primitive, or say what forbids it; either takes time."""
+    primitive = PRIMITIVES[verb]
+    refusal = primitive.check(household, state, slot)
+    if refusal:
+        pass_time(household, state, REFUSED)
+        return refusal
+    result = primitive.effect(household, state, slot)
+    seconds = result / SPEED if verb == 0 else primitive.seconds
+    pass_time(household, state, seconds)
+    return ""
+
+
+def possible(household: Household, state: State) -> list[tuple[int, int]]:
+    """All (verb, slot) pairs that nothing forbids, in order of slots."""
+    found = [(int(Verb.WAIT), household.agent)]
+    for slot in range(len(household.names)):
+        if state.relation[slot] == ABSENT or slot == household.agent:
+            continue
+        if not moving.check_navigate_to(household, state, slot):
+            found.append((0, slot))
+        if state.relation[slot] != HELD and not in_reach(household, state, slot):
+            continue
+        for verb in range(1, int(Verb.WAIT)):
+            if not PRIMITIVES[verb].check(household, state, slot):
+                found.append((verb, slot))
+    return found
