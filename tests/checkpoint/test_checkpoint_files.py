@@ -17,7 +17,10 @@ import pytest
 import torch
 import yaml
 
+import clframe
 from clframe.checkpoint.store import note_sum
+from clframe.cli.main import main as clframe_main
+from clframe.errors import RunFolderError
 
 DAMAGE: dict[str, Callable[[Path, Path], Any]] = {
     "a flipped byte": lambda state, note: state.write_bytes(_flipped(state.read_bytes())),
@@ -61,6 +64,28 @@ def test_a_damaged_checkpoint_is_passed_over(
     assert f"'{state}' cannot be used" in error
     assert "continuing from the one before it" in error
     assert same("whole", "part")
+
+
+@pytest.mark.parametrize("kind", [*list(DAMAGE)[:-1], "no state"])  # the last note has no step
+def test_the_end_of_a_finished_run_is_not_taken_from_the_middle(
+    fit: Any, kind: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert fit("run_dir=whole", "checkpoint.every_n_steps=2") == 0
+    state, note = newest("whole")
+    state.unlink() if kind == "no state" else DAMAGE[kind](state, note)
+    sentence = f"'{state}' cannot be used"
+    capfd.readouterr()
+    assert clframe_main(["eval", "whole"]) == 2
+    error = capfd.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert sentence in error
+    assert "which resume=whole learns again" in error
+    with pytest.raises(RunFolderError, match=sentence):
+        clframe.load("whole")
+    assert fit("run_dir=new", "pretrain=whole") == 2
+    assert sentence in capfd.readouterr().err
+    assert fit("resume=whole") == 0
+    assert clframe_main(["eval", "whole"]) == 0
 
 
 def test_nothing_left_to_continue_from(fit: Any, capfd: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -161,6 +162,12 @@ class Card(TorchDispatchMode):
         self.asked = 0
         """How many makers of tensors (torch.zeros, ...) Python is inside of."""
 
+        self.warns = False
+        """Whether waits are said as well: torch.cuda.set_sync_debug_mode."""
+
+        self.pinned_by: set[str] = set()
+        """Names of the threads that copied tensors into pinned memory."""
+
         self.quiet = 0
         """Inside of how many functions that only wait on the host's own tensors."""
 
@@ -168,6 +175,8 @@ class Card(TorchDispatchMode):
         """Write down that the host waits."""
         if self.quiet:
             return
+        if self.warns:
+            warnings.warn("called a synchronizing CUDA operation", stacklevel=2)
         self.waits.append(Wait(what, *_caller()))
 
     def per_step(self) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import runpy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import TensorData
 from clframe.run import run
 from clframe.runs.folder import RunFolder
-from clframe.testing import Kill, Killed
+from clframe.testing import Kill, Killed, prepare
 
 VIRTUAL = runpy.run_path(str(Path(__file__).with_name("virtual.py")))
 virtual_card, on_card = VIRTUAL["virtual_card"], VIRTUAL["on_card"]
@@ -100,13 +100,44 @@ def assert_same(card: End, cpu: End) -> None:
         assert torch.equal(card.state[name], value), f"'{name}' is another on the card"
 
 
-def small_images(n_experiences: int = 2) -> Stream:
-    """Two classes of 12 random pictures (3 x 16 x 16, uint8) in each experience."""
+def maker(
+    stream: Any, model: Any, strategy: Any, learner: Any = "default", **trainer: Any
+) -> Prepare:
+    """Prepares a short run on an accelerator."""
+
+    def make(accelerator: str) -> Built:
+        return prepare(
+            stream,
+            strategy,
+            model,
+            optimizer={"name": "adam", "lr": 0.01},
+            trainer={
+                "max_epochs": 1,
+                "batch_size": 8,
+                "limit_train_batches": 3,
+                "accelerator": accelerator,
+                **trainer,
+            },
+        )
+
+    return make
+
+
+def same_on_both(make: Prepare, allowed: Sequence[str] = ()) -> None:
+    """A run has the same bits on the card, all it keeps is there, and steps do not wait."""
+    card = on_virtual_card(make)
+    assert_same(card, on_cpu(make))
+    assert not card.astray
+    assert not set(card.waits) - set(allowed)
+
+
+def small_images(n_experiences: int = 2, side: int = 16, samples: int = 12) -> Stream:
+    """Two classes of some random pictures (3 channels, uint8) in each experience."""
     generator = torch.Generator().manual_seed(5)
 
     def pictures(number: int) -> TensorData:
-        y = torch.arange(2 * number, 2 * number + 2).repeat(12)
-        x = torch.randint(256, (24, 3, 16, 16), generator=generator, dtype=torch.uint8)
+        y = torch.arange(2 * number, 2 * number + 2).repeat(samples)
+        x = torch.randint(256, (2 * samples, 3, side, side), generator=generator, dtype=torch.uint8)
         return TensorData(x, y, number)
 
     parts = [pictures(number) for number in range(n_experiences)]
@@ -118,4 +149,4 @@ def small_images(n_experiences: int = 2) -> Stream:
         Experience(i, f"exp{i}", (tasks[i],), lambda i=i: parts[i])  # type: ignore[misc]
         for i in range(n_experiences)
     ]
-    return Stream("pictures", "class", experiences, tasks, (3, 16, 16), 2 * n_experiences)
+    return Stream("pictures", "class", experiences, tasks, (3, side, side), 2 * n_experiences)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
 import pytest
 import torch
 
+from clframe import Plugin, Step, hookimpl, strategies, testing
 from clframe.cli import gpu
 from clframe.cli.main import main
+from clframe.config.compose import compose
+from clframe.core.stream import Stream
+from clframe.core.trainer import TrainerSettings
 from clframe.testing import toy_run
 
 VIRTUAL = runpy.run_path(str(Path(__file__).with_name("virtual.py")))
@@ -27,11 +32,11 @@ def test_no_gpu_is_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_report_of_a_virtual_gpu(
+def test_the_report_of_a_virtual_gpu(  # the methods have a test of their own
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    chosen = ("machine", "resume", "memory", "several GPUs")
-    monkeypatch.setattr(gpu, "CHECKS", {title: gpu.CHECKS[title] for title in chosen})
+    chosen = {title: check for title, check in gpu.CHECKS.items() if title != "methods"}
+    monkeypatch.setattr(gpu, "CHECKS", chosen)
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     with VIRTUAL["virtual_card"]():
         assert main(["doctor", "--gpu", "--out", str(tmp_path / "report.md")]) == 0
@@ -39,6 +44,16 @@ def test_the_report_of_a_virtual_gpu(
     assert "BAD" not in capfd.readouterr().out
     assert "virtual card" in report
     assert "resumed: the same bits in all weights" in report
+    assert "data in main memory: accuracies 0.000 apart" in report
+    assert "| ok | 0 synchronizations a step (naive) |" in report
+    assert len(re.findall(r"\| ok \| (cpu|cuda): \d+ samples a second", report)) == 2
+    for option in (
+        "precision=bf16-mixed",
+        "precision=16-mixed",
+        "compile=True",
+        "cuda_graphs=True",
+    ):
+        assert f"| ok | trainer.{option}: accuracy" in report
     assert report.endswith("Nothing is bad.\n")
     assert not torch.are_deterministic_algorithms_enabled()
 
@@ -62,9 +77,6 @@ def test_what_fails_is_bad_and_the_rest_is_checked(
 
 def test_methods_are_compared_between_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     """A method that stops on the GPU is named; the others are compared."""
-    import clframe.strategies as strategies
-    import clframe.testing as testing
-
     known = strategies.known_strategies
 
     def two(registry: object) -> object:
@@ -72,7 +84,7 @@ def test_methods_are_compared_between_devices(monkeypatch: pytest.MonkeyPatch) -
 
     def stops(plugins: list[object], stream: object, **options: object) -> object:
         if plugins and options["accelerator"] == "cuda":
-            raise RuntimeError("Expected all tensors to be on the same device")
+            raise TypeError("can't convert cuda:0 device type tensor to numpy\nmore")
         return toy_run(plugins, stream, max_epochs=1, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(strategies, "known_strategies", two)
@@ -83,5 +95,50 @@ def test_methods_are_compared_between_devices(monkeypatch: pytest.MonkeyPatch) -
         (True, "naive (task): mean accuracies 0.000 apart"),
         (True, "naive (domain): mean accuracies 0.000 apart"),
         (True, "naive (class): mean accuracies 0.000 apart"),
-        (False, "packnet (task): Expected all tensors to be on the same device"),
+        (False, "packnet (task): TypeError: can't convert cuda:0 device type tensor to numpy"),
     ]
+
+
+class Curious(Plugin):
+    """Looks at the loss in every step."""
+
+    @hookimpl
+    def after_step(self, step: Step) -> None:
+        self.loss = float(step.loss.detach())  # type: ignore[union-attr]
+
+
+def test_steps_that_wait_are_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    def curious(plugins: list[Plugin], stream: Stream, **options: object) -> object:
+        return toy_run([*plugins, Curious()], stream, **options)
+
+    monkeypatch.setattr(testing, "toy_run", curious)
+    with VIRTUAL["virtual_card"]():
+        assert list(gpu.CHECKS["waits"]()) == [(False, "1 synchronizations a step (naive)")]
+
+
+def test_an_option_that_stops_is_bad_and_the_others_are_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stops(plugins: list[Plugin], stream: Stream, **options: object) -> object:
+        if options.get("cuda_graphs"):
+            raise AssertionError
+        return toy_run(plugins, stream, accelerator="cpu")
+
+    monkeypatch.setattr(testing, "toy_run", stops)
+    lines = list(gpu.CHECKS["options"]())
+    assert [good for good, _ in lines] == [True, True, True, False, True]
+    assert lines[3][1] == "trainer.cuda_graphs=True: AssertionError"
+
+
+def test_the_command_for_two_gpus_is_understood() -> None:
+    trainer = compose([*gpu.ON_TWO.split()[1:], "trainer.accelerator=cuda"]).trainer
+    settings = TrainerSettings(**trainer)
+    assert (settings.devices, settings.strategy, settings.max_steps) == (2, "ddp", 20)
+
+
+def test_a_command_that_fails_is_bad_with_its_last_line() -> None:
+    good, line = gpu._run_command("fit strategy=erx")
+    assert not good
+    assert line.startswith("clframe fit strategy=erx: exit 2 ")
+    assert "'erx'" in line
+    assert gpu._run_command("--help") == (True, "clframe --help: exit 0")

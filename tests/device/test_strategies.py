@@ -46,6 +46,12 @@ def scenarios_of(strategy: str) -> Sequence[str]:
 CASES = [(name, scenario) for name in STRATEGIES for scenario in scenarios_of(name)]
 
 
+def test_every_method_is_here() -> None:
+    run = {plugin for name, _ in CASES for plugin in STRATEGIES[name]}
+    assert set(METHODS["METHODS"]) <= run, "make a strategy of each method that is registered"
+    assert {name for name, _ in CASES} == set(known_strategies(REGISTRY)) - {"continual_world"}
+
+
 @pytest.mark.parametrize(("strategy", "scenario"), CASES)
 def test_lifetime(strategy: str, scenario: str, tmp_path: Path) -> None:
     def prepare(accelerator: str) -> Built:

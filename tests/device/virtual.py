@@ -101,6 +101,7 @@ def _methods(card: Any) -> dict[str, Any]:
     def pin(self: Tensor, device: Any = None) -> Tensor:
         if on_card(self):
             raise RuntimeError("cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors")
+        card.pinned_by.add(threading.current_thread().name)
         copy = self.clone()
         copy.untyped_storage().clframe_pinned = True  # type: ignore[attr-defined]
         return copy
@@ -165,7 +166,7 @@ def _functions(card: Any) -> dict[str, Any]:
     functions |= {
         name: of_data(getattr(torch, name)) for name in ("tensor", "as_tensor", "asarray")
     }
-    return functions | {"Generator": _Generator, "load": load_there}
+    return functions | {"Generator": _Generator, "load": load_there, "autocast": _Autocast}
 
 
 def _cuda(card: Any) -> dict[str, Any]:
@@ -182,7 +183,7 @@ def _cuda(card: Any) -> dict[str, Any]:
         "max_memory_allocated": lambda device=None: 0,
         "reset_peak_memory_stats": lambda device=None: None,
         "empty_cache": lambda: None,
-        "set_sync_debug_mode": lambda mode: None,
+        "set_sync_debug_mode": lambda mode: setattr(card, "warns", mode == "warn"),
         "synchronize": lambda device=None: card.wait("synchronize"),
         "is_current_stream_capturing": lambda: False,
         "get_rng_state": lambda device=None: card.generator.get_state(),
@@ -194,11 +195,30 @@ def _cuda(card: Any) -> dict[str, Any]:
     }
 
 
+class _Autocast(torch.autocast):
+    """Mixed precision on the card: the host's, since C++ sees tensors of the host."""
+
+    def __init__(self, device_type: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__("cpu" if device_type == "cuda" else device_type, *args, **kwargs)
+
+
 class _Stream:
     """The one stream of the card."""
 
     def is_capturing(self) -> bool:
         return False
+
+
+def _accelerator() -> dict[str, Any]:
+    """What ``torch.accelerator`` has while the card is there."""
+    return {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_accelerator": lambda check_available=False: torch.device("cuda"),
+        "current_device_index": lambda: 0,
+        "set_device_index": lambda device: None,
+        "current_stream": lambda device=None: _Stream(),
+    }
 
 
 @contextlib.contextmanager
@@ -231,9 +251,10 @@ def virtual_card(own_generator: bool = True) -> Iterator[Any]:
     plan: list[tuple[Any, dict[str, Any]]] = [
         (Tensor, _methods(card)),
         (torch, _functions(card)),
+        (torch.amp, {"autocast": _Autocast}),
         (torch.cuda, _cuda(card)),
         (threading.Thread, {"run": run_there}),
-        (torch.accelerator, {"current_stream": lambda device=None: _Stream()}),
+        (torch.accelerator, _accelerator()),
         (torch.nn.functional, {"one_hot": unchecked}),
         (torch.UntypedStorage, {"clone": clone_there}),
     ]

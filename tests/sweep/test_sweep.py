@@ -157,6 +157,33 @@ def test_a_failed_run_is_reported_and_the_others_continue(
     assert results(folder / "seed-1") == results(here / "alone")
 
 
+FORKS = """
+import os, signal
+os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
+from clframe.cli import prefork
+words = prefork.serve()
+if words is not None:
+    print("run", *words)
+"""
+"""What asyncio does to each copy of a process from Python 3.12 on."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each run starts anew")
+def test_a_run_starts_although_the_fork_was_tidied_up(tmp_path: Path) -> None:
+    request = {"name": "a", "words": ["seed=1"], "log": str(tmp_path / "log"), "environment": {}}
+    server = subprocess.Popen(
+        [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    with server:
+        server.stdin.write(json.dumps(request) + "\n")
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline()) == {"name": "a", "code": 0}
+        server.stdin.close()
+    assert (tmp_path / "log").read_text() == "run seed=1\n"
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_sweep_ends_its_runs_and_continues(here: Path, sign: signal.Signals) -> None:

@@ -121,3 +121,19 @@ def test_without_locks_everybody_continues(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(fcntl, "flock", flock)
     with Lock(tmp_path / ".lock"), Lock(tmp_path / ".lock") as second:
         second.wait()
+
+
+def test_a_lock_whose_file_was_removed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / ".lock"
+    real = fcntl.flock
+
+    def flock(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", real)
+        path.unlink()  # as a run that never began does between open and flock of another
+        real(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with Lock(path), pytest.raises(RunFolderError, match="is locked by"):
+        Lock(path).take()

@@ -198,6 +198,30 @@ def test_orphans_end_when_their_parent_is_gone() -> None:
     assert errors == ""
 
 
+def test_orphans_end_in_the_middle_of_a_call() -> None:
+    code = (
+        "import time; from clframe.utils.processes import WorkerPool\n"
+        "pool = WorkerPool(1); pool.workers[0].send(time.sleep, 0); pool.workers[0].receive()\n"
+        "pool.workers[0].send(time.sleep, 3600)\n"
+        "print('ready', flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "ready\n"
+    parent.kill()
+    _, errors = parent.communicate(timeout=30)
+    assert errors == ""
+
+
+@pytest.mark.parametrize("sign", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"])
+def test_signals_for_the_whole_group_are_left_to_the_parent(one: WorkerPool, sign: str) -> None:
+    assert ask(one, operator.add, 0, 0) == 0  # it has started
+    process_of(one).send_signal(signal.Signals[sign])
+    assert ask(one, operator.add, 1, 2) == 3
+
+
 def test_inline_workers_call_here() -> None:
     worker = InlineWorker()
     worker.send(os.getpid)

@@ -1,0 +1,95 @@
+"""Every model that is registered learns on a virtual GPU what it learns on the CPU."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clframe.build import Built
+from clframe.core.registry import discover
+from clframe.testing import prepare
+
+RUNS = runpy.run_path(str(Path(__file__).with_name("lifetimes.py")))
+LIBERO = Path(__file__).parents[1] / "models" / "test_libero_policies.py"
+ER: dict[str, Any] = {"replay": {"size": 12}}
+POINT: dict[str, Any] = {
+    "name": "point_robot",
+    "n_tasks": 2,
+    "num_demos": 3,
+    "eval_episodes": 2,
+    "horizon": 10,
+    "num_envs": 2,
+}
+CNN: dict[str, Any] = {"channels": [4, 4], "features": 8, "norm": True}
+RESNET: dict[str, Any] = {"backbone": "resnet10t", "pretrained": False}
+IMAGES: list[tuple[str, dict[str, Any], Any]] = [
+    ("cnn", CNN, "naive"),
+    ("cnn", CNN, {"ewc": {}}),
+    ("mlp", {"hidden": [8], "dropout": 0.3}, ER),
+    ("frozen", {**RESNET, "size": 32}, ER),
+    ("frozen", {**RESNET, "size": 32, "cache": False, "hidden": [4]}, "naive"),
+    ("timm", RESNET, "naive"),
+    ("vgg", {"hidden": [8, 8]}, "naive"),
+]
+POLICIES: list[tuple[str, dict[str, Any], Any]] = [
+    ("policy", {"head": "mse"}, ER),
+    (
+        "policy",
+        {"head": "gmm", "heads": "task", "layer_norm": True},
+        {"packnet": {"post_epochs": 1}},
+    ),
+]
+SEQUENCES = ("resnet_rnn", "resnet_t", "vit_t")
+
+
+def test_every_model_is_here() -> None:
+    here = {name for name, *_ in (*IMAGES, *POLICIES)} | {*SEQUENCES, "actor"}
+    assert here == set(discover().names("model")), "add a case for each model that is registered"
+
+
+@pytest.mark.parametrize(("name", "settings", "strategy"), IMAGES)
+def test_models_of_images(name: str, settings: dict[str, Any], strategy: Any) -> None:
+    # As small as VGG-16 takes them, and few.
+    size = {"side": 32, "samples": 2} if name == "vgg" else {}
+    model = {"name": name, **settings}
+    RUNS["same_on_both"](RUNS["maker"](RUNS["small_images"](**size), model, strategy))
+
+
+@pytest.mark.parametrize(("name", "settings", "strategy"), POLICIES)
+def test_policies(name: str, settings: dict[str, Any], strategy: Any) -> None:
+    model = {"name": name, "hidden": [8], **settings}
+    RUNS["same_on_both"](RUNS["maker"](POINT, model, strategy))
+
+
+def test_an_actor_learns_by_reward() -> None:
+    def make(accelerator: str) -> Built:
+        return prepare(
+            POINT,
+            ER,
+            {"name": "actor", "hidden": [8], "heads": "task"},
+            learner={"name": "sac", "steps": 12, "start_steps": 4, "epoch_steps": 4},
+            trainer={"batch_size": 8, "accelerator": accelerator},
+        )
+
+    card = RUNS["on_virtual_card"](make)
+    RUNS["assert_same"](card, RUNS["on_cpu"](make))
+    # Environments and what happened in them are the host's: an action goes there, a batch comes.
+    assert all("['transitions']" in place for place in card.astray)
+    assert set(card.waits) <= {
+        "_interaction.py:_choose copy to the host",
+        "transitions.py:sample copy to the host",
+        "transitions.py:<dictcomp> copy of pageable memory to the card",
+    }
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_policies_of_libero(name: str, tmp_path: Path) -> None:
+    small = {"n_tasks": 1, "num_demos": 1, "eval_episodes": 1, "horizon": 6}
+    stream = runpy.run_path(str(LIBERO))["seen_stream"](tmp_path, **small)
+    model = {"name": name, "size": "small", "window": 2}
+    # torchvision's change of colors sends its factors from the host.
+    colors = "augment.py:<listcomp> copy of pageable memory to the card"
+    RUNS["same_on_both"](RUNS["maker"](stream, model, "naive", batch_size=2), [colors])
