@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +36,11 @@ STRATEGIES: dict[str, Any] = {
 
 
 def calls(work: Callable[[], Any]) -> int:
-    """How many Python and C functions are called."""
+    """How many Python and C functions are called, by the work alone.
+
+    The garbage collector is off: it calls finalisers of other tests' objects and callbacks of
+    Hypothesis whenever it happens to run.
+    """
     count = 0
 
     def tick(frame: Any, event: str, argument: Any) -> None:
@@ -43,12 +48,16 @@ def calls(work: Callable[[], Any]) -> int:
         if event in ("call", "c_call"):
             count += 1
 
-    before = sys.getprofile()
+    before, collecting = sys.getprofile(), gc.isenabled()
+    gc.collect()
+    gc.disable()
     sys.setprofile(tick)
     try:
         work()
     finally:
         sys.setprofile(before)
+        if collecting:
+            gc.enable()
     return count
 
 
