@@ -20,26 +20,16 @@ import datetime
 import itertools
 import statistics
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import grid
+import robot_grid
 
 from clframe import metrics
 from clframe.streams.metaworld.stream import CW10
 
 STREAMS = ("cw10", "cw20")
-METHODS = (
-    "naive",
-    "naive_shared",
-    "ewc",
-    "ewc_shared",
-    "si",
-    "mas",
-    "replay",
-    "packnet",
-    "multitask",
-)
+METHODS = (*robot_grid.REGULARIZERS, "replay", "packnet", "multitask")
 SHARED = ("model.heads=shared", "stream.task_input=one_hot")
 """One head for all tasks, which are told by a code among the inputs."""
 COLUMNS = ("performance", "forgetting", "forward_transfer")
@@ -59,7 +49,7 @@ def make_cells(
     """The settings of every cell: methods on streams, and tasks learned alone."""
     cells = {
         f"{stream}_{method}": [
-            *grid.variant(method, "continual_world/", SHARED),
+            *robot_grid.variant(method, "continual_world/", SHARED),
             f"stream=metaworld_{stream}",
         ]
         for method, stream in itertools.product(methods, streams)
@@ -193,8 +183,9 @@ units, leaky after a first layer that is normalised; a head for each task, which
 told) clones demonstrations. So the published numbers, of CW20, stand beside ours to compare the
 order of methods and not their values. `naive_shared` and `ewc_shared` have one head for all tasks,
 and a one-hot code of the task among the inputs (`{" ".join(SHARED)}`).
-Strengths of `ewc`, `si` and `mas` were chosen on other goals and another seed
-([strengths.md](strengths.md)); `ewc_shared` has that of `ewc`. Mean ± standard error over seeds.
+The strength of `ewc` was chosen on other goals and another seed ([strengths.md](strengths.md));
+`ewc_shared` has the same. Those of `si` and `mas` are not chosen yet. Mean ± standard error over
+seeds.
 
 {table(found)}
 
@@ -220,20 +211,14 @@ The values of each run are in `{numbers_file}`.
 
 def main() -> None:
     """Run what is missing and print the table."""
-    parser = grid.parser(__doc__, "runs/continual_world")
-    parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
+    parser = robot_grid.parser(__doc__, "runs/continual_world", METHODS)
     parser.add_argument("--streams", nargs="+", default=["cw10"], choices=STREAMS)
     parser.add_argument("--no-reference", action="store_true", help="leave single-task runs out")
-    parser.add_argument("--markdown", type=Path, help="write a page with all tables")
     arguments = parser.parse_args()
     tasks = [] if arguments.no_reference else CW10
     cells = make_cells(arguments.methods, arguments.streams, tasks)
-    found = grid.run_robots(cells, arguments, measure)
-    text = table(found)
-    grid.write(arguments.out, found, text, Path(__file__).name)
-    print("\n" + text)
-    grid.write_page(arguments, found, page, __file__)
+    found = robot_grid.run(cells, arguments, measure)
+    robot_grid.show(found, arguments, table, page, __file__)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from typing import Any
 
 import crash_points
 import torch
+from marked_page import put_table
 
 from clframe.cli.main import main as clframe_main
 from clframe.core.registry import discover
@@ -246,7 +247,7 @@ def main() -> int:
         arguments.json.write_text(json.dumps(found))
     print(table(found))
     if arguments.markdown:
-        crash_points.put_table(arguments.markdown, "damaged files", table(found))
+        put_table(arguments.markdown, "damaged files", table(found))
     return int(any(trial[4] not in ("refused", "same") for trial in found))
 
 

@@ -110,61 +110,6 @@ def mean_and_error(values: Iterable[float | None]) -> str:
     return text if len(known) == len(several) else f"{text} ({len(known)} of {len(several)} seeds)"
 
 
-def said_command(script: str, arguments: argparse.Namespace) -> str:
-    """The command that makes a page, without what is of one machine only."""
-    settings = f" --set {shlex.join(arguments.set)}" if arguments.set else ""
-    seeds = " ".join(map(str, arguments.seeds))
-    return f"python benchmarks/{Path(script).name} --seeds {seeds}{settings}"
-
-
-def run_robots(
-    cells: Cells,
-    arguments: argparse.Namespace,
-    measure: Callable[[dict[str, Any]], Any],
-) -> Found:
-    """Run what is missing of a grid of robot tasks, whose runs step environments of their own.
-
-    Args:
-        cells: What to run.
-        arguments: Of `parser`, and ``data_dir``.
-        measure: What is kept of a ``results.json``.
-    """
-    known = read_known(arguments.known)
-    extra = list(arguments.set)
-    if arguments.data_dir is not None:
-        extra.append(f"data_dir={arguments.data_dir}")
-    if arguments.jobs > 1:
-        # The runs share the CPU's cores as it is.
-        extra.append("stream.num_workers=0")
-    run_all(cells, arguments.seeds, known, arguments.out, arguments.jobs, extra)
-    return collect(arguments.out, known, measure)
-
-
-def variant(method: str, experiments: str, shared: Iterable[str]) -> list[str]:
-    """The experiment of a row; one that is called ``<method>_shared`` has one head for all tasks.
-
-    Args:
-        method: The row.
-        experiments: How the names of the experiments begin.
-        shared: What makes a shared head of the experiment's.
-
-    >>> variant("ewc_shared", "point_robot/", ["model.heads=shared"])
-    ['experiment=point_robot/ewc', 'model.heads=shared']
-    """
-    name = method.removesuffix("_shared")
-    return [f"experiment={experiments}{name}", *(shared if name != method else ())]
-
-
-def write_page(
-    arguments: argparse.Namespace, found: Found, page: Callable[[Found, str, str], str], script: str
-) -> None:
-    """Write a results page and its numbers beside it, where ``--markdown`` asks for it."""
-    if arguments.markdown is not None:
-        numbers = arguments.markdown.with_suffix(".json")
-        numbers.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
-        arguments.markdown.write_text(page(found, said_command(script, arguments), numbers.name))
-
-
 def write(out: Path, found: Found, text: str, script: str) -> None:
     """Write ``table.json`` and ``table.md``, the latter under the command that made it."""
     out.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,9 @@
 """Kill real runs with SIGKILL at random moments, continue them, and compare with whole ones.
 
-    python benchmarks/kill.py [--kills 30] [--strategies naive,ewc] [--seed 0] [--json FILE]
+    python benchmarks/kill.py [--kills 30 | --total 300] [--strategies naive,ewc] [--markdown PAGE]
 
-For each strategy `clframe fit` runs once to its end. Then runs of the same settings are killed,
+For each strategy that `clframe list strategies` has, and for some compositions, `clframe fit` runs
+once to its end. Then runs of the same settings are killed,
 again and again, and continued with `resume=`, until they end; a new one is begun until there were
 so many kills. A kill is one of: at a random time, in the middle of writing a checkpoint, between a
 checkpoint's note and its state, in the middle of an evaluation. Compared are results.json (without
@@ -25,44 +26,106 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import hydra  # noqa: F401
+from marked_page import put_table
 
 import clframe.config.compose  # noqa: F401
 from clframe.checkpoint import store
 from clframe.cli.main import main as clframe_main
 from clframe.core import hooks
-from clframe.core.registry import discover
+from clframe.core.registry import Registry, discover
+from clframe.strategies import known_strategies
 
-STRATEGIES: dict[str, list[str]] = {
-    "naive": ["strategy=naive"],
-    "ewc": ["strategy=ewc"],
-    "si": ["strategy=si"],
-    "lwf": ["strategy=lwf"],
-    "replay": ["strategy=er"],
-    "packnet": ["strategy=packnet", "scenario=task"],
-    "dgr": [
-        "strategy=dgr",
-        "strategy.generative_replay.hidden=[32]",
-        "strategy.generative_replay.latent=8",
-    ],
-    "ewc+replay+lwf": ["strategy=[ewc,replay,lwf]", "scenario=task"],
-}
 COMMON = [
-    "n_experiences=3",
     "max_epochs=3",
     "trainer.batch_size=100",
     "model.hidden=[32]",
     "logger=csv",
+    "check_val_every_n_epoch=1",
 ]
-COMMON += ["check_val_every_n_epoch=1"]
+STREAM = ["n_experiences=3"]
+LIFETIME = [
+    "stream=scenario",
+    "stream.base={name: split_mnist, n_experiences: 1}",
+    "stream.block_length=15",
+    "stream.samples_per_lx=100",
+]
+SMALL: dict[str, list[str]] = {
+    "feedback_replay": [
+        "strategy.feedback_replay.hidden=[32]",
+        "strategy.feedback_replay.latent=8",
+    ],
+    "gdumb": ["strategy.gdumb.epochs=4", "strategy.gdumb.size=200"],
+    "generative_replay": [
+        "strategy.generative_replay.hidden=[32]",
+        "strategy.generative_replay.latent=8",
+    ],
+    "icarl": ["strategy.icarl.size=200"],
+}
+"""Settings with which a plugin makes a small run; the others are small as they are."""
+COMPOSITIONS: dict[str, list[str]] = {
+    "ewc+replay+lwf": ["scenario=task"],
+    "si+derpp": ["scenario=class"],
+    "packnet+replay": ["scenario=task"],
+    "dgr+mas+best_checkpoint": ["scenario=domain", *SMALL["generative_replay"]],
+}
 SAVING = (
     ["checkpoint.every_n_steps=4"],
     ["checkpoint.every_seconds=0.02", "checkpoint.max_cost=0.5"],
 )
 KINDS = ("time", "time", "writing", "noted", "evaluation")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is run, killed and continued.
+
+    Args:
+        words: After `clframe fit`.
+        reference: Of a run that must be there before, in the folder ``reference``; None for none.
+    """
+
+    words: list[str]
+    reference: list[str] | None = None
+
+
+def cases(registry: Registry) -> dict[str, Case]:
+    """All strategies there are, each in a scenario that its plugins know, and compositions."""
+    found = {}
+    for name, strategy in known_strategies(registry).items():
+        plugins: list[Any] = [registry.get("plugin", one).factory for one in strategy.plugins]
+        scenario = next(
+            one for one in ("class", "task", "domain") if all(one in p.scenarios for p in plugins)
+        )
+        small = [word for one in strategy.plugins for word in SMALL.get(one, ())]
+        words = [f"strategy={name}", f"scenario={scenario}", *small, *COMMON]
+        if "continual_world" in strategy.plugins:  # compares with a run that learned the task alone
+            alone = ["strategy=naive", *LIFETIME, "stream.repetitions=1", *COMMON]
+            words += [*LIFETIME, "stream.repetitions=3"]
+            words += ["strategy.continual_world.reference=[reference]"]
+            found[name] = Case(words, alone)
+        else:
+            found[name] = Case([*words, *STREAM])
+    for name, more in COMPOSITIONS.items():
+        found[name] = Case([f"strategy={name}", *more, *COMMON, *STREAM])
+    return found
+
+
+def spread(total: int, names: Sequence[str]) -> dict[str, int]:
+    """So many kills over all strategies, as evenly as it goes.
+
+    >>> spread(5, ["a", "b", "c"])
+    {'a': 2, 'b': 2, 'c': 1}
+    """
+    return {
+        name: total // len(names) + (number < total % len(names))
+        for number, name in enumerate(names)
+    }
 
 
 def die() -> None:
@@ -118,7 +181,7 @@ def prepare_to_die(kind: str, number: int) -> None:
 
 
 def start(words: list[str], log: Path, kind: str = "", number: int = 0) -> int:
-    """Fork a process that runs `clframe fit` with these words."""
+    """Fork a process that runs `clframe fit` with these words, in the folder of the log."""
     child = os.fork()
     if child:
         return child
@@ -127,6 +190,7 @@ def start(words: list[str], log: Path, kind: str = "", number: int = 0) -> int:
         output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         os.dup2(output, 1)
         os.dup2(output, 2)
+        os.chdir(log.parent)
         prepare_to_die(kind, number)
         code = clframe_main(["fit", *words])
     os._exit(code)
@@ -165,72 +229,113 @@ def content(run: Path) -> dict[str, Any]:
     return {"results": results, "events": events, "log": log, "table": table}
 
 
-def measure(name: str, kills: int, draw: random.Random, place: Path) -> dict[str, Any]:
+def measure(name: str, case: Case, kills: int, draw: random.Random, place: Path) -> dict[str, Any]:
     """Kill and continue runs of one strategy; what happened."""
-    words = [*STRATEGIES[name], *COMMON]
-    log = place / f"{name}.log"
+    log = place / "log"
+    if case.reference is not None:
+        finish_whole(name, case.reference, place / "reference", log)
     began = time.monotonic()
-    if finish(start([*words, f"run_dir={place / 'whole'}"], log)) != 0:
-        raise SystemExit(f"{name}: the whole run failed:\n{log.read_text()}")
+    finish_whole(name, case.words, place / "whole", log)
     seconds = time.monotonic() - began
     expected = content(place / "whole")
     found: dict[str, Any] = {"kills": 0, "runs": 0, "equal": 0, "by": dict.fromkeys(KINDS, 0)}
     while found["kills"] < kills:
         run = place / f"run{found['runs']}"
-        saving = SAVING[found["runs"] % len(SAVING)]
+        words = [*case.words, *SAVING[found["runs"] % len(SAVING)], f"run_dir={run}"]
         found["runs"] += 1
-        limit = found["kills"] + draw.randint(2, 6)
-        while True:
-            more = [f"run_dir={run}", *words, *saving]
-            if (run / "config.yaml").exists():
-                more = [f"resume={run}"]
-            kind, after = draw.choice(KINDS), None
-            if found["kills"] >= min(limit, kills):
-                kind = ""
-            elif kind == "time":
-                after = draw.uniform(0.0, 0.8 * seconds)
-            code = finish(start(more, log, kind, draw.randint(1, 6)), after)
-            if code == 0:
-                break
-            if code != -signal.SIGKILL:
-                raise SystemExit(f"{name}: exit code {code}:\n{log.read_text()[-3000:]}")
-            found["kills"] += 1
-            found["by"][kind] += 1
+        limit = min(found["kills"] + draw.randint(2, 6), kills)
+        kill_often(name, words, run, limit, seconds, draw, found, log)
         got = content(run)
         different = [key for key in expected if got[key] != expected[key]]
         found["equal"] += not different
         if different:
             found.setdefault("different", []).append(different)
         shutil.rmtree(run)
-    shutil.rmtree(place / "whole")
     return found
+
+
+def finish_whole(name: str, words: list[str], run: Path, log: Path) -> None:
+    """Run to the end without a kill."""
+    if finish(start([*words, f"run_dir={run}"], log)) != 0:
+        lines = log.read_text().strip().splitlines()
+        raise SystemExit(
+            f"{name} cannot be run with the settings that all strategies get (give it some in "
+            f"SMALL of benchmarks/kill.py): {lines[-1] if lines else 'no word'}"
+        )
+
+
+def kill_often(
+    name: str,
+    words: list[str],
+    run: Path,
+    limit: int,
+    seconds: float,
+    draw: random.Random,
+    found: dict[str, Any],
+    log: Path,
+) -> None:
+    """Begin a run, kill and continue it until there were so many kills in all, and let it end."""
+    while True:
+        kind, after = draw.choice(KINDS), None
+        if found["kills"] >= limit:
+            kind = ""
+        elif kind == "time":
+            after = draw.uniform(0.0, 0.8 * seconds)
+        more = [f"resume={run}"] if (run / "config.yaml").exists() else words
+        code = finish(start(more, log, kind, draw.randint(1, 6)), after)
+        if code == 0:
+            return
+        if code != -signal.SIGKILL:
+            raise SystemExit(f"{name}: exit code {code}:\n{log.read_text()[-3000:]}")
+        found["kills"] += 1
+        found["by"][kind] += 1
+
+
+def table(report: dict[str, dict[str, Any]]) -> str:
+    """What was found, as a table."""
+    lines = ["| strategy | kills | at a time | writing | noted | evaluating | runs | equal |"]
+    lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    sums = [0] * 7
+    for name, found in report.items():
+        by = [found["by"][kind] for kind in dict.fromkeys(KINDS)]
+        cells = [found["kills"], *by, found["runs"], found["equal"]]
+        sums = [one + cell for one, cell in zip(sums, cells, strict=True)]
+        lines.append(f"| {name} | {' | '.join(map(str, cells))} |")
+    lines.append(f"| all {len(report)} | {' | '.join(map(str, sums))} |")
+    return "\n".join(lines)
 
 
 def main() -> int:
     """Print a table; exit code 1 if anything was different."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--kills", type=int, default=30)
-    parser.add_argument("--strategies", default=",".join(STRATEGIES))
+    parser.add_argument("--kills", type=int, default=30, help="of each strategy")
+    parser.add_argument("--total", type=int, help="so many kills in all instead")
+    parser.add_argument("--strategies", help="some of them, with commas between; all without")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--markdown", type=Path, help="put the table into this page")
     arguments = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    discover([])
+    known = cases(discover([]))
+    names = arguments.strategies.split(",") if arguments.strategies else list(known)
+    for name in names:
+        if name not in known:
+            raise SystemExit(f"unknown strategy '{name}'; there are {', '.join(known)}")
+    kills = dict.fromkeys(names, arguments.kills)
+    if arguments.total is not None:
+        kills = spread(arguments.total, names)
     report = {}
-    print("| strategy | kills | at a time | writing | noted | evaluating | runs | equal |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name in arguments.strategies.split(","):
+    for name in names:
         with tempfile.TemporaryDirectory() as place:
             draw = random.Random(f"{arguments.seed} {name}")
-            found = measure(name, arguments.kills, draw, Path(place))
+            found = measure(name, known[name], kills[name], draw, Path(place).resolve())
         report[name] = found
-        by = " | ".join(str(found["by"][kind]) for kind in dict.fromkeys(KINDS))
-        equal = f"{found['equal']} of {found['runs']}"
-        print(f"| {name} | {found['kills']} | {by} | {found['runs']} | {equal} |", flush=True)
-        if "different" in found:
-            print(f"{name}: {found['different']}", file=sys.stderr)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(report, indent=1))
+        print(f"{name}: {found}", file=sys.stderr, flush=True)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(report, indent=1))
+    print(table(report))
+    if arguments.markdown:
+        put_table(arguments.markdown, "kills", table(report))
     return int(any(found["equal"] != found["runs"] for found in report.values()))
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import datetime
 import statistics
-from pathlib import Path
 from typing import Any
 
 import grid
+import robot_grid
 
-METHODS = ("naive", "naive_shared", "ewc", "ewc_shared", "si", "mas")
+METHODS = robot_grid.REGULARIZERS
 SHARED = ["model.heads=shared"]
 
 
@@ -73,20 +73,13 @@ The values of each run are in `{numbers_file}`.
 
 def main() -> None:
     """Run what is missing and print the table."""
-    parser = grid.parser(__doc__, "runs/point_robot")
-    parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--markdown", type=Path, help="write a page, and its numbers as JSON")
-    arguments = parser.parse_args()
+    arguments = robot_grid.parser(__doc__, "runs/point_robot", METHODS).parse_args()
     cells = {
-        f"point_{method}": grid.variant(method, "point_robot/", SHARED)
+        f"point_{method}": robot_grid.variant(method, "point_robot/", SHARED)
         for method in arguments.methods
     }
-    found = grid.run_robots(cells, arguments, measure)
-    text = table(found)
-    grid.write(arguments.out, found, text, Path(__file__).name)
-    print("\n" + text)
-    grid.write_page(arguments, found, page, __file__)
+    found = robot_grid.run(cells, arguments, measure)
+    robot_grid.show(found, arguments, table, page, __file__)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ from __future__ import annotations
 import datetime
 import statistics
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import grid
+import robot_grid
 
 from clframe.streams.metaworld.stream import CW10
 
@@ -162,18 +162,12 @@ The final success of each task is in `{numbers_file}`.
 
 def main() -> None:
     """Run what is missing and print the table."""
-    parser = grid.parser(__doc__, "runs/strengths")
+    parser = robot_grid.parser(__doc__, "runs/strengths", list(STRENGTHS))
     parser.set_defaults(seeds=[10])
-    parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--streams", nargs="+", default=list(EXPERIMENTS), choices=EXPERIMENTS)
-    parser.add_argument("--methods", nargs="*", default=list(STRENGTHS), choices=STRENGTHS)
-    parser.add_argument("--markdown", type=Path, help="write a page, and its numbers as JSON")
     arguments = parser.parse_args()
-    found = grid.run_robots(make_cells(arguments.streams, arguments.methods), arguments, measure)
-    text = table(found)
-    grid.write(arguments.out, found, text, Path(__file__).name)
-    print("\n" + text)
-    grid.write_page(arguments, found, page, __file__)
+    found = robot_grid.run(make_cells(arguments.streams, arguments.methods), arguments, measure)
+    robot_grid.show(found, arguments, table, page, __file__)
 
 
 if __name__ == "__main__":

@@ -16,22 +16,12 @@ from __future__ import annotations
 
 import datetime
 import statistics
-from pathlib import Path
 from typing import Any
 
 import grid
+import robot_grid
 
-METHODS = (
-    "naive",
-    "naive_shared",
-    "ewc",
-    "ewc_shared",
-    "si",
-    "mas",
-    "er",
-    "packnet",
-    "multitask",
-)
+METHODS = (*robot_grid.REGULARIZERS, "er", "packnet", "multitask")
 SHARED = ["model.heads=shared"]
 COLUMNS = ("fwt", "nbt", "auc")
 PUBLISHED: dict[str, tuple[float | None, ...]] = {
@@ -140,9 +130,9 @@ values. Mean ± standard error over seeds.
 *FWT*: success while a task is learned, held at its best; *NBT*: best success minus success after
 later tasks, so forgetting; *AUC*: success from learning to the end. *multitask* learns all at once
 and has its final success as AUC. PackNet is measured after pruning and retraining; its fifth task
-finds a third of the weights free and keeps a quarter of these. Strengths of `ewc`, `si` and `mas`
-were chosen on other goals and another seed ([strengths.md](strengths.md)); `ewc_shared` has that of
-`ewc`. Time is that of one process on a shared machine.
+finds a third of the weights free and keeps a quarter of these. The strength of `ewc` was chosen on
+other goals and another seed ([strengths.md](strengths.md)); `ewc_shared` has the same. Those of
+`si` and `mas` are not chosen yet. Time is that of one process on a shared machine.
 
 ## Task by task
 
@@ -156,20 +146,13 @@ The values of each run are in `{numbers_file}`.
 
 def main() -> None:
     """Run what is missing and print the table."""
-    parser = grid.parser(__doc__, "runs/tabletop")
-    parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--markdown", type=Path, help="write a page, and its numbers as JSON")
-    arguments = parser.parse_args()
+    arguments = robot_grid.parser(__doc__, "runs/tabletop", METHODS).parse_args()
     cells = {
-        f"goal5_{method}": grid.variant(method, "tabletop/goal5_", SHARED)
+        f"goal5_{method}": robot_grid.variant(method, "tabletop/goal5_", SHARED)
         for method in arguments.methods
     }
-    found = grid.run_robots(cells, arguments, measure)
-    text = table(found)
-    grid.write(arguments.out, found, text, Path(__file__).name)
-    print("\n" + text)
-    grid.write_page(arguments, found, page, __file__)
+    found = robot_grid.run(cells, arguments, measure)
+    robot_grid.show(found, arguments, table, page, __file__)
 
 
 if __name__ == "__main__":

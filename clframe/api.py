@@ -61,13 +61,17 @@ fit.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 fit.__doc__ = f"{inspect.getdoc(fit)}\n{(inspect.getdoc(RunConfig) or '').partition('run is.')[2]}"
 
 
-def load_learner(run_dir: str | Path) -> tuple[Learner, RunState]:
+def load_learner(run_dir: str | Path, final: bool = True) -> tuple[Learner, RunState]:
     """The learner of a run as its last checkpoint has it, and the state of the run.
 
     The run is only read, even while another process continues it.
 
+    Args:
+        run_dir: The run folder.
+        final: Of a run that has finished nothing but the end will do.
+
     Raises:
-        ClframeError: There is no such run, or it has no checkpoint.
+        ClframeError: There is no such run, it has no checkpoint, or that of its end is damaged.
     """
     config = RunConfig.from_folder(run_dir)
     trainer = {**(config.trainer or {}), **ONE_PROCESS}
@@ -75,7 +79,8 @@ def load_learner(run_dir: str | Path) -> tuple[Learner, RunState]:
         built = build(config.replace(logger=None, progress=False, trainer=trainer))
     if built.folder is None or not built.folder.checkpoints.numbers():
         raise RunFolderError(f"run '{run_dir}' has no checkpoint to load")
-    state, _ = set_up(built.learner, built.stream, built.folder, read_only=True)
+    final = final and built.folder.results.exists()
+    state, _ = set_up(built.learner, built.stream, built.folder, read_only=True, final=final)
     return built.learner, state
 
 
@@ -110,7 +115,7 @@ def load(
     folder.read_config()
     number = find_checkpoint(folder, after)
     if model is None:
-        learner, _ = load_learner(folder.path)
+        learner, _ = load_learner(folder.path, final=after is None)
         model = learner.model
     put_weights(folder, number, model)
     return model.eval()

@@ -10,8 +10,9 @@ is found before anything is made, and :func:`clframe.run.run` makes the folder.
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +27,7 @@ from clframe.checkpoint.settings import CheckpointSettings
 from clframe.config.run_config import RunConfig
 from clframe.core.context import RunContext
 from clframe.core.learner import Learner, OptimizerFactory
+from clframe.core.learning import STREAMS_OWN, Learning, make_learning, name_of
 from clframe.core.make import make, make_stream
 from clframe.core.plugin import Plugin, check_composition
 from clframe.core.registry import Registry, discover
@@ -35,6 +37,7 @@ from clframe.data.folder import data_folder
 from clframe.distributed.ranks import check_plugins
 from clframe.errors import SettingError
 from clframe.runs import pretrain
+from clframe.runs.errors import enough_memory
 from clframe.runs.folder import RunFolder
 from clframe.strategies import DEFAULT_PLUGINS, compose
 from clframe.training.augment import augmented
@@ -80,7 +83,8 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     """
     registry = discover(config.plugin_paths)
     stream = build_stream(config, registry)
-    trainer = trainer_settings(config, registry, stream)
+    learning = make_learning(registry, config.learner, stream.name)
+    trainer = trainer_settings(config, registry, stream, learning)
     strategy, plugins = build_strategy(config, registry, stream)
     make_optimizer = make(registry, "optimizer", config.optimizer)
     scheduler = build_scheduler(config, registry, make_optimizer, trainer, stream)
@@ -92,7 +96,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     engine = build_engine(config, trainer, plugins)
     model = build_model(config, registry, stream)
     pretrained = pretrain.begin(config.pretrain, folder, model)
-    stream = prepare_stream(stream, model, engine)
+    stream = prepare_stream(stream, model, engine, learning)
     if folder is not None:
         folder.describe(content, identity.describe(content, plugins))
     if not engine.is_global_zero:  # the main process writes and prints for all
@@ -100,7 +104,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     built_in = default_plugins(config, registry, stream, trainer, folder, content)
     given = [*plugins, *extra_plugins]
     taken = {plugin.name for plugin in given}
-    learner: Any = learner_class(config, model, stream, engine)(
+    learner: Any = learner_class(config, model, stream, engine, learning)(
         model,
         stream,
         [*given, *(plugin for plugin in built_in if plugin.name not in taken)],
@@ -125,14 +129,17 @@ def write_config(config: RunConfig) -> RunFolder:
     """
     registry = discover(config.plugin_paths)
     stream = build_stream(config, registry)
-    trainer = trainer_settings(config, registry, stream)
+    learning = make_learning(registry, config.learner, stream.name)
+    trainer = trainer_settings(config, registry, stream, learning)
     strategy = build_strategy(config, registry, stream)
     content = config.content(registry, stream, trainer, strategy)
     folder = build_folder(config, stream, strategy[0])
     assert folder is not None
     RunConfig.from_content(content, folder.path)  # refuses objects of Python
     folder.describe(content, {})
-    with folder.entered():
+    with contextlib.ExitStack() as around:
+        around.callback(folder.lock.release)
+        around.enter_context(folder.entered())
         folder.begun = True
     return folder
 
@@ -149,12 +156,19 @@ def build_stream(config: RunConfig, registry: Registry) -> Stream:
                 f"scenario={scenario}, but the given stream is {stream.scenario}-incremental"
             )
         return stream
-    return make_stream(registry, stream, scenario, config.seed, config.data_dir, config.download)
+    name = stream.get("name") if isinstance(stream, Mapping) else stream
+    with enough_memory(f"stream '{name}' with these settings"):
+        return make_stream(
+            registry, stream, scenario, config.seed, config.data_dir, config.download
+        )
 
 
-def trainer_settings(config: RunConfig, registry: Registry, stream: Stream) -> TrainerSettings:
+def trainer_settings(
+    config: RunConfig, registry: Registry, stream: Stream, learning: Learning
+) -> TrainerSettings:
     """How to train: what the user says, over the stream's own defaults."""
-    values = registry.trainer_for(stream.name, config.trainer or {})
+    given = config.trainer or {}
+    values = learning.trainer(registry.trainer_for(stream.name, given), given)
     return TrainerSettings(**settings.check(TrainerSettings, values, "trainer"))
 
 
@@ -216,37 +230,48 @@ def build_model(config: RunConfig, registry: Registry, stream: Stream) -> nn.Mod
     """Make a model for the stream's inputs and outputs."""
     if isinstance(config.model, nn.Module):
         return config.model
-    named = registry.model_for(stream.name) if config.model is None else config.model
-    model: nn.Module = make(
-        registry,
-        "model",
-        named,
-        stream=stream,
-        input_shape=stream.input_shape,
-        n_outputs=stream.n_outputs,
-        data_dir=data_folder(config.data_dir),
-    )
+    named: Any = config.model
+    if named is None:
+        named = registry.model_for(stream.name, name_of(config.learner))
+    values = named if isinstance(named, Mapping) else {"name": named}
+    given = ", ".join(f"model.{key}={value}" for key, value in values.items() if key != "name")
+    with enough_memory(f"model '{values.get('name')}' ({given or 'as it is by default'})"):
+        model: nn.Module = make(
+            registry,
+            "model",
+            named,
+            stream=stream,
+            input_shape=stream.input_shape,
+            n_outputs=stream.n_outputs,
+            data_dir=data_folder(config.data_dir),
+        )
     return model
 
 
 def learner_class(
-    config: RunConfig, model: nn.Module, stream: Stream, engine: Engine
-) -> type[LightningModule]:
-    """The stream's own, or one that uses what a LightningModule brings."""
+    config: RunConfig, model: nn.Module, stream: Stream, engine: Engine, learning: Learning
+) -> Callable[..., LightningModule]:
+    """The chosen one, the stream's own, or one that uses what a LightningModule brings."""
     if not has_own_step(model):
-        return stream.learner or Learner
+        return learning.learner_class(stream)
+    if (name := name_of(config.learner)) != STREAMS_OWN:
+        raise SettingError(
+            f"learner={name} computes its own loss, and so does the LightningModule "
+            f"{type(model).__name__}: leave one of them out"
+        )
     defaults = {"optimizer": RunConfig.optimizer, "scheduler": RunConfig.scheduler}
     given = [name for name, default in defaults.items() if getattr(config, name) != default]
     check_module(cast(LightningModule, model), stream, engine.world_size, tuple(given))
     return LightningLearner
 
 
-def prepare_stream(stream: Stream, model: nn.Module, engine: Engine) -> Stream:
-    """The stream with augmented training images, and with what the model makes of inputs once."""
+def prepare_stream(stream: Stream, model: nn.Module, engine: Engine, learning: Learning) -> Stream:
+    """The stream with augmented training images, and with what model and learner make of it."""
     stream = augmented(stream, engine.settings.augment)
     # A model may replace the inputs by something that it makes of them once (frozen features).
     prepare: Any = getattr(model, "prepare_stream", None)
-    return stream if prepare is None else prepare(stream, engine.device)
+    stream = stream if prepare is None else prepare(stream, engine.device)
+    return learning.prepare_stream(stream, model, engine)
 
 
 # ---------------------------------------------------------------- folder

@@ -45,6 +45,9 @@ def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | Non
     with contextlib.ExitStack() as around:
         around.enter_context(translate_errors(learner, folder))
         around.callback(loader.end_all)
+        if folder is not None:
+            # The last of all: loggers write to the folder until they are torn down.
+            around.callback(folder.lock.release)
         around.enter_context(_torn_down(learner))
         if folder is not None:
             around.enter_context(folder.entered())
@@ -60,7 +63,11 @@ def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | Non
 
 
 def set_up(
-    learner: Learner, stream: Stream, folder: RunFolder | None, read_only: bool = False
+    learner: Learner,
+    stream: Stream,
+    folder: RunFolder | None,
+    read_only: bool = False,
+    final: bool = False,
 ) -> tuple[RunState, Checkpointer]:
     """Make everything ready to learn: as new, or as the folder's checkpoint left it.
 
@@ -69,6 +76,7 @@ def set_up(
         stream: What it learns.
         folder: Where the run is.
         read_only: Only look at a run, even while another process continues it.
+        final: The run has finished, and its end is wanted.
     """
     state = learner.state = RunState.new(stream)
     started = time.perf_counter()
@@ -85,7 +93,7 @@ def set_up(
             folder.identity["device"] = learner.engine.device.type
         store = folder.checkpoints
         checkpointer = Checkpointer(learner, state, store, folder.saving, folder.identity)
-        info = store.newest()
+        info = store.newest(final=final)
         if info is not None and not read_only:
             _check_identity(info.identity, folder)
             folder.check_files(info.files)
@@ -117,7 +125,8 @@ def learn(learner: Learner, stream: Stream, state: RunState, checkpointer: Check
         all_data = hooks.training_data(learner, experience, data)
         hooks.fit_experience(learner, experience, all_data, engine.settings.budget)
         state.seen.append(experience)
-        hook.after_experience(learner=learner, experience=experience, data=data.to(engine.device))
+        left = learner.left_by(experience, data).to(engine.device)
+        hook.after_experience(learner=learner, experience=experience, data=left)
         engine.check_in_sync(learner)
         state.timing.stop()
         checkpointer.end_experience()

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import importlib
+import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+VIRTUAL_GPU = Path(__file__).parent / "device" / "virtual.py"
 
 
 @pytest.fixture(autouse=True)
@@ -21,15 +23,15 @@ def _no_foreign_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(1)
 
 
-def _accelerators() -> list[object]:
-    cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
-    return ["cpu", pytest.param("cuda", marks=cuda)]
-
-
-@pytest.fixture(params=_accelerators())
-def accelerator(request: pytest.FixtureRequest) -> str:
-    """Every kind of device that is present."""
-    return str(request.param)
+@pytest.fixture(params=["cpu", "cuda"])
+def accelerator(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Every kind of device; a virtual GPU where there is no real one."""
+    if request.param == "cpu" or torch.cuda.is_available():
+        yield request.param
+        return
+    virtual = runpy.run_path(str(VIRTUAL_GPU))
+    with virtual["virtual_card"]():
+        yield request.param
 
 
 @pytest.fixture

@@ -43,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": CORE,
     "loggers": CORE | {"runs"},
     "robot": CORE,
+    "rl": CORE | {"models", "robot"},
     "streams": CORE | {"bddl", "render", "robot"},
     "plugins": METHODS,
     # A picture of the matrix is drawn by the report.

@@ -12,7 +12,7 @@ from clframe.bddl.option_count import option_counts
 from clframe.bddl.option_fold import fold
 from clframe.bddl.option_list import list_options
 from clframe.bddl.option_tree import Options, Signed, consistent
-from clframe.bddl.score import Counts, best_fraction
+from clframe.bddl.score import Counts, best_fraction, best_option
 from clframe.bddl.settings import Limits
 from clframe.bddl.syntax import And, Formula, Literal
 
@@ -120,6 +120,31 @@ class Goal:
     def options(self) -> Iterator[tuple[Signed, ...]]:
         """List the options without contradiction, lazily; `count_options` says how many."""
         return (option for option in list_options(self._options) if consistent(option))
+
+    def nearest_option(
+        self, true_literals: Iterable[Sequence[str]], without: Iterable[Signed] = ()
+    ) -> tuple[Signed, ...] | None:
+        """An option with the largest share of true literals, found without listing options.
+
+        Args:
+            true_literals: What holds; everything else does not.
+            without: Signed literals that the option must not ask for.
+
+        Returns:
+            The option, or None if every option contradicts itself or asks for one of ``without``.
+        """
+        world = _world(true_literals)
+        banned = frozenset(without)
+        try:
+            best = best_option(
+                self._options,
+                lambda literal: (literal[0] in world) == literal[1],
+                self.limits,
+                banned,
+            )
+        except BDDLError as error:
+            raise self._placed(error) from None
+        return None if best is None else tuple(best[1])
 
     def count_options(self) -> int:
         """The number of options, contradictory ones included, without listing them.

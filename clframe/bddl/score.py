@@ -36,15 +36,31 @@ def best_fraction(options: Options, earns: Counts, limits: Limits) -> Fraction |
     Raises:
         BDDLError: If contradictions make the search longer than ``limits.max_search`` steps.
     """
+    best = best_option(options, earns, limits)
+    return None if best is None else best[0]
+
+
+def best_option(
+    options: Options, earns: Counts, limits: Limits, without: frozenset[Signed] = frozenset()
+) -> tuple[Fraction, list[Signed]] | None:
+    """The largest share, as in `best_fraction`, and an option that has it.
+
+    Args:
+        options: The folded options.
+        earns: Whether a literal earns its point.
+        limits: Bounds on the search.
+        without: Literals that the option must not ask for.
+    """
     literals = {node.literal for node in options if node.choice is Choice.LITERAL}
     points = {literal: int(earns(literal)) for literal in literals}
     if all((atom, not sign) not in literals for atom, sign in literals):
-        best = _best_relaxed(options, points, frozenset())
-        return None if best is None else best[0]
-    return _search(options, points, limits)
+        return _best_relaxed(options, points, without)
+    return _search(options, points, limits, without)
 
 
-def _search(options: Options, points: dict[Signed, int], limits: Limits) -> Fraction | None:
+def _search(
+    options: Options, points: dict[Signed, int], limits: Limits, without: frozenset[Signed]
+) -> tuple[Fraction, list[Signed]] | None:
     """Branch on contradictory atoms, best bound first; the first clean option is the best."""
     order = counter()
     heap: list[tuple[Fraction, int, int, list[Signed], frozenset[Signed]]] = []
@@ -56,12 +72,12 @@ def _search(options: Options, points: dict[Signed, int], limits: Limits) -> Frac
             # Among equal bounds the deepest case first: it is nearest to being settled.
             heapq.heappush(heap, (-share, -len(banned), next(order), option, banned))
 
-    push(frozenset())
+    push(without)
     steps = len(options)
     while heap:
         share, _, _, option, banned = heapq.heappop(heap)
         if consistent(option):
-            return -share
+            return -share, option
         asked = set(option)
         atom = min(atom for atom, sign in asked if sign and (atom, False) in asked)
         for sign in (True, False):

@@ -17,7 +17,8 @@ class CheckpointSettings:
         every_n_steps: Save after so many optimizer steps, whatever it costs; None for never.
         max_cost: Save by time only if it takes at most this share of the time; 1 for always.
         keep: How many checkpoints to keep.
-        signals: Besides SIGINT and SIGTERM, signals on which to save and stop (exit code 130).
+        signals: Those on which to save and stop (exit code 130), besides SIGINT, SIGTERM and
+            SIGHUP.
     """
 
     every_seconds: float | None = 60.0

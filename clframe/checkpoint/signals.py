@@ -1,4 +1,4 @@
-"""Signals that ask a run to save and stop: Ctrl-C, SIGTERM and a scheduler's own."""
+"""Signals that ask a run to save and stop: Ctrl-C, SIGTERM, SIGHUP and a scheduler's own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from clframe.errors import SettingError, nearest
+from clframe.utils.console import drop_if_lost
+from clframe.utils.processes import hangup
 
 ALWAYS = ("SIGINT", "SIGTERM")
 
@@ -37,16 +39,21 @@ def check(names: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def listening(request: StopRequest, names: Sequence[str]) -> Iterator[None]:
-    """During a run, let these signals (and always SIGINT and SIGTERM) stop it politely.
+    """During a run, let these signals (and always SIGINT, SIGTERM and SIGHUP) stop it politely.
 
     The first one is noted, and the run saves and stops after the current step. A second Ctrl-C
-    stops at once. Only the main thread can catch signals; elsewhere nothing is changed.
+    stops at once. A SIGHUP that is ignored, as with nohup, stays so. Only the main thread can catch
+    signals; elsewhere nothing is changed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
+    process = os.getpid()
+
     def stop(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != process:  # forked to read data: what the whole group gets is the run's
+            return
         name = signal.Signals(number).name
         if request and number in (signal.SIGINT, signal.SIGTERM):
             raise KeyboardInterrupt
@@ -56,10 +63,12 @@ def listening(request: StopRequest, names: Sequence[str]) -> Iterator[None]:
             words = f"clframe: {name}: saving after this step; Ctrl-C again stops at once\n"
             with contextlib.suppress(OSError):
                 os.write(2, words.encode())
+        if number == signal.SIGHUP:
+            drop_if_lost()
 
     before = {}
-    for name in dict.fromkeys((*ALWAYS, *names)):
-        number = signal.Signals[name]
+    always = [*(signal.Signals[name] for name in ALWAYS), *hangup()]
+    for number in dict.fromkeys((*always, *(signal.Signals[name] for name in names))):
         before[number] = signal.signal(number, stop)
     try:
         yield

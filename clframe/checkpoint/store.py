@@ -129,15 +129,21 @@ class CheckpointStore:
 
     # ------------------------------------------------------------ reading
 
-    def newest(self) -> CheckpointInfo | None:
+    def newest(self, final: bool = False) -> CheckpointInfo | None:
         """The last checkpoint that is whole with all it depends on; None if there never was one.
+
+        Args:
+            final: Take the very last one only: the run has finished, and no other holds its end.
 
         Raises:
             RunFolderError: There are some, but none of them can be used.
         """
         problems: dict[int, str] = {}
         chosen: CheckpointInfo | None = None
-        for number in self.numbers():
+        # A state that is gone has left its note behind.
+        notes = {int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdecimal()}
+        numbers = sorted({*self.numbers(), *notes}, reverse=True) if final else self.numbers()
+        for number in numbers:
             problem = self._inspect(number)
             if problem is None:
                 info = self._infos[number]
@@ -150,6 +156,11 @@ class CheckpointStore:
             problems[number] = problem
         for number, problem in problems.items():
             where = f"checkpoint '{self.state_file(number)}' cannot be used: {problem}"
+            if final:
+                raise RunFolderError(
+                    f"{where}; it holds the end of the run, which resume={self.folder.parent} "
+                    "learns again"
+                )
             if chosen is None:
                 raise RunFolderError(f"{where}; there is none before it to continue from")
             notice(f"{where}; continuing from the one before it")

@@ -19,6 +19,7 @@ from clframe.config.overrides import take_config_dirs
 from clframe.distributed import launch
 from clframe.errors import SettingError
 from clframe.utils.console import colored, hide_library_warnings, matrix_table, say
+from clframe.utils.processes import hangup
 
 _MANY = 6
 """Names that begin alike and are more than this are one entry of the help."""
@@ -60,8 +61,10 @@ def main(words: Sequence[str]) -> int:
     folders = [f"config_dir='{Path(folder).resolve()}'" for folder in arguments.config_dir]
     words = [*arguments.settings, *folders]
     check_names(words)
-    # A polite end (a scheduler's, `kill`) is the same as Ctrl-C: leave with 130, ready to resume.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A polite end (a scheduler's, `kill`, a terminal that is closed) is the same as Ctrl-C: leave
+    # with 130, ready to resume.
+    for number in (signal.SIGTERM, *hangup()):
+        signal.signal(number, signal.default_int_handler)
     if arguments.cfg:
         if arguments.multirun:
             raise SettingError("--cfg shows a single run; leave -m out")

@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from clframe.errors import ClframeError, SettingError
+from clframe.errors import SettingError
 from clframe.utils.console import say
 from clframe.utils.files import write_text
+from clframe.utils.version import __version__
 
 Lines = Iterator[tuple[bool, str]]
 
@@ -29,6 +30,11 @@ _FAR = 0.2
 has 80 samples a task, and sums that differ in their last digits lead to other weights.)"""
 _MEASURES_ONLY = ("continual_world",)
 """Needs other runs' folders."""
+ON_TWO = (
+    "fit stream=split_mnist stream.n_experiences=2 strategy=er trainer.max_steps=20 logger=null "
+    "run_dir=false trainer.devices=2 trainer.strategy=ddp"
+)
+"""A run of two processes, each with its GPU."""
 _SMALL: dict[str, dict[str, Any]] = {
     "generative_replay": {"hidden": [16], "latent": 4},
     "feedback_replay": {"hidden": [16], "latent": 4},
@@ -68,7 +74,13 @@ def _guarded(check: Callable[[], Lines]) -> Lines:
     try:
         yield from check()
     except Exception as error:  # the report is there to say it
-        yield False, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        yield False, _sentence(error)
+
+
+def _sentence(error: Exception) -> str:
+    """What an error is and its first line, which may be all there is or not be there."""
+    said = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 # ---------------------------------------------------------------- checks
@@ -85,7 +97,8 @@ def _machine() -> Lines:
             f"cuda:{index} {torch.cuda.get_device_name(index)}, compute capability "
             f"{major}.{minor}, {free / 2**30:.1f} of {total / 2**30:.1f} GB free",
         )
-    yield True, f"Python {platform.python_version()}, torch {torch.__version__}"
+    versions = f"Python {platform.python_version()}, torch {torch.__version__}"
+    yield True, f"clframe {__version__}, {versions}"
     yield True, f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
     yield (
         True,
@@ -126,8 +139,8 @@ def _methods() -> Lines:
                     )[0].matrix.values
                     for device in ("cpu", "cuda")
                 }
-            except (RuntimeError, ClframeError) as error:
-                yield False, f"{name} ({scenario}): {str(error).splitlines()[0]}"
+            except Exception as error:  # of whatever kind: the other methods are checked as well
+                yield False, f"{name} ({scenario}): {_sentence(error)}"
                 continue
             apart = float(abs(results["cpu"] - results["cuda"]).mean())
             yield apart <= _FAR, f"{name} ({scenario}): mean accuracies {apart:.3f} apart"
@@ -218,8 +231,8 @@ def _options() -> Lines:
         setting = " ".join(f"trainer.{key}={value}" for key, value in options.items())
         try:
             result, _ = toy_run([], toy_stream("task"), accelerator="cuda", **options)
-        except (RuntimeError, ClframeError) as error:
-            yield False, f"{setting}: {str(error).splitlines()[0]}"
+        except Exception as error:  # of whatever kind: the other options are checked as well
+            yield False, f"{setting}: {_sentence(error)}"
             continue
         learned = float(result.matrix.values[-1].mean())
         yield learned > 0.6, f"{setting}: accuracy {learned:.2f} after all tasks"
@@ -232,15 +245,16 @@ def _several() -> Lines:
     if torch.cuda.device_count() < 2:
         yield True, "one GPU, so NCCL cannot be checked here"
         return
-    words = (
-        "fit stream=split_mnist stream.n_experiences=2 strategy=er trainer.max_steps=20 "
-        "logger=null run_dir=false trainer.accelerator=cuda trainer.devices=2 trainer.strategy=ddp"
-    )
+    yield _run_command(f"{ON_TWO} trainer.accelerator=cuda")
+
+
+def _run_command(words: str) -> tuple[bool, str]:
+    """Whether a command of clframe ends well, in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "clframe", *words.split()], capture_output=True, text=True
     )
-    said = (done.stderr.strip().splitlines() or [""])[-1]
-    yield done.returncode == 0, f"clframe {words}: exit {done.returncode} {said}"
+    said = (done.stderr.strip().splitlines() or [""])[-1] if done.returncode else ""
+    return done.returncode == 0, f"clframe {words}: exit {done.returncode} {said}".rstrip()
 
 
 CHECKS: dict[str, Callable[[], Lines]] = {

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 
 from clframe.cli import commands
 from clframe.errors import ClframeError, SettingError, nearest
+from clframe.utils.console import drop, tell
+from clframe.utils.files import FULL
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,18 +57,31 @@ def guarded(command: Callable[[Sequence[str]], int], words: Sequence[str]) -> in
 
         if not is_silent():
             sentence = " ".join(str(error).split())
-            sys.stderr.write(f"clframe: {name_of_process()}{sentence}\n")
+            tell(f"clframe: {name_of_process()}{sentence}")
         return 2
     except SystemExit as leave:  # argparse has printed a help
         if isinstance(leave.code, str):
             raise
         return int(leave.code or 0)
     except KeyboardInterrupt:
-        sys.stderr.write("clframe: stopped; a run continues from its folder with resume=RUN\n")
+        tell("clframe: stopped; a run continues from its folder with resume=RUN")
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as in `clframe list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop(sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        return _of_full_disk(error)
+
+
+def _of_full_disk(error: OSError) -> int:
+    """Say what could not be written; what a command writes to is most often its own output."""
+    if error.filename is None:
+        drop(sys.stdout.fileno())  # Python would try once more to write what is left
+    what = "its output" if error.filename is None else f"'{error.filename}'"
+    tell(f"clframe: {what} cannot be written: {error.strerror}; free some space and try again")
+    return 2
 
 
 if __name__ == "__main__":

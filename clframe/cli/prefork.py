@@ -20,6 +20,7 @@ from clframe.sweep.lines import Lines
 
 PRELOADS = sys.platform == "linux"  # elsewhere a fork after such imports is not safe
 _GRACE = 120.0  # seconds a run has to save after its sweep is gone
+_PDEATHSIG = 1  # of prctl(2): the signal that a process gets when its parent has ended
 _FOR_THE_RUNS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -56,7 +57,10 @@ def serve() -> list[str] | None:
                 continue
             child = os.fork()
             if child == 0:
+                # From Python 3.12 on, asyncio has done so already where something imported it.
+                signal.set_wakeup_fd(-1)
                 os.close(woken)
+                os.close(wake)
                 _become(request)
                 return list(request["words"])
             children[child] = request["name"]
@@ -86,7 +90,7 @@ def _signal(children: dict[int, str], number: int) -> None:
 
 def _become(request: dict[str, Any]) -> None:
     """Turn this copy into the process of a run: its own output, signals and environment."""
-    os.close(signal.set_wakeup_fd(-1))
+    _stop_with_server()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -104,6 +108,17 @@ def _become(request: dict[str, Any]) -> None:
     sys.argv = ["clframe", "fit", *request["words"]]
     if not PRELOADS:
         os.execv(sys.executable, [sys.executable, "-P", "-m", "clframe", *sys.argv[1:]])
+
+
+def _stop_with_server() -> None:
+    """Let this run save and leave if the server is killed: nobody would wait for it any more.
+
+    The server has one thread, so the system's own way to say so can be relied on.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def main() -> int:

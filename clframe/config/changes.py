@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
 
-_NAMED: tuple[Kind, ...] = ("stream", "model", "optimizer", "scheduler")
+_NAMED: tuple[Kind, ...] = ("stream", "model", "learner", "optimizer", "scheduler")
 _SEVERAL = ("strategy", "logger")
 """Groups whose settings lie one level deeper, under the name of a plugin or logger."""
 

@@ -64,10 +64,10 @@ def compose(overrides: Sequence[str]) -> RunConfig:
             kept = {plugin for name in names for plugin in known[name].plugins}
             for plugin in set(config.strategy or {}) - kept:
                 del config.strategy[plugin]
-        for group in ("stream", "model", "optimizer", "scheduler"):
+        for group in ("stream", "model", "learner", "optimizer", "scheduler"):
             _check_named(group, config.get(group), chosen.get(group))
         if config.model.name == _DEFAULT_MODEL:
-            model = registry.model_for(config.stream.name)
+            model = registry.model_for(config.stream.name, config.learner.name)
             config.model = OmegaConf.merge(model, config.model, {"name": model["name"]})
         if config.scheduler.name == NO_SCHEDULER:
             # Of an experiment's schedule that is switched off, no settings are left.
@@ -221,7 +221,7 @@ def _chosen(override: Override, content: Mapping[str, Any], registry: Registry) 
         known = known_strategies(registry)
         return {plugin: dict(v) for name in names for plugin, v in known[name].plugins.items()}
     if key == "model" and names[0] == _DEFAULT_MODEL:
-        return registry.model_for(content["stream"]["name"])
+        return registry.model_for(content["stream"]["name"], content["learner"]["name"])
     files = config_files(key, registry.config_dirs)
     if key == "logger":
         contents = [files[name].read() if name in files else {name: {}} for name in names]
@@ -294,6 +294,7 @@ def known_names(registry: Registry) -> dict[str, Sequence[str]]:
         "stream": names("stream"),
         "strategy": list(known_strategies(registry)),
         "model": names("model"),
+        "learner": names("learner"),
         "optimizer": names("optimizer"),
         "scheduler": names("scheduler"),
         "trainer": list(config_files("trainer", registry.config_dirs)),
@@ -318,7 +319,7 @@ def store(registry: Registry) -> None:
     from hydra.core.config_store import ConfigStore
 
     configs = ConfigStore.instance()
-    groups: tuple[Kind, ...] = ("stream", "model", "optimizer", "scheduler")
+    groups: tuple[Kind, ...] = ("stream", "model", "learner", "optimizer", "scheduler")
     nodes: dict[str, dict[str, Any]] = {
         group: {name: {"name": name} for name in registry.names(group)} for group in groups
     }

@@ -22,6 +22,7 @@ _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 EMPTY_CHOICES = {
     "strategy": "naive",
     "model": "default",
+    "learner": "default",
     "scheduler": "none",
     "logger": "none",
     "experiment": "null",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.config.changes import resolve
+from clframe.core.learning import STREAMS_OWN
 from clframe.core.registry import GIVEN, Kind, Registry
 from clframe.core.trainer import TrainerSettings
 from clframe.errors import SettingError, nearest
@@ -19,6 +20,7 @@ GROUPS = (
     "stream",
     "strategy",
     "model",
+    "learner",
     "optimizer",
     "scheduler",
     "trainer",
@@ -52,11 +54,12 @@ def arguments(config: DictConfig, registry: Registry) -> dict[str, Any]:
         registry.get("plugin", name)
     known["trainer"] = known.get("trainer") or {}
     known["checkpoint"] = known.get("checkpoint") or {}
+    known["learner"] = known.get("learner") or {"name": STREAMS_OWN}
     known["scheduler"] = known.get("scheduler") or {"name": NO_SCHEDULER}
     for key, value in content.items():
         _place(known, key, value, registry)
     known = resolve(OmegaConf.create(known), registry)
-    kinds: tuple[Kind, ...] = ("stream", "model", "optimizer", "scheduler")
+    kinds: tuple[Kind, ...] = ("stream", "model", "learner", "optimizer", "scheduler")
     for kind in kinds:
         registry.get(kind, known[kind]["name"])
     for name, values in (known["strategy"] or {}).items():
@@ -68,7 +71,7 @@ def arguments(config: DictConfig, registry: Registry) -> dict[str, Any]:
 def _place(known: dict[str, Any], key: str, value: Any, registry: Registry) -> None:
     """Put a bare setting into the one group that has it."""
     homes: list[tuple[str, dict[str, Any]]] = []
-    kinds: tuple[Kind, ...] = ("stream", "model", "optimizer", "scheduler")
+    kinds: tuple[Kind, ...] = ("stream", "model", "learner", "optimizer", "scheduler")
     offered: set[str] = {*GROUPS, *ROOT_KEYS}
 
     def offer(where: str, target: dict[str, Any], factory: Callable[..., Any]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clframe.checkpoint.settings import CheckpointSettings
+from clframe.core.learning import STREAMS_OWN, name_of
 from clframe.core.make import Named
 from clframe.core.stream import SCENARIOS, Scenario, Stream
 from clframe.core.trainer import TrainerSettings
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from clframe.strategies import StrategyLike
 
 POSITIONAL = ("stream", "strategy", "model")
-_GROUPS = (*POSITIONAL, "optimizer", "scheduler", "trainer", "checkpoint", "logger")
+_GROUPS = (*POSITIONAL, "learner", "optimizer", "scheduler", "trainer", "checkpoint", "logger")
 """What of ``config.yaml`` are settings by name."""
 _SINGLE: dict[str, tuple[type, ...]] = {
     "scenario": (str,),
@@ -54,6 +55,8 @@ class RunConfig:
         strategy: A name, a plugin, a mapping from plugin to settings, or a list of those.
         model: A registered name, a mapping with ``name`` and settings, or a module; None is the
             one that the stream is registered with.
+        learner: How the stream is learned: ``default`` (as the stream has it), ``imitation``,
+            ``sac``, or a mapping with ``name`` and settings.
         scenario: task, domain or class; None takes the stream's own.
         optimizer: adam, adamw, sgd, or a mapping with ``name`` and settings.
         scheduler: How the learning rate moves: none, cosine, linear, step, warmup_cosine, a class
@@ -80,6 +83,7 @@ class RunConfig:
     stream: Named | Stream = "split_mnist"
     strategy: StrategyLike = "naive"
     model: Named | nn.Module | None = None
+    learner: Named = STREAMS_OWN
     scenario: Scenario | None = None
     optimizer: Named = "adam"
     scheduler: Named = "none"
@@ -186,7 +190,11 @@ class RunConfig:
     def plugin_paths(self) -> list[str | Path]:
         """The files with plugins of the user's own."""
         path = self.plugin_path
-        return [path] if isinstance(path, str | Path) else list(path or ())
+        paths = [path] if isinstance(path, str | Path) else list(path or ())
+        for one in paths:
+            if not isinstance(one, str | Path):
+                raise SettingError(f"plugin_path must be the names of files, got {one!r} in it")
+        return paths
 
     @property
     def logger_names(self) -> list[str]:
@@ -207,13 +215,16 @@ class RunConfig:
         strategy: tuple[str, Sequence[Plugin]],
     ) -> dict[str, Any]:
         """The content of ``config.yaml``: every setting as the run has it."""
-        model = registry.model_for(stream.name) if self.model is None else self.model
+        model: Any = self.model
+        if model is None:
+            model = registry.model_for(stream.name, name_of(self.learner))
         name, plugins = strategy
         checkpoint = settings.check(CheckpointSettings, self.checkpoint or {}, "checkpoint")
         return {
             "stream": _record(registry, "stream", self.stream),
             "strategy": {plugin.name: _settings_of(plugin) for plugin in plugins},
             "model": _record(registry, "model", model),
+            "learner": self._learner_record(registry, stream.name),
             "optimizer": _record(registry, "optimizer", self.optimizer),
             "scheduler": _record(registry, "scheduler", self.scheduler),
             "trainer": _plain(vars(trainer)),
@@ -228,6 +239,12 @@ class RunConfig:
             "plugin_path": [str(path) for path in self.plugin_paths] or None,
             "strategy_name": name,
         }
+
+    def _learner_record(self, registry: Registry, stream: str) -> dict[str, Any]:
+        """The learner's name with all settings, of which some are the stream's."""
+        given = {"name": self.learner} if isinstance(self.learner, str) else dict(self.learner)
+        defaults = registry.learner_for(stream, name_of(self.learner))
+        return _record(registry, "learner", {**defaults, **given})
 
 
 def read_content(path: str | Path) -> dict[str, Any]:
@@ -251,7 +268,7 @@ def _problems(content: Mapping[str, Any]) -> Iterator[str]:
         elif type(content[name]) not in kinds:
             words = "a mapping of settings" if kinds == (dict,) else f"a {kinds[0].__name__}"
             yield f"has {str(content[name])[:40]!r} as '{name}', which must be {words}"
-    for name in ("stream", "model", "optimizer", "scheduler"):
+    for name in ("stream", "model", "learner", "optimizer", "scheduler"):
         if not isinstance(content[name].get("name", content[name].get("object")), str):
             yield f"lacks the name of '{name}'"
     for name in ("strategy", "logger"):

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from clframe.config.run_config import RunConfig
+from clframe.core.learning import make_learning
 from clframe.core.make import make_stream
 from clframe.core.registry import GIVEN, GIVEN_UNLESS_SET, Registry
 from clframe.core.trainer import TrainerSettings
@@ -32,7 +33,9 @@ def as_yaml(config: RunConfig, registry: Registry) -> str:
         stream = make_stream(registry, named, config.scenario, config.seed, config.data_dir)
     except DataError:
         stream = SimpleNamespace(name=named["name"], scenario=config.scenario)
-    values = registry.trainer_for(stream.name, config.trainer or {})
+    learning = make_learning(registry, config.learner, stream.name)
+    given = config.trainer or {}
+    values = learning.trainer(registry.trainer_for(stream.name, given), given)
     trainer = TrainerSettings(**settings.check(TrainerSettings, values, "trainer"))
     name, plugins = compose(config.strategy, registry, stream.name)
     content = config.content(registry, stream, trainer, (config.strategy_name or name, plugins))
@@ -41,7 +44,7 @@ def as_yaml(config: RunConfig, registry: Registry) -> str:
 
 def check_settings(config: RunConfig, registry: Registry) -> None:
     """What a run checks when it makes its parts; here they are not made, nor is data read."""
-    for kind in ("stream", "model", "optimizer", "scheduler"):
+    for kind in ("stream", "model", "learner", "optimizer", "scheduler"):
         values = dict(getattr(config, kind))
         name = values.pop("name")
         given = {*GIVEN.get(kind, ()), *(set(GIVEN_UNLESS_SET) - set(values))}

@@ -24,7 +24,7 @@ import yaml
 from clframe.errors import SettingError
 
 CONFIG_VARIABLE = "CLFRAME_CONFIG"
-_STREAM_DEFAULTS = ("model", "trainer", "plugins")
+_STREAM_DEFAULTS = ("model", "trainer", "plugins", "learners")
 
 
 @dataclass(frozen=True)

@@ -332,6 +332,10 @@ class Learner(LightningModule):
         """The model's parameters that can be trained, by name; what regularizers act on."""
         return {n: p for n, p in self.model.named_parameters() if p.requires_grad}
 
+    def left_by(self, experience: Experience, data: Data) -> Data:
+        """What a learned experience leaves to plugins: its data, unless a learner made its own."""
+        return data
+
     def train_on(self, data: Data, budget: Budget) -> None:
         """Run the training loop on this data; for plugins with phases of their own."""
         if self.experience is None:

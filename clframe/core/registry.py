@@ -24,7 +24,7 @@ from clframe.core.plugin import Plugin
 from clframe.errors import PluginError, UnknownNameError, nearest
 from clframe.utils import settings
 
-Kind = Literal["stream", "plugin", "model", "metric", "logger", "optimizer", "scheduler"]
+Kind = Literal["stream", "plugin", "model", "metric", "logger", "optimizer", "scheduler", "learner"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 ENTRY_POINT_GROUP = "clframe.plugins"
@@ -34,8 +34,14 @@ BUILT_IN = (
     "clframe.plugins.builtin",
     "clframe.models",
     "clframe.loggers",
+    "clframe.rl",
 )
-BUILT_IN_MODULES = ("clframe.training.optimizers", "clframe.training.schedulers")
+BUILT_IN_MODULES = (
+    "clframe.training.optimizers",
+    "clframe.training.schedulers",
+    "clframe.core.learning",
+    "clframe.robot.learner",
+)
 
 
 GIVEN: dict[str, tuple[str, ...]] = {
@@ -60,6 +66,7 @@ class Entry:
     model: Mapping[str, Any] = field(default_factory=dict)
     plugins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     trainer: Mapping[str, Any] = field(default_factory=dict)
+    learners: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class Registry:
@@ -87,27 +94,32 @@ class Registry:
         plugins: Mapping[str, Mapping[str, Any]] | None = None,
         trainer: Mapping[str, Any] | None = None,
         family: str | None = None,
+        learners: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         """Register a factory under a name.
 
         Args:
-            kind: stream, plugin, model, metric, logger, optimizer or scheduler.
+            kind: stream, plugin, model, metric, logger, optimizer, scheduler or learner.
             name: What users type.
             factory: Called with the settings as keyword arguments.
             summary: One line for ``clframe list``; the docstring's first line if empty.
             model: Of a stream: the model (``name`` and settings) that learns it unless one is
-                named; None is ``mlp``.
+                named; None is ``mlp``. Of a learner: the model that it needs; settings that the
+                stream's own model has too are taken from there.
             plugins: Of a stream: settings by plugin that take the place of the plugin's own
                 defaults (a penalty's right strength differs by orders of magnitude).
             trainer: Of a stream: settings of the trainer that are taken where the user says
                 nothing of how long to train.
-            family: Of a stream of clframe's: ``configs/stream/_FAMILY.yaml`` has the three.
+            family: Of a stream of clframe's: ``configs/stream/_FAMILY.yaml`` has all of these.
+            learners: Of a stream: settings by learner that take the place of the learner's own
+                defaults.
         """
         if family is not None:
             defaults = stream_defaults(family)
             model = defaults.get("model") if model is None else model
             plugins = defaults.get("plugins") if plugins is None else plugins
             trainer = defaults.get("trainer") if trainer is None else trainer
+            learners = defaults.get("learners") if learners is None else learners
         if kind not in self._entries:
             raise PluginError(f"there is no kind '{kind}' to register; {nearest(kind, KINDS)}")
         present = self._entries[kind].get(name)
@@ -119,7 +131,15 @@ class Registry:
         self._added += 1
         line = summary or (inspect.getdoc(factory) or "").split("\n")[0]
         self._entries[kind][name] = Entry(
-            kind, name, factory, self._origin, line, model or {}, plugins or {}, trainer or {}
+            kind,
+            name,
+            factory,
+            self._origin,
+            line,
+            model or {},
+            plugins or {},
+            trainer or {},
+            learners or {},
         )
 
     def add_module(self, module: ModuleType, origin: str | None = None) -> None:
@@ -233,10 +253,21 @@ class Registry:
         given = GIVEN.get(kind, ()) + (() if all_settings else GIVEN_UNLESS_SET)
         return settings.defaults(self.get(kind, name).factory, given)
 
-    def model_for(self, stream: str) -> dict[str, Any]:
+    def model_for(self, stream: str, learner: str = "default") -> dict[str, Any]:
         """The model that learns a stream unless one is named."""
         entry = self._entries["stream"].get(stream)
-        return dict(entry.model) if entry is not None and entry.model else {"name": "mlp"}
+        model = dict(entry.model) if entry is not None and entry.model else {"name": "mlp"}
+        wanted = self.get("learner", learner).model
+        if not wanted:
+            return model
+        factory = self.get("model", wanted["name"]).factory
+        shared = {k: v for k, v in model.items() if settings.accepts(factory, k)}
+        return {**shared, **wanted}
+
+    def learner_for(self, stream: str, learner: str) -> dict[str, Any]:
+        """The defaults that a stream has for a learner's settings."""
+        entry = self._entries["stream"].get(stream)
+        return dict(entry.learners.get(learner, {})) if entry is not None else {}
 
     def plugins_for(self, stream: str) -> Mapping[str, Mapping[str, Any]]:
         """The defaults that a stream has for plugins' settings."""

@@ -30,6 +30,8 @@ from clframe.errors import DataError, PluginError
 from clframe.utils.settings import at_least
 
 Policy = Literal["reservoir", "class_balanced", "ring", "herding"]
+_ROWS_AT_ONCE = 2**16
+"""A larger memory grows as it is filled."""
 
 
 class Recaller(Protocol):
@@ -42,8 +44,9 @@ class Recaller(Protocol):
 class Buffer:
     """Up to ``size`` samples with label, task and group each; memory is taken once, when filled.
 
-    The rows that are filled are always the first ``len(buffer)``. The state survives a checkpoint
-    exactly; the transform of the inputs, being code, is taken from the stream again.
+    A size of more than 65,536 takes memory as samples come, since it often means no more than all
+    of them. The rows that are filled are always the first ``len(buffer)``. The state survives a
+    checkpoint exactly; the transform of the inputs, being code, is taken from the stream again.
 
     Args:
         size: Samples at most.
@@ -126,7 +129,7 @@ class Buffer:
             chosen = kept[kept >= stored] - stored
             if len(chosen) == 0:
                 return
-            free = torch.ones(self.size, dtype=torch.bool, device=home)
+            free = torch.ones(len(kept), dtype=torch.bool, device=home)
             free[kept[kept < stored]] = False
             # Never fewer come in than go out, so filling from the front leaves no holes.
             slots = free.nonzero().squeeze(1)[: len(chosen)]
@@ -169,7 +172,7 @@ class Buffer:
         rank = order + self.seen
         draw = torch.rand(n, dtype=torch.float64, device=device, generator=generator)
         slots = torch.where(rank < self.size, rank, (draw * (rank + 1)).long().clamp(max=self.size))
-        last = torch.full((self.size + 1,), -1, device=device)
+        last = torch.full((min(self.size, self.seen + n) + 1,), -1, device=device)
         last.scatter_reduce_(0, slots, order, "amax")
         return torch.where(last[slots] == order, slots, self.size)
 
@@ -182,15 +185,11 @@ class Buffer:
 
     def _write(self, slots: Tensor, inputs: Any, columns: dict[str, Tensor]) -> None:
         if self.inputs is None:
-            # One row more than `size`: what is not kept is written there, so that no step has to
-            # ask the device how many samples were kept.
-            def rows_like(t: Tensor) -> Tensor:
-                return t.new_empty((self.size + 1, *t.shape[1:]))
-
-            self.inputs = map_inputs(rows_like, inputs)
             where = _first(inputs).device
-            self.columns = {name: rows_like(value.to(where)) for name, value in columns.items()}
+            self.inputs = map_inputs(lambda t: t[:0], inputs)
+            self.columns = {name: value[:0].to(where) for name, value in columns.items()}
         self._check(inputs)
+        self._make_room()
         slots = slots.to(_first(inputs).device)
         if isinstance(inputs, dict):
             for name, value in inputs.items():
@@ -199,6 +198,25 @@ class Buffer:
             self.inputs.index_copy_(0, slots, inputs)
         for name, value in columns.items():
             self.columns[name].index_copy_(0, slots, value.to(slots.device))
+
+    def _make_room(self) -> None:
+        """Have a row for each sample that is kept.
+
+        A full memory has one row more: what is not kept is written there, so that no step has to
+        ask the device how many samples were kept. Before it is full all are kept.
+        """
+        rows = len(self.columns["tasks"])
+        if rows > self._count:
+            return
+        wanted = min(self.size, max(_ROWS_AT_ONCE, 2 * self._count)) + 1
+
+        def grown(t: Tensor) -> Tensor:
+            larger = t.new_empty((wanted, *t.shape[1:]))
+            larger[:rows] = t
+            return larger
+
+        self.inputs = map_inputs(grown, self.inputs)
+        self.columns = {name: grown(value) for name, value in self.columns.items()}
 
     def _check(self, inputs: Any) -> None:
         kinds = []

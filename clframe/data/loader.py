@@ -28,6 +28,15 @@ _pools: weakref.WeakValueDictionary[tuple[int, int, bool], Pool] = weakref.WeakV
 _running: list[Pool] = []
 
 
+def is_lost_reader(error: BaseException) -> bool:
+    """Whether an error says that a worker has died.
+
+    torch raises it wherever the run happens to be when the system tells of the death, in a step
+    or in the middle of saving as well as where the next batch is waited for.
+    """
+    return isinstance(error, RuntimeError) and str(error).startswith("DataLoader worker (pid")
+
+
 def pool_of(dataset: Any, num_workers: int, pin: bool) -> Pool:
     """The workers of a data set: the same for all that ask for the same."""
     key = (id(dataset), num_workers, pin)
@@ -90,7 +99,7 @@ class Pool:
             raise
         except BaseException as error:
             self.end()
-            if isinstance(error, RuntimeError) and str(error).startswith("DataLoader worker (pid"):
+            if is_lost_reader(error):
                 raise DataError(
                     f"one of the {self.num_workers} processes that read data was ended from "
                     "outside (out of memory?); try fewer"

@@ -26,6 +26,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clframe.errors import ClframeError, SettingError
+from clframe.utils.processes import end_with_parent
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -34,6 +35,8 @@ GRACE = 10.0
 """Seconds that rank zero has, after a child failed, to find out and say so by itself."""
 
 _VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE")
+_PARENT = "CLFRAME_PARENT"
+"""The variable that tells a process which one has started it."""
 _RESUME_HINT = "the run was stopped and continues from its folder with resume=RUN"
 _FAILED = "clframe/failed/"
 _LOST = ("by peer", "gloo", "nccl")
@@ -86,6 +89,8 @@ def join(fabric: Fabric) -> None:
     assert isinstance(strategy, DDPStrategy)  # checked by the engine
     environment = strategy.cluster_environment
     assert environment is not None
+    if _PARENT in os.environ:  # before connecting, which waits long for a parent that is gone
+        end_with_parent(int(os.environ[_PARENT]))
     if not environment.creates_processes_externally:
         variables = {
             "MASTER_ADDR": environment.main_address,
@@ -107,8 +112,8 @@ def join(fabric: Fabric) -> None:
     _children.follower = fabric.global_rank != 0
     if _children.follower and threading.current_thread() is threading.main_thread():
         # Rank zero saves and leaves; the others follow when it has gone.
-        for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(sign, signal.SIG_IGN)
+        for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):
+            signal.signal(signal.Signals[name], signal.SIG_IGN)
 
 
 @contextlib.contextmanager
@@ -132,8 +137,9 @@ def _start(variables: dict[str, str], processes: int) -> None:
     os.environ.update(variables)
     _children.reported.clear()
     _children.connected = False
+    own = {_PARENT: str(os.getpid())}
     for number in range(1, processes):
-        child = subprocess.Popen(words, env={**os.environ, "LOCAL_RANK": str(number)})
+        child = subprocess.Popen(words, env={**os.environ, **own, "LOCAL_RANK": str(number)})
         _children.running.append(child)
     atexit.register(_end_children, GRACE)
     threading.Thread(target=_watch, args=(list(_children.running),), daemon=True).start()

@@ -18,6 +18,7 @@ from clframe.hookspecs import hookimpl
 from clframe.runs import append_file
 from clframe.runs.table import first_rows, with_columns
 from clframe.utils.files import write_text
+from clframe.utils.settings import at_least
 from clframe.utils.sums import PrefixSum, mark_of
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ def csv(run_dir: Path, flush_every_n_steps: int = 100) -> CSVTable:
         run_dir: The run folder.
         flush_every_n_steps: Write to disk after so many steps that logged something.
     """
+    at_least(flush_every_n_steps, 1, "logger.csv.flush_every_n_steps")
     return CSVTable(run_dir, flush_every_n_steps)
 
 

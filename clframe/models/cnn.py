@@ -11,6 +11,7 @@ from torch import nn
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.classifier import Classifier
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry
@@ -42,6 +43,9 @@ def cnn(
         raise SettingError(f"model 'cnn' takes images (channels, height, width), got {input_shape}")
     if kernel < 1 or kernel % 2 == 0:
         raise SettingError(f"model.kernel must be an odd number from 1 on, got {kernel!r}")
+    for count in channels:
+        at_least(count, 1, "model.channels")
+    at_least(features, 1, "model.features")
     layers: list[nn.Module] = []
     before = input_shape[0]
     stride = 2 if down == "stride" else 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from torch import nn
 
+from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.classifier import Classifier
 from clframe.utils.settings import at_least
@@ -35,6 +36,8 @@ def mlp(
         dropout: Probability of dropping a hidden unit.
         init: How weights are drawn, as above.
     """
+    if not 0 <= dropout < 1:
+        raise SettingError(f"model.dropout must be at least 0 and below 1, got {dropout!r}")
     layers: list[nn.Module] = [nn.Flatten()]
     width = math.prod(input_shape)
     for units in hidden:

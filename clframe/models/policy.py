@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
@@ -163,34 +163,45 @@ def policy(
             the task's index, whether or not the inputs tell the task.
         activation: Of the hidden layers (but for a first one with ``layer_norm``, and those that
             look at pictures); ``leaky_relu`` has the slope 0.2 of Continual World.
-        stream: Gives the number of tasks to ``heads=task``.
+        stream: Gives the number of tasks to ``heads=task``; of robot tasks for ``gmm``.
     """
     at_least(modes, 1, "model.modes")
     at_least(pictures, 1, "model.pictures")
-    n_tasks = None if heads == "shared" else _count_tasks(stream)
+    n_tasks = None if heads == "shared" else count_tasks(stream, "model.heads=task")
+    if head == "gmm" and stream is not None:
+        count_tasks(stream, "model.head=gmm")
     layers: list[nn.Module] = [nn.Flatten()]
     width = math.prod(input_shape)
     if picture is not None:
         encoder = ImageEncoder(width, picture, pictures)
         layers.append(encoder)
         width = encoder.n_outputs
+    layers += hidden_layers(width, hidden, layer_norm, activation)
+    features, width = nn.Sequential(*layers), [width, *hidden][-1]
+    if head == "gmm":
+        return GaussianMixturePolicy(features, width, n_outputs, modes, sample, n_tasks)
+    return Policy(features, width, n_outputs, n_tasks)
+
+
+def hidden_layers(
+    width: int, hidden: Sequence[int], layer_norm: bool, activation: Activation
+) -> list[nn.Module]:
+    """Linear layers from ``width`` inputs on, each with its activation; see :func:`policy`."""
+    layers: list[nn.Module] = []
     for number, units in enumerate(hidden):
         at_least(units, 1, "model.hidden")
         layers.append(nn.Linear(width, units))
         first = layer_norm and not number
         layers += [nn.LayerNorm(units), nn.Tanh()] if first else [ACTIVATIONS[activation]()]
         width = units
-    features = nn.Sequential(*layers)
-    if head == "gmm":
-        return GaussianMixturePolicy(features, width, n_outputs, modes, sample, n_tasks)
-    return Policy(features, width, n_outputs, n_tasks)
+    return layers
 
 
-def _count_tasks(stream: Stream | None) -> int:
-    """The tasks of a stream that can put their code at the end of inputs."""
+def count_tasks(stream: Stream | None, setting: str) -> int:
+    """The tasks of a stream of robot tasks, which can put their code at the end of inputs."""
     if stream is None or not hasattr(stream, "with_task_code"):
         told = "none is given" if stream is None else f"'{stream.name}' is not"
-        raise SettingError(f"model.heads=task needs a stream of robot tasks, which {told}")
+        raise SettingError(f"{setting} needs a stream of robot tasks, which {told}")
     return len(stream.tasks)
 
 

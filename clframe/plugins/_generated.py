@@ -11,7 +11,7 @@ from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
 from clframe.models.vae import choose_likelihood
 from clframe.plugins._past_targets import PastTargets
-from clframe.utils.settings import check_at_least
+from clframe.utils.settings import at_least, at_most, check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -43,6 +43,9 @@ class _GeneratedReplay(Plugin):
         self.latent = latent
         self.likelihood = likelihood
         check_at_least(self, self.name, temperature=1e-6, replay_size=1, latent=1)
+        at_most(temperature, 1e6, f"{self.name}.temperature")
+        for units in self.hidden:
+            at_least(units, 1, f"{self.name}.hidden")
         self.chosen = "" if likelihood == "auto" else likelihood
         self.past_experiences = 0
         self._inputs_checked = False

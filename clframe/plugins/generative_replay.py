@@ -88,6 +88,8 @@ class GenerativeReplay(_GeneratedReplay):
         labeler: nn.Module = learner.model
         if self.replay == "features":
             labeler = self._head(learner)
+            if len(stream) > 1:
+                _check_features(learner)
             shape = (labeler.in_features,)
         kind = "mlp" if self.replay == "features" else self.generator
         self.generator_model = VAE(shape, kind, self.hidden, self.latent).to(device)
@@ -109,11 +111,8 @@ class GenerativeReplay(_GeneratedReplay):
             return
         if learner.engine.settings.reset_optimizer:
             self.optimizer.state.clear()
-        if self.replay == "features" and not _features_are_fixed(learner):
-            raise PluginError(
-                "plugin 'generative_replay' with replay=features needs features that do not "
-                "change: add plugin 'freeze', or set replay=inputs"
-            )
+        if self.replay == "features":
+            _check_features(learner)
 
     def _check_inputs(self, x: Any) -> None:
         """Tell the generators the likelihood as well."""
@@ -189,9 +188,13 @@ class GenerativeReplay(_GeneratedReplay):
         copy_values(self.generator_model, self.previous_generator)
 
 
-def _features_are_fixed(learner: Learner) -> bool:
-    """Whether the model's features no longer change."""
+def _check_features(learner: Learner) -> None:
+    """Refuse features that go on changing after the first experience."""
     if any(plugin.freezes_features for plugin in learner.plugins.ordered):
-        return True
+        return
     features = cast(nn.Module, learner.model.features)
-    return not any(parameter.requires_grad for parameter in features.parameters())
+    if any(parameter.requires_grad for parameter in features.parameters()):
+        raise PluginError(
+            "plugin 'generative_replay' with replay=features needs features that do not change: "
+            "add plugin 'freeze', or set replay=inputs"
+        )

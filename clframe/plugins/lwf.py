@@ -13,7 +13,7 @@ from clframe.core.plugin import Plugin
 from clframe.core.step import Term
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
-from clframe.utils.settings import check_at_least
+from clframe.utils.settings import at_most, check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -74,6 +74,7 @@ class LwF(Plugin):
     ) -> None:
         if not temperature > 0:
             raise SettingError(f"lwf.temperature must be above 0, got {temperature!r}")
+        at_most(temperature, 1e6, "lwf.temperature")
         self.temperature = temperature
         self.weighting = weighting
         self.weight = weight

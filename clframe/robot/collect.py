@@ -23,6 +23,7 @@ from clframe.robot.task import (
 )
 from clframe.robot.workers import environment_pool
 from clframe.utils.console import notice
+from clframe.utils.files import remove_temporary
 from clframe.utils.lock import Lock
 from clframe.utils.progress import ProgressMeter
 
@@ -126,8 +127,16 @@ def ensure(
     wanted = [t for t in tasks if again or not has_enough(path_of(t, folder, goal_seed), n)]
     if not wanted:
         return []
-    lock = Lock(path_of(wanted[0], folder, goal_seed).parent / ".lock")
-    lock.wait(lambda: notice("waiting for another process that is recording demonstrations"))
+    place = path_of(wanted[0], folder, goal_seed).parent
+    lock = Lock(place / ".lock")
+    try:
+        lock.wait(lambda: notice("waiting for another process that is recording demonstrations"))
+        remove_temporary(place)
+    except OSError as error:
+        raise DataError(
+            f"the folder of demonstrations '{place}' cannot be written: {error.strerror}; choose "
+            "another place with data_dir="
+        ) from error
     with lock:
         # Another process may have made some while this one waited.
         wanted = [t for t in wanted if again or not has_enough(path_of(t, folder, goal_seed), n)]

@@ -94,8 +94,14 @@ def write(
         data.attrs["macros_image_convention"] = "opencv"
         for number, demo in enumerate(demos):
             _write_one(data.create_group(f"demo_{number}"), demo)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(path, content.getvalue())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, content.getvalue())
+    except OSError as error:
+        raise DataError(
+            f"demonstrations '{path}' cannot be written: {error.strerror}; free some space, or "
+            "choose another place with data_dir="
+        ) from error
 
 
 def _write_one(group: Any, demo: Demonstration) -> None:

@@ -22,6 +22,7 @@ from clframe.robot.task import (
     Observation,
     as_dictionary,
     check_action,
+    success_of,
 )
 from clframe.utils.processes import WorkerPool
 
@@ -68,14 +69,18 @@ def reset(key: str, make: MakeEnvironment, seeds: dict[int, int]) -> dict[int, O
 
 
 def step(
-    key: str, make: MakeEnvironment, actions: dict[int, NDArray[Any]]
+    key: str, make: MakeEnvironment, actions: dict[int, tuple[NDArray[Any], int]]
 ) -> dict[int, tuple[Observation, bool, bool]]:
-    """One action in each of these slots: what is seen, whether the goal holds, whether it ended."""
+    """One action in each of these slots: what is seen, whether the goal holds, whether it ended.
+
+    With each action comes the number of its step in the episode.
+    """
     results = {}
-    for slot, action in actions.items():
+    for slot, (action, number) in actions.items():
         environment = _environment(key, slot, make)
         observation, _, terminated, truncated, info = environment.step(action)
-        results[slot] = (as_dictionary(observation), bool(info["success"]), terminated or truncated)
+        success = success_of(info, key.rpartition("/")[2], number)
+        results[slot] = (as_dictionary(observation), success, terminated or truncated)
     return results
 
 
@@ -167,7 +172,7 @@ def run_episodes(
         begun = np.array([slot in starting for slot in range(num_envs)])
         actions = act(windows.arrays, begun)
         check_action(actions[list(number_of)], key)
-        wanted = {slot: actions[slot] for slot in sorted(number_of)}
+        wanted = {slot: (actions[slot], steps[slot] + 1) for slot in sorted(number_of)}
         for slot, (observation, success, ended) in sorted(
             _ask(pool, step, key, make, wanted).items()
         ):

@@ -8,10 +8,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from clframe.core.learner import Learner
+from clframe.core.learning import Learning
+from clframe.core.stream import Stream
+from clframe.errors import SettingError
+from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
+    from clframe.core.engine import Engine
+    from clframe.core.registry import Registry
     from clframe.data.dataset import Batch
 
 
@@ -25,9 +32,7 @@ class ImitationLearner(Learner):
     brings one observation, and ``reset(begun)``, given which rows of the batch begin an episode.
     All outputs belong to every task.
 
-    A learner that collects its own data can take the same place: it is what ``Stream.learner``
-    names, and it may override :meth:`clframe.core.learner.Learner.train_on` or come with a plugin
-    that has ``fit_experience``.
+    A learner that collects its own data can take the same place; see :mod:`clframe.rl`.
     """
 
     classifies = False
@@ -54,3 +59,22 @@ class ImitationLearner(Learner):
         action_of: Any = getattr(self.model, "action_of", None)
         action: Tensor = outputs if action_of is None else action_of(outputs, generator)
         return action.clamp(-1.0, 1.0)
+
+
+class Imitation(Learning):
+    """Do what demonstrations do: the way in which robot streams are learned by default."""
+
+    def prepare_stream(self, stream: Stream, model: nn.Module, engine: Engine) -> Stream:
+        """The stream as it is."""
+        learner = stream.learner
+        if learner is None or not issubclass(learner, ImitationLearner):
+            raise SettingError(
+                f"learner=imitation needs a stream of robot tasks, which '{stream.name}' is not"
+            )
+        return stream
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Add the way of learning."""
+    registry.add("learner", "imitation", Imitation)

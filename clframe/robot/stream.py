@@ -80,10 +80,12 @@ class ImitationStream(Stream):
     Args:
         read: The demonstrations of a task.
         sequence_inputs: What a policy for sequences is given.
+        normalizer: Of the state; None where it is taken from demonstrations.
     """
 
     read: Read = lambda index: ()
     sequence_inputs: SequenceInputs | None = None
+    normalizer: Normalizer | None = None
 
     @property
     def layout(self) -> ObservationLayout:
@@ -267,6 +269,7 @@ def imitation_stream(
         learner=ImitationLearner,
         read=demos_of,
         sequence_inputs=SequenceInputs(inputs, parts or {STATE: range(state_size)}, picture_size),
+        normalizer=normalizer,
     )
 
 

@@ -86,7 +86,7 @@ def episode_seeds(n: int, *key: int, start: int = 0) -> list[int]:
     ]
 
 
-DEMONSTRATION, EVALUATION = 0, 1
+DEMONSTRATION, EVALUATION, TRAINING = 0, 1, 2
 """Which episodes a seed is for; what is learned from and what is measured on never meet."""
 
 
@@ -95,6 +95,20 @@ def seed_key(task: RobotTask, goals: int, purpose: int) -> tuple[int, ...]:
     import zlib
 
     return (zlib.crc32(task.name.encode()), goals, purpose)
+
+
+def success_of(info: Mapping[str, Any], task: str, step: int) -> bool:
+    """Whether the goal holds after a step.
+
+    Raises:
+        DataError: The environment does not say.
+    """
+    if "success" not in info:
+        raise DataError(
+            f"the environment of task '{task}' does not say at step {step} whether the goal holds: "
+            "its info must have an entry 'success'"
+        )
+    return bool(info["success"])
 
 
 def check_action(action: NDArray[Any], task: str) -> None:

@@ -38,7 +38,11 @@ class Normalizer:
     @classmethod
     def of(cls, demos: Sequence[Demonstration], floor: float = 0.05) -> Normalizer:
         """Mean and deviation over demonstrations, the latter at least ``floor``."""
-        states = np.concatenate([demo.observations[STATE] for demo in demos])
+        return cls.of_states(np.concatenate([demo.observations[STATE] for demo in demos]), floor)
+
+    @classmethod
+    def of_states(cls, states: NDArray[Any], floor: float = 0.05) -> Normalizer:
+        """Mean and deviation over states, the latter at least ``floor``."""
         deviation = np.maximum(states.std(0), floor)
         return cls(states.mean(0).astype(np.float32), deviation.astype(np.float32))
 
@@ -82,6 +86,7 @@ class ObservationTransform:
         picture_size: int = 0,
     ) -> None:
         self.window, self.pictures = window, tuple(pictures)
+        self.state_size = state_size
         seen = len(self.pictures) * window * 3 * picture_size**2
         self.size = window * state_size + tasks.shape[1] + seen
         self.tasks = torch.from_numpy(tasks)
@@ -93,6 +98,12 @@ class ObservationTransform:
         """The same, with the task's one-hot code at the end, behind all else."""
         made = copy.copy(self)
         made.coded, made.size = True, self.size + len(self.tasks)
+        return made
+
+    def with_normalizer(self, normalizer: Callable[[], Normalizer]) -> ObservationTransform:
+        """The same, with another normalizer of the state."""
+        made = copy.copy(self)
+        made._look_up, made._normalizer = normalizer, None
         return made
 
     def _normalizer_on(self, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from clframe.data.loader import is_lost_reader
 from clframe.errors import ClframeError, DataError, RunFolderError
+from clframe.utils.files import FULL
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
     from clframe.runs.folder import RunFolder
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class OutOfMemoryError(ClframeError):
@@ -36,14 +36,36 @@ def translate_errors(learner: Learner, folder: RunFolder | None) -> Iterator[Non
     except EOFError as error:
         raise DataError(f"{_where(learner)} a file ends too early: {_line(error)}") from error
     except (MemoryError, RuntimeError) as error:
+        if is_lost_reader(error):
+            raise DataError(
+                f"{_where(learner)} one of the processes that read data was ended from outside "
+                f"(out of memory?); try fewer{_resume(folder)}"
+            ) from error
         if not is_out_of_memory(error):
             raise
+        if learner.experience is None:
+            raise OutOfMemoryError(
+                "there is not enough memory to begin: make the model, what plugins add to it, or "
+                f"trainer.eval_batch_size={learner.engine.settings.eval_batch_size} smaller"
+            ) from error
         size = learner.engine.settings.batch_size
         smaller = f"try trainer.batch_size={size // 2}" if size > 1 else "take a smaller model"
+        smaller += _replayed(learner, size)
         raise OutOfMemoryError(
             f"{_where(learner)} there is not enough memory for a step with trainer.batch_size="
             f"{size}: {smaller}{_resume(folder)}"
         ) from error
+
+
+@contextlib.contextmanager
+def enough_memory(what: str) -> Iterator[None]:
+    """Translate memory that runs out while something is made, before any step."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise OutOfMemoryError(f"{what} needs more memory than there is") from error
 
 
 def _of_files(error: OSError, learner: Learner, folder: RunFolder | None) -> ClframeError:
@@ -52,11 +74,16 @@ def _of_files(error: OSError, learner: Learner, folder: RunFolder | None) -> Clf
     if isinstance(name, bytes):
         name = name.decode(errors="replace")
     inside = folder is not None and isinstance(name, str) and str(folder.path) in name
-    if folder is not None and (error.errno in _FULL or inside or error.errno == errno.EROFS):
+    if error.errno in FULL and name and not inside:  # of the data folder
+        return DataError(
+            f"{_where(learner)} '{name}' cannot be written: {error.strerror}; free some space"
+            f"{_resume(folder)}"
+        )
+    if folder is not None and (error.errno in FULL or inside or error.errno == errno.EROFS):
         reason = error.strerror or _line(error)
-        if inside and error.errno not in _FULL and name != str(folder.path):
+        if inside and error.errno not in FULL and name != str(folder.path):
             reason = f"'{name}': {reason}"
-        hint = "free some space, then " if error.errno in _FULL else ""
+        hint = "free some space, then " if error.errno in FULL else ""
         return RunFolderError(
             f"run_dir '{folder.path}' cannot be written: {reason}; what was saved before is "
             f"whole: {hint}continue with resume={folder.path}"
@@ -69,6 +96,17 @@ def _where(learner: Learner) -> str:
     if learner.experience is None:
         return "before the first experience"
     return f"at experience '{learner.experience.name}'"
+
+
+def _replayed(learner: Learner, size: int) -> str:
+    """The larger batches that plugins add to a step, which are more likely to be too large."""
+    given = {
+        f"strategy.{plugin.name}.{name}": getattr(plugin, name, None)
+        for plugin in learner.plugins.ordered
+        for name in ("batch_size", "replay_size")
+    }
+    larger = [f"{k}={v}" for k, v in given.items() if isinstance(v, int) and v > size]
+    return f", or less than {' and '.join(larger)}" if larger else ""
 
 
 def _resume(folder: RunFolder | None) -> str:
@@ -87,5 +125,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     return (
         isinstance(error, MemoryError | torch.OutOfMemoryError)
         or "can't allocate memory" in text
+        or "Storage size calculation overflowed" in text  # more bytes than 64 bits can count
         or "out of memory" in text.lower()
     )

@@ -109,7 +109,8 @@ class RunFolder:
     def entered(self) -> Iterator[None]:
         """Make the folder, or go into one that is there, and let no other process in.
 
-        What fails before learning has begun leaves nothing of a new run behind.
+        What fails before learning has begun leaves nothing of a new run behind. The lock stays:
+        its holder releases it when nothing is written to the folder any more.
         """
         self._enter()
         try:
@@ -120,13 +121,14 @@ class RunFolder:
             raise
         finally:
             self._write_sums()
-            self.lock.release()
 
     def _enter(self) -> None:
         self._created = [path for path in (self.path, *self.path.parents) if not path.exists()]
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock.take()
+            if not self.resumed:
+                self.check()  # another process may have made a run here meanwhile
             remove_temporary(self.path)
             self.checkpoints.tidy()
             if not self.resumed or not self.checkpoints.numbers():

@@ -57,7 +57,7 @@ def start_from(path: Path, model: nn.Module) -> dict[str, Any]:
         raise RunFolderError(
             f"pretrain: run '{path}' has not come to its end; finish it with resume={path}"
         )
-    info = folder.checkpoints.newest()
+    info = folder.checkpoints.newest(final=True)
     if info is None:
         raise RunFolderError(f"pretrain: run '{path}' has no checkpoint to take weights from")
     put_weights(folder, info.number, model)
@@ -88,7 +88,7 @@ def find_checkpoint(folder: RunFolder, after: str | int | None) -> int:
         RunFolderError: There is none; the sentence says which there are.
     """
     store = folder.checkpoints
-    newest = store.newest()
+    newest = store.newest(final=after is None and folder.results.exists())
     if newest is None:
         raise RunFolderError(f"run '{folder.path}' has no checkpoint to load")
     if after is None:

@@ -12,6 +12,8 @@ from types import FrameType
 from typing import Protocol
 
 from clframe.sweep.job import Job
+from clframe.utils.console import drop_if_lost
+from clframe.utils.processes import hangup
 
 _PATIENCE = 0.2  # seconds until a signal is noticed
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -60,12 +62,17 @@ class Interrupts:
         self.count = 0
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.count += 1
+        if number != signal.SIGHUP:
+            self.count += 1
+            return
+        # A terminal that is closed sends it more than once: not to be taken for impatience.
+        self.count = max(self.count, 1)
+        drop_if_lost()
 
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Count instead of stopping."""
-        before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        before = {number: signal.signal(number, self._handle) for number in (*_SIGNALS, *hangup())}
         try:
             yield
         finally:

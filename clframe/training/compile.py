@@ -6,8 +6,12 @@ copy of the model (a teacher) is an ordinary one.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -39,8 +43,8 @@ def check_options(settings: TrainerSettings, device: torch.device, processes: in
         )
     if device.type == "cpu" and not _has_compiler():
         raise SettingError(
-            "trainer.compile=true needs a C++ compiler, and none is found: install g++ or name "
-            "one with the environment variable CXX"
+            "trainer.compile=true needs a C++ compiler, and none that works is found: install g++ "
+            "or name one with the environment variable CXX"
         )
 
 
@@ -50,9 +54,21 @@ def _has_compiler() -> bool:
     from torch._inductor.exc import InvalidCxxCompiler
 
     try:
-        return shutil.which(get_cpp_compiler()) is not None
+        compiler = shutil.which(get_cpp_compiler())
     except (InvalidCxxCompiler, RuntimeError):
         return False
+    return compiler is not None and _can_compile(compiler)
+
+
+def _can_compile(compiler: str) -> bool:
+    """Whether a compiler makes a library of a small program: some lack headers or a linker."""
+    program = "#include <cmath>\ndouble root(double x) { return std::sqrt(x); }\n"
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder, "root.so")
+        words = [compiler, "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library)]
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(words, input=program, text=True, capture_output=True, timeout=60)
+        return library.exists()
 
 
 def apply_options(model: nn.Module, settings: TrainerSettings) -> None:

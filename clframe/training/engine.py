@@ -195,7 +195,9 @@ class Engine:
             if scaler is not None:
                 scaler.unscale_(cast(Any, learner.optimizer).optimizer)
                 gradients = [p.grad for p in parameters if p.grad is not None]
-                if not all(bool(torch.isfinite(g).all()) for g in gradients):
+                # Asked once for all of them: a GPU is waited for at each question.
+                finite = [torch.isfinite(g).all() for g in gradients]
+                if finite and not bool(torch.stack(finite).all()):
                     # The scaler will pass over this step. Plugins that add up gradients must not
                     # be left with what is not a number.
                     torch._foreach_zero_(gradients)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.utils.settings import at_least
 
@@ -36,7 +37,7 @@ def adam(
         betas: Decay of the running means of the gradient and of its square.
         fused: One kernel for all parameters; None where PyTorch can.
     """
-    return _factory(torch.optim.Adam, lr, weight_decay, fused, betas=(betas[0], betas[1]))
+    return _factory(torch.optim.Adam, lr, weight_decay, fused, betas=_pair(betas))
 
 
 def adamw(
@@ -53,7 +54,7 @@ def adamw(
         betas: Decay of the running means of the gradient and of its square.
         fused: One kernel for all parameters; None where PyTorch can.
     """
-    return _factory(torch.optim.AdamW, lr, weight_decay, fused, betas=(betas[0], betas[1]))
+    return _factory(torch.optim.AdamW, lr, weight_decay, fused, betas=_pair(betas))
 
 
 def sgd(
@@ -73,7 +74,21 @@ def sgd(
         fused: One kernel for all parameters; None where PyTorch can.
     """
     at_least(momentum, 0, "optimizer.momentum")
+    if nesterov and not momentum:
+        raise SettingError(
+            "optimizer.nesterov=true looks ahead along the momentum, of which there is none: set "
+            "optimizer.momentum, for instance to 0.9"
+        )
     return _factory(torch.optim.SGD, lr, weight_decay, fused, momentum=momentum, nesterov=nesterov)
+
+
+def _pair(betas: tuple[float, ...]) -> tuple[float, float]:
+    """Adam's two decays, checked."""
+    if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+        raise SettingError(
+            f"optimizer.betas must be two numbers from 0 to below 1, got {list(betas)}"
+        )
+    return betas[0], betas[1]
 
 
 def _factory(

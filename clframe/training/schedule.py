@@ -127,8 +127,8 @@ class Schedule:
         try:
             with quiet:
                 scheduler.step() if metric is None else scheduler.step(metric)
-        except ValueError as error:
-            # OneCycleLR refuses to go on after its end.
+        except (ValueError, ArithmeticError) as error:
+            # OneCycleLR refuses to go on after its end, and a rate may grow beyond all numbers.
             raise SettingError(
                 f"scheduler '{self.record['name']}': {str(error).splitlines()[0]}"
             ) from error

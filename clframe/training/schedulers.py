@@ -17,9 +17,10 @@ import dataclasses
 import inspect
 import math
 import typing
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import torch
 from torch.optim import Optimizer, lr_scheduler
@@ -158,8 +159,8 @@ def step(
 
     def make(optimizer: Optimizer, length: int) -> LRScheduler:
         if step_size is not None:
-            return Curve(optimizer, lambda t, lr: lr * gamma ** (t // step_size))
-        return Curve(optimizer, lambda t, lr: lr * gamma ** (3 * min(t, length - 1) // length))
+            return Curve(optimizer, lambda t, lr: lr * _power(gamma, t // step_size))
+        return Curve(optimizer, lambda t, lr: lr * _power(gamma, 3 * min(t, length - 1) // length))
 
     if step_size is not None:
         return Scheduler(make, schedule)
@@ -199,6 +200,14 @@ def warmup_cosine(
         return Curve(optimizer, rate)
 
     return _of_length(make, schedule, total_steps)
+
+
+def _power(gamma: float, exponent: int) -> float:
+    """A power; infinite, as a product would be, where Python's own gives up."""
+    try:
+        return gamma**exponent
+    except OverflowError:
+        return math.inf
 
 
 def _cosine(part: float, lr: float, min_lr: float) -> float:
@@ -292,12 +301,31 @@ def check(
         )
     optimizer = make_optimizer([torch.nn.Parameter(torch.zeros(1))])
     made = make_on(scheduler, name, optimizer, length or 1)
-    follows_loss = isinstance(made, lr_scheduler.ReduceLROnPlateau)
+    _rehearse(made, name)
+    follows_loss = _follows_loss(made)
     if follows_loss and shared.interval != "epoch":
         raise SettingError(
             f"scheduler '{name}' looks at the mean loss of an epoch: set scheduler.interval=epoch"
         )
     return dataclasses.replace(scheduler, follows_loss=follows_loss)
+
+
+def _rehearse(scheduler: LRScheduler, name: str) -> None:
+    """Move it a few times: PyTorch meets a period of 0 only then."""
+    try:
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            for _ in range(3):
+                scheduler.step(0.0) if _follows_loss(scheduler) else scheduler.step()
+    except ValueError:
+        return  # OneCycleLR is at its end, which the run may not reach
+    except (TypeError, ArithmeticError, LookupError) as error:
+        raise SettingError(
+            f"scheduler '{name}' cannot move the rate with these settings: {error}"
+        ) from error
+
+
+def _follows_loss(scheduler: LRScheduler) -> TypeGuard[lr_scheduler.ReduceLROnPlateau]:
+    return isinstance(scheduler, lr_scheduler.ReduceLROnPlateau)
 
 
 def make_on(scheduler: Scheduler, name: str, optimizer: Optimizer, length: int) -> LRScheduler:

@@ -20,7 +20,31 @@ _SHADES = (131, 137, 143, 107, 71)
 
 def notice(sentence: str) -> None:
     """One sentence to the user, on standard error."""
-    print(f"clframe: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
+    tell(f"clframe: {sentence}")
+
+
+def tell(line: str) -> None:
+    """A line on standard error; where that is lost, the line is, and not the run that it is of."""
+    try:
+        print(line, file=sys.stderr, flush=True)  # noqa: T201
+    except OSError:
+        drop(sys.stderr.fileno())
+
+
+def drop_if_lost() -> None:
+    """Send output nowhere from now on if its terminal has been closed."""
+    for descriptor in (1, 2):
+        try:
+            os.write(descriptor, b"")
+        except OSError:
+            drop(descriptor)
+
+
+def drop(descriptor: int) -> None:
+    """Send what is written to a file from now on nowhere, also what is still on the way to it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 def hide_library_warnings() -> None:

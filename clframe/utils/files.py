@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -10,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where there is no room for more."""
 _TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 
 
@@ -27,6 +30,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         os.replace(temporary, path)
         sync_folder(path.parent)
+    except OSError as error:
+        if error.filename is None:  # a write that fails does not say of which file
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

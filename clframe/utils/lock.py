@@ -87,11 +87,21 @@ class Lock:
                 if error.errno != errno.EBADF:
                     break
             else:
+                if not self._is_there(descriptor):  # removed by its last holder meanwhile
+                    os.close(descriptor)
+                    return self._try(block)
                 self._descriptor = descriptor
                 _held.add(self)
                 self.path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
                 break
         return True
+
+    def _is_there(self, descriptor: int) -> bool:
+        """Whether what was locked is still the file that the next one will look at."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.stat(self.path))
+        except FileNotFoundError:
+            return False
 
     def _holder(self) -> str:
         with contextlib.suppress(OSError):

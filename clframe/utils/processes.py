@@ -1,4 +1,4 @@
-"""Other processes: how many cores there are for them, and a pool of workers that make calls.
+"""Other processes: how many cores there are for them, how they end, and a pool of workers.
 
 A worker is started as a plain Python process that reads pickled calls. (The standard library's
 process pools start the user's script again in every process, which goes wrong in a script without
@@ -18,6 +18,8 @@ import selectors
 import signal
 import subprocess
 import sys
+import threading
+import time
 import traceback
 import weakref
 from collections import deque
@@ -33,6 +35,8 @@ _START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
     "from clframe.utils.processes import serve; serve()"
 )
+_WATCH = 0.5
+"""Seconds between two looks whether the parent is still there."""
 
 
 def usable_cores() -> int:
@@ -46,6 +50,31 @@ def thread_limits(threads: int) -> dict[str, str]:
     """Environment that keeps a process to so many threads, else several fight for the cores."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     return dict.fromkeys(names, str(threads))
+
+
+def hangup() -> tuple[signal.Signals, ...]:
+    """The signal of a terminal that is closed; none where it is ignored, as nohup does."""
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return () if ignored else (signal.SIGHUP,)
+
+
+def end_with_parent(parent: int | None = None) -> None:
+    """From now on, end this process within a second or so of its parent's end.
+
+    Looked for and not left to ``PR_SET_PDEATHSIG``, which is Linux' own and goes by the thread that
+    started the process.
+
+    Args:
+        parent: The parent, where it may have ended already; None is who it is now.
+    """
+    expected = os.getppid() if parent is None else parent
+
+    def watch() -> None:
+        while os.getppid() == expected:
+            time.sleep(_WATCH)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="end-with-parent").start()
 
 
 class WorkerHandle(Protocol):
@@ -241,8 +270,12 @@ class WorkerPool:
 
 def serve() -> None:
     """Be a worker: make the calls that come by standard input until it ends."""
-    # Ctrl-C reaches the whole group of processes; the parent decides what becomes of us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C and a closed terminal reach the whole group of processes, and a scheduler's signals all
+    # of a job; the parent decides what becomes of us.
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):
+        signal.signal(signal.Signals[name], signal.SIG_IGN)
+    # The end of the calls says the same, but only to a worker that is not busy.
+    end_with_parent()
     answers: IO[bytes] = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get between the answers
     calls = sys.stdin.buffer

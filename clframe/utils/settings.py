@@ -25,6 +25,8 @@ from clframe.errors import SettingError, nearest
 
 _MOST = 2**63 - 1
 """The largest number that tensors and files can hold."""
+_MOST_FLOAT = 3e38
+"""About the largest number that weights and losses, of 32 bits, can be."""
 REQUIRED = "???"
 """How a setting without a default is written in a config (Hydra's own sign)."""
 
@@ -220,6 +222,8 @@ def _odd_number(value: Any) -> tuple[str, str] | None:
         return next((odd for odd in map(_odd_number, value) if odd is not None), None)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value), "finite"
+    if isinstance(value, float) and abs(value) > _MOST_FLOAT:
+        return str(value), f"at most {_MOST_FLOAT:g} in size"
     if isinstance(value, int) and abs(value) > _MOST:
         digits = len(str(value)) if abs(value) < 10**400 else 400
         return f"one of {digits} digits or more", "a number of at most 64 bits"
@@ -294,6 +298,12 @@ def at_least(value: float | None, bound: float, what: str) -> None:
     """Refuse a number below a bound (None passes)."""
     if value is not None and not value >= bound:
         raise SettingError(f"{what} must be at least {bound:g}, got {value!r}")
+
+
+def at_most(value: float | None, bound: float, what: str) -> None:
+    """Refuse a number above a bound (None passes)."""
+    if value is not None and not value <= bound:
+        raise SettingError(f"{what} must be at most {bound:g}, got {value!r}")
 
 
 def check_at_least(holder: object, where: str, **bounds: float) -> None:

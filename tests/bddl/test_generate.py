@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,10 @@ from clframe.bddl import BDDLError, Leniency, Problem, parse, write
 from clframe.bddl.generate import SUITES, generate_tasks, shipped_catalog, solve, task_problems
 from clframe.bddl.generate.world import World
 from clframe.errors import SettingError, UnknownNameError
+from clframe.streams import tabletop
 
 CATALOG = shipped_catalog()
 LIBERO = sorted((Path(__file__).parents[1] / "data" / "bddl" / "libero").glob("*.bddl"))
-SHARED = os.environ.get("CLFRAME_SHARED")
 
 
 @pytest.mark.parametrize("suite", SUITES)
@@ -88,9 +87,8 @@ def test_published_tasks_are_solvable(path: Path) -> None:
     assert _replay(problem) == 1.0
 
 
-@pytest.mark.skipif(not SHARED, reason="set CLFRAME_SHARED to the folder with the whole corpora")
 def test_all_130_published_tasks_are_solvable() -> None:
-    paths = sorted((Path(str(SHARED)) / "data" / "libero_bddl").rglob("*.bddl"))
+    paths = sorted((Path(tabletop.__path__[0]) / "data").rglob("*.bddl"))
     assert len(paths) == 130
     assert all(solve(parse(path), CATALOG) for path in paths)
 

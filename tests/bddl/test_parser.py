@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import time
 from pathlib import Path
@@ -15,10 +14,11 @@ from clframe.bddl import BDDLError, Leniency, Limits, parse, parse_domain, write
 from clframe.bddl.domain import shipped_domain
 from clframe.bddl.syntax import And, Atom, Not
 from clframe.errors import SettingError
+from clframe.streams import tabletop
+from clframe.streams.behavior.corpus import CORPORA, activities, activity_text
 
 DATA = Path(__file__).parents[1] / "data" / "bddl"
 SAMPLE = sorted(DATA.glob("*/*.bddl"))
-SHARED = os.environ.get("CLFRAME_SHARED")
 
 BEHAVIOR = """(define (problem Tidy-0)
   (:domain igibson) ; a comment with (parentheses
@@ -133,12 +133,14 @@ def test_each_quirk_needs_its_leniency(
     assert all(warning.path == str(path) for warning in warnings)
 
 
-@pytest.mark.skipif(not SHARED, reason="set CLFRAME_SHARED to the folder with the whole corpora")
-def test_whole_corpora() -> None:
-    """All 1,246 files parse and round-trip, and counted options agree with the stored index."""
-    data = Path(str(SHARED)) / "data"
-    behavior = sorted((data / "behavior_bddl").glob("b1*/*/problem0.bddl"))
-    libero = sorted((data / "libero_bddl").rglob("*.bddl"))
+def test_whole_corpora(tmp_path: Path) -> None:
+    """All 1,246 files parse and round-trip, and their options are as many as counted elsewhere."""
+    for corpus, name in [(c, name) for c in CORPORA for name in activities(c)]:
+        path = tmp_path / corpus / name / "problem0.bddl"
+        path.parent.mkdir(parents=True)
+        path.write_text(activity_text(corpus, name))
+    behavior = sorted(tmp_path.glob("b1*/*/problem0.bddl"))
+    libero = sorted((Path(tabletop.__path__[0]) / "data").rglob("*.bddl"))
     assert (len(behavior), len(libero)) == (1116, 130)
     start = time.process_time()
     problems = {path: parse(path, lenient=Leniency.ALL) for path in [*behavior, *libero]}
@@ -146,11 +148,13 @@ def test_whole_corpora() -> None:
     for path, problem in problems.items():
         again = parse(write(problem), lenient=Leniency.WILDCARDS | Leniency.DANGLING_REGIONS)
         assert again == problem, path
-    for record in json.loads((data / "behavior_bddl" / "index.json").read_text()):
-        problem = problems[data / "behavior_bddl" / record["file"]]
-        assert len(problem.objects) == record["n_objects"]
-        if "n_options_no_replicas" in record:
-            assert problem.goal.count_options() == int(record["n_options_no_replicas"])
+    counts = json.loads((DATA / "behavior_counts.json").read_text())
+    assert len(counts) == len(behavior)
+    for name, (n_objects, n_options) in counts.items():
+        problem = problems[tmp_path / name / "problem0.bddl"]
+        assert len(problem.objects) == n_objects
+        if n_options is not None:
+            assert problem.goal.count_options() == int(n_options)
 
 
 def test_text_or_path(tmp_path: Path) -> None:

@@ -100,6 +100,12 @@ def test_without_a_compiler_it_is_said_at_the_start(monkeypatch: pytest.MonkeyPa
         prepare("split_mnist", trainer={"compile": True, "accelerator": "cpu"})
 
 
+def test_a_compiler_that_makes_nothing_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch._inductor.cpp_builder.get_cpp_compiler", lambda: "true")
+    with pytest.raises(SettingError, match=r"needs a C\+\+ compiler, and none that works is found"):
+        prepare("split_mnist", trainer={"compile": True, "accelerator": "cpu"})
+
+
 def test_what_cannot_be_compiled_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._dynamo.exc import BackendCompilerFailed
 

@@ -53,6 +53,29 @@ def test_a_reservoir_is_uniform_over_everything_seen(by_step: bool) -> None:
     assert chi2 < CHI2_999[29]
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("size", [9, 21, 40, 2**63 - 1])
+def test_a_memory_that_grows_is_the_one_that_is_taken_at_once(
+    size: int, grouped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def filled(rows: int) -> Buffer:
+        monkeypatch.setattr("clframe.data.buffer._ROWS_AT_ONCE", rows)
+        buffer = Buffer(size, "class_balanced" if grouped else "reservoir")
+        generator = torch.Generator().manual_seed(2)
+        for start, n in ((0, 4), (4, 9), (13, 1), (14, 30), (44, 20)):
+            data = numbered(start, n, label=start)
+            buffer.add(data, generator, data.labels if grouped else None)
+        return buffer
+
+    growing, whole = filled(4), filled(1000)
+    assert len(growing) == min(size, 64)
+    assert torch.equal(growing.inputs[: len(growing)], whole.inputs[: len(whole)])
+    assert torch.equal(growing.column("labels"), whole.column("labels"))
+    again = Buffer(size, growing.policy)
+    again.load_state_dict(growing.state_dict())
+    assert torch.equal(again.inputs[: len(again)], whole.inputs[: len(whole)])
+
+
 @pytest.mark.parametrize("size", [5, 12, 50])
 def test_a_reservoir_by_blocks_equals_algorithm_r_one_by_one(size: int) -> None:
     buffer = Buffer(size)

@@ -42,7 +42,7 @@ def test_precisions_that_cannot_work_are_refused(precision: str) -> None:
         TrainerSettings(precision=precision)
 
 
-def test_16_bits_need_a_graphics_card() -> None:
+def test_16_bits_need_a_gpu() -> None:
     with pytest.raises(SettingError, match="16-mixed needs a GPU"):
         Engine(TrainerSettings(accelerator="cpu", precision="16-mixed"))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 import clframe
 from clframe.cli.main import main
-from clframe.errors import DataError, SettingError
+from clframe.errors import SettingError
 from clframe.robot import collect
 from clframe.streams.metaworld import environments as simulation
 from clframe.streams.metaworld import stream as metaworld
@@ -49,10 +51,40 @@ def test_mistakes_are_one_sentence() -> None:
         clframe.stream("metaworld_cw10", horizon=900)
 
 
-@pytest.mark.skipif(find_spec("metaworld") is not None, reason="the package is here")
-def test_without_the_package_the_extra_is_named() -> None:
-    with pytest.raises(DataError, match=r"pip install 'clframe\[metaworld\]'"):
-        _ = clframe.stream("metaworld_cw10").experiences[0].data
+WITHOUT = """
+import sys
+from importlib.util import find_spec
+sys.path[:] = sys.argv[1:]
+import clframe
+assert find_spec("metaworld") is None
+assert find_spec("mujoco") is not None
+try:
+    clframe.stream("metaworld_cw10", num_workers=0).experiences[0].data
+except clframe.errors.DataError as error:
+    print(error)
+"""
+"""Runs with these places of packages instead of the interpreter's own."""
+
+
+def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:
+    """In a process whose packages are those that are here, but for Meta-World."""
+    places = []
+    for number, place in enumerate(map(Path, sys.path)):
+        if any(place.glob("metaworld*")):
+            links = tmp_path / f"packages{number}"
+            links.mkdir()
+            for package in place.iterdir():
+                if not package.name.startswith("metaworld"):
+                    (links / package.name).symlink_to(package)
+            place = links
+        places.append(str(place))
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, *places], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(
+        "cannot be made: metaworld is not installed: pip install 'clframe[metaworld]'\n"
+    )
 
 
 @needed

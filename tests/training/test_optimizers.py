@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from clframe.core.make import make
+from clframe.core.registry import discover
 from clframe.errors import SettingError
 from clframe.training import optimizers
 
@@ -51,3 +53,18 @@ def test_settings_of_one_kind_arrive() -> None:
 def test_negative_settings_are_refused(factory: Any, name: str) -> None:
     with pytest.raises(SettingError, match=rf"optimizer\.{name} must be at least 0, got -1"):
         factory(**{name: -1.0})
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "sentence"),
+    [
+        ({"name": "sgd", "nesterov": True}, r"optimizer\.nesterov=true .* set optimizer\.momentum"),
+        ({"name": "adam", "betas": []}, r"optimizer\.betas must be two numbers from 0 to below 1"),
+        ({"name": "adamw", "betas": [1, 2]}, r"optimizer\.betas must be two .* got \[1\.0, 2\.0\]"),
+    ],
+)
+def test_what_an_optimizer_cannot_be_is_said_before_the_run(
+    optimizer: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(SettingError, match=sentence):
+        make(discover(), "optimizer", optimizer)

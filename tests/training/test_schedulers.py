@@ -23,7 +23,7 @@ from clframe.cli.main import main
 from clframe.config.run_config import RunConfig
 from clframe.core.registry import discover
 from clframe.core.trainer import Budget
-from clframe.errors import RunFolderError, SettingError, UnknownNameError
+from clframe.errors import ClframeError, RunFolderError, SettingError, UnknownNameError
 from clframe.run import run
 from clframe.runs.folder import RunFolder
 from clframe.sweep.seed_group import SeedGroup, unsupported_reason
@@ -508,6 +508,11 @@ def test_the_rate_is_logged(tmp_path: Path) -> None:
         ),
         ({"name": "ReduceLROnPlateau", "interval": "step"}, r"mean loss of an epoch: set schedul"),
         ({"name": "OneCycleLR", "max_lr": 1.0}, "scheduler 'OneCycleLR': You must define"),
+        (
+            {"name": "CosineAnnealingLR", "T_max": 0},
+            "scheduler 'CosineAnnealingLR' cannot move the rate with these settings",
+        ),
+        ({"name": "StepLR", "step_size": 0}, "'StepLR' cannot move the rate with these settings"),
         ({"name": "cosine", "span": "stream"}, r"give scheduler\.total_steps \(in steps\), or sch"),
         (None, "scheduler must be a name or a mapping with a name, got None"),
     ],
@@ -520,6 +525,12 @@ def test_a_mistake_is_a_sentence_before_anything_runs(scheduler: Any, sentence: 
 def test_an_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="unknown scheduler 'ExponentalLR'; did you mean"):
         made("ExponentalLR")
+
+
+def test_a_rate_beyond_all_numbers_is_a_loss_that_is_not_finite() -> None:
+    built = made({"name": "step", "gamma": 1e38})
+    with pytest.raises(ClframeError, match="not finite"):
+        run(built.learner, built.stream, "toy")
 
 
 def test_a_schedule_that_ends_too_early_is_a_sentence() -> None:

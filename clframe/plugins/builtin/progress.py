@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
+from clframe.utils.console import tell
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
@@ -70,7 +71,7 @@ class Progress(Plugin):
 
     def show(self, line: str) -> None:
         """Print a line."""
-        print(line, file=sys.stderr, flush=True)  # noqa: T201
+        tell(line)
 
 
 class ProgressBar(Progress):

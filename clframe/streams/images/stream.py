@@ -34,6 +34,8 @@ _STATISTICS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
 }
 """Mean and deviation of each channel over all training images."""
+_MOST_EXPERIENCES = 10_000
+_MOST_PAD = 1_000
 
 
 def split(
@@ -122,14 +124,18 @@ def permuted(
             deviation, as is usual; images are in 0..1 otherwise.
         samples: Training images of each experience, drawn anew for each; None for all.
     """
-    at_least(n_experiences, 1, "n_experiences")
-    at_least(pad, 0, "pad")
+    _check_experiences(n_experiences)
+    if not 0 <= pad <= _MOST_PAD:
+        raise SettingError(f"pad must be between 0 and {_MOST_PAD:,} pixels, got {pad}")
     images = load_images(dataset, data_dir, download)
     channels, height, width = images.shape
     shape = (channels, height + 2 * pad, width + 2 * pad)
     pixels = math.prod(shape)
     generator = torch.Generator().manual_seed(seed)
-    table = torch.stack([torch.randperm(pixels, generator=generator) for _ in range(n_experiences)])
+    # All at once, so that too much is refused before any of it is filled.
+    table = torch.empty(n_experiences, pixels, dtype=torch.int64)
+    for row in table:
+        torch.randperm(pixels, generator=generator, out=row)
     if first_identity:
         table[0] = torch.arange(pixels)
     transform = _finished(Permute(table, pad), dataset, normalize)
@@ -174,7 +180,7 @@ def rotated(
         interpolation: How a turned image is read between pixels.
         samples: Training images of each experience, drawn anew for each; None for all.
     """
-    at_least(n_experiences, 1, "n_experiences")
+    _check_experiences(n_experiences)
     images = load_images(dataset, data_dir, download)
     generator = torch.Generator().manual_seed(seed)
     degrees = _degrees(angles, n_experiences, max_angle, generator)
@@ -182,6 +188,15 @@ def rotated(
     chosen = _choose_samples(samples, images, n_experiences, generator)
     name = f"rotated_{dataset}"
     return _whole(name, images, scenario, seed, n_experiences, transform, images.shape, chosen)
+
+
+def _check_experiences(n_experiences: int) -> None:
+    at_least(n_experiences, 1, "n_experiences")
+    if n_experiences > _MOST_EXPERIENCES:
+        raise SettingError(
+            f"n_experiences must be at most {_MOST_EXPERIENCES:,}, since every task is measured "
+            f"after every experience, got {n_experiences}"
+        )
 
 
 def _degrees(

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from clframe.errors import DataError
 from clframe.streams.openloris.plan import Bad, Plan, Section
 from clframe.utils.console import notice
-from clframe.utils.files import write_json
+from clframe.utils.files import remove_temporary, write_json
 from clframe.utils.lock import Lock
 
 _FORMAT = 1
@@ -58,6 +58,7 @@ class Cache:
             "arrays": {name: [kind, *shape] for name, (kind, shape) in self.plan.arrays.items()},
         }
         try:
+            remove_temporary(self.folder)
             stored = self._read(self.folder / "plan.json")
             if not isinstance(stored, dict) or {**stored, **content} != stored:
                 self.forget(list(self.plan.sections.values()))
@@ -88,9 +89,19 @@ class Cache:
             temporary.unlink(missing_ok=True)
 
     def finish(self, section: Section, bad: Bad) -> None:
-        """Record that all rows of a section are written."""
+        """Record that all rows of a section are written.
+
+        Raises:
+            DataError: The record cannot be written.
+        """
         sums = {name: self._sum(name, section) for name in self.plan.arrays}
-        write_json(self._record(section), {"crc32": sums, "bad": [list(entry) for entry in bad]})
+        record = {"crc32": sums, "bad": [list(entry) for entry in bad]}
+        try:
+            write_json(self._record(section), record)
+        except OSError as error:
+            raise DataError(
+                f"the cache '{self._record(section)}' cannot be written: {error.strerror}"
+            ) from error
         self._checked.add(section.name)
 
     def forget(self, sections: Sequence[Section]) -> None:

@@ -42,4 +42,4 @@ def write_rows(folder: Path, start: int, arrays: Mapping[str, NDArray[np.generic
                 file.seek(target.offset + start * target[0].nbytes)
                 file.write(np.ascontiguousarray(rows).tobytes())
         except OSError as error:
-            raise DataError(f"the cache '{path}' cannot be written: {error}") from error
+            raise DataError(f"the cache '{path}' cannot be written: {error.strerror}") from error
