@@ -81,11 +81,16 @@ class ImitationStream(Stream):
         read: The demonstrations of a task.
         sequence_inputs: What a policy for sequences is given.
         normalizer: Of the state; None where it is taken from demonstrations.
+        discrete: Whether an action is one of ``n_outputs`` choices, instead of that many numbers.
+        mask: Which numbers of an input are 1 for a choice that is possible now and 0 for another;
+            None where all are always possible.
     """
 
     read: Read = lambda index: ()
     sequence_inputs: SequenceInputs | None = None
     normalizer: Normalizer | None = None
+    discrete: bool = False
+    mask: slice | None = None
 
     @property
     def layout(self) -> ObservationLayout:
