@@ -41,6 +41,7 @@ from clframe.runs.errors import enough_memory
 from clframe.runs.folder import RunFolder
 from clframe.strategies import DEFAULT_PLUGINS, compose
 from clframe.training.augment import augmented
+from clframe.training.batched.alone import stacked_plugins
 from clframe.training.engine import Engine
 from clframe.training.lightning_model import (
     LightningLearner,
@@ -102,7 +103,9 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     if not engine.is_global_zero:  # the main process writes and prints for all
         folder, config = None, config.replace(logger=None, progress=False)
     built_in = default_plugins(config, registry, stream, trainer, folder, content)
-    given = [*plugins, *extra_plugins]
+    # A group of seeds brings a loop of its own.
+    stacked = stacked_plugins() if trainer.batched and not extra_plugins else ()
+    given = [*plugins, *extra_plugins, *stacked]
     taken = {plugin.name for plugin in given}
     learner: Any = learner_class(config, model, stream, engine, learning)(
         model,
@@ -166,8 +169,16 @@ def build_stream(config: RunConfig, registry: Registry) -> Stream:
 def trainer_settings(
     config: RunConfig, registry: Registry, stream: Stream, learning: Learning
 ) -> TrainerSettings:
-    """How to train: what the user says, over the stream's own defaults."""
-    given = config.trainer or {}
+    """How to train: what the user says, over the stream's own defaults.
+
+    Whether the run was one of a group of seeds is known by its folder, and not for users to say.
+    """
+    given = dict(config.trainer or {})
+    begun = resumed_folder(config)
+    if begun is not None and "batched" not in given:
+        saved = begun.read_config().get("trainer")
+        if isinstance(saved, Mapping) and saved.get("batched") is True:
+            given["batched"] = True
     values = learning.trainer(registry.trainer_for(stream.name, given), given)
     return TrainerSettings(**settings.check(TrainerSettings, values, "trainer"))
 
@@ -277,15 +288,21 @@ def prepare_stream(stream: Stream, model: nn.Module, engine: Engine, learning: L
 # ---------------------------------------------------------------- folder
 
 
-def build_folder(config: RunConfig, stream: Stream, strategy: str) -> RunFolder | None:
-    """Choose the run folder and check that it can be written, without making it."""
-    saving = settings.check(CheckpointSettings, config.checkpoint or {}, "checkpoint")
+def resumed_folder(config: RunConfig) -> RunFolder | None:
+    """The folder of the run that is continued; None for a new run."""
     resume = config.resume
     if resume == "auto":
         assert config.run_dir
         resume = config.run_dir if RunFolder(Path(config.run_dir)).config.exists() else None
-    if resume is not None:
-        folder = RunFolder(Path(resume), resumed=True)
+    return None if resume is None else RunFolder(Path(resume), resumed=True)
+
+
+def build_folder(config: RunConfig, stream: Stream, strategy: str) -> RunFolder | None:
+    """Choose the run folder and check that it can be written, without making it."""
+    saving = settings.check(CheckpointSettings, config.checkpoint or {}, "checkpoint")
+    begun = resumed_folder(config)
+    if begun is not None:
+        folder = begun
         folder.read_config()
     elif config.run_dir is False:
         return None

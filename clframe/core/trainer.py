@@ -77,6 +77,8 @@ class TrainerSettings:
         compile: Compile the model's pass with ``torch.compile``; the first steps wait for it.
         channels_last: Keep convolutions' weights with channels last, which many devices prefer.
         cuda_graphs: Replay the model's pass as CUDA graphs (compiles it as well).
+        batched: Train by the products that serve several seeds at once, as every run of ``seeds=``
+            does; so one of them is continued, or repeated by itself, with the same bits.
         deterministic: Take only algorithms that give the same bits each time, which on a GPU is not
             the default; an operation that has none stops the run (docs/gpu.md).
     """
@@ -105,6 +107,7 @@ class TrainerSettings:
     compile: bool = False
     channels_last: bool = False
     cuda_graphs: bool = False
+    batched: bool = False
     deterministic: bool = False
 
     def __post_init__(self) -> None:

@@ -32,22 +32,16 @@ if TYPE_CHECKING:
 
 def unsupported_reason(runs: Sequence[Built]) -> str | None:
     """Why these runs cannot be trained as one model, or None."""
-    first = runs[0].learner
-    for plugin in first.plugins.ordered:
-        if not plugin.supports_batched_seeds:
-            return f"plugin '{plugin.name}' cannot be batched"
-    settings = first.engine.settings
-    if settings.precision not in ("32-true", "32") or first.engine.world_size > 1:
-        return "mixed precision and several processes cannot be batched"
-    if settings.compile or settings.cuda_graphs:
-        return "a compiled model cannot be batched"
+    reason = unsupported_learner(runs[0].learner)
+    if reason is not None:
+        return reason
     for one in runs:
         sizes = [len(experience.data) for experience in one.stream]
         if not all(experience.data.repeatable for experience in one.stream):
             return f"stream '{one.stream.name}' does not give the same samples each time"
         if sizes != [len(experience.data) for experience in runs[0].stream]:
             return "the seeds' experiences are not equal in size"
-    return unsupported_learner(first)
+    return None
 
 
 class SeedGroup:

@@ -45,7 +45,9 @@ def fit_seeds(config: RunConfig, seeds: Sequence[int]) -> list[Result]:
     configs = [of_seed(config, seed, first=seed == chosen[0]) for seed in chosen]
     if len(configs) == 1:
         return [fit_config(configs[0])]
-    group = SeedGroup(configs)
+    # Written down, so that each of them can be continued by itself with the same bits.
+    batched = {**(config.trainer or {}), "batched": True}
+    group = SeedGroup([one.replace(trainer=batched) for one in configs])
     reason = unsupported_reason(group.runs)
     if reason is None:
         return group.run()

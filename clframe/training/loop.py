@@ -9,7 +9,7 @@ the same whether one learner takes a step or several seeds take it as one batche
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
@@ -45,9 +45,6 @@ class Stepper(Protocol):
     def step(self, batch: Any) -> Sequence[tuple[Tensor, Step | None]]:
         """Train on a batch; gives every learner's loss, detached, and its step."""
 
-    def sync(self) -> None:
-        """Let every learner hold its own state, since it is about to be saved."""
-
     def close(self) -> None:
         """The loop has come to its end."""
 
@@ -61,7 +58,7 @@ def train(learner: Learner, experience: Experience, data: Data, budget: Budget) 
 
 def run_epochs(requests: Sequence[FitRequest], stepper: Stepper) -> None:
     """Train all learners in step until their budgets, which are equal, are used up."""
-    loops = [EpochLoop(request, stepper.sync, len(requests)) for request in requests]
+    loops = [EpochLoop(request, len(requests)) for request in requests]
     batch_size = requests[0].budget.batch_size
     for loop in loops:
         loop.begin()
@@ -82,11 +79,10 @@ class EpochLoop:
 
     Args:
         request: What is trained on.
-        sync: Called before the run is saved; see :meth:`Stepper.sync`.
         in_step: How many learners share the time of a step.
     """
 
-    def __init__(self, request: FitRequest, sync: Callable[[], None], in_step: int) -> None:
+    def __init__(self, request: FitRequest, in_step: int) -> None:
         self.learner, self.experience, data, self.budget = request
         self.state = self.learner.state
         self.hook = self.learner.plugins.hook
@@ -104,7 +100,6 @@ class EpochLoop:
                 self.learner, self.experience, self.progress, named=in_step > 1
             )
         self.log_every = self.learner.engine.settings.log_every_n_steps
-        self._sync = sync
         self.progress.before_save = self._before_save
 
     def begin(self) -> None:
@@ -185,7 +180,6 @@ class EpochLoop:
     def _before_save(self) -> None:
         if self.monitor is not None:
             self.monitor.check()
-        self._sync()
 
 
 class SingleStepper:
@@ -227,9 +221,6 @@ class SingleStepper:
         if self.on_step:
             self.hook.after_step(learner=learner, step=step)
         return ((loss.detach(), step),)
-
-    def sync(self) -> None:
-        """Nothing: the learner has its own state."""
 
     def close(self) -> None:
         """Nothing is held."""

@@ -259,9 +259,8 @@ def test_a_seed_of_a_batch_can_be_resumed_alone(
         optimizer=settings,
         checkpoint={"every_n_steps": 5, "keep": 1},
     )
-    alone = [build(config) for config in configs(**given)]
-    for one in alone:
-        run_built(one)
+    whole = SeedGroup(configs(**given))
+    whole.run()
     # 12 steps an epoch and 24 an experience: in the second epoch of the second one.
     monkeypatch.setattr(Dies, "limit", len(SEEDS) * (24 + 18))
     given["strategy"] = [Dies(), {"replay": {"size": 20}}]
@@ -269,7 +268,7 @@ def test_a_seed_of_a_batch_can_be_resumed_alone(
     with pytest.raises(clframe.ClframeError, match="the machine goes down"):
         fit_seeds(RunConfig(**{**given, "run_dir": tmp_path, "progress": False}), SEEDS)
     monkeypatch.setattr(Dies, "limit", 10**9)
-    for seed, one, folder in zip(SEEDS, alone, folders, strict=True):
+    for seed, one, folder in zip(SEEDS, whole.runs, folders, strict=True):
         notes = [json.loads(path.read_text()) for path in (folder / "checkpoints").glob("*.json")]
         last = max(notes, key=lambda note: note["file"])
         assert last["position"]["experience"] == "exp1"
@@ -280,10 +279,31 @@ def test_a_seed_of_a_batch_can_be_resumed_alone(
         resumed = build(config.replace(resume=folder, strategy=[Dies(), {"replay": {"size": 20}}]))
         result = run_built(resumed)
         assert "resumed in experience exp1, epoch 2, after step" in capfd.readouterr().err
-        np.testing.assert_allclose(result.matrix.values, one.learner.state.matrix.values, atol=0.05)
+        assert (result.matrix.values == one.learner.state.matrix.values).all()
         for key, value in one.learner.state_dict().items():
-            other = resumed.learner.state_dict()[key]
-            torch.testing.assert_close(other, value, rtol=1e-3, atol=1e-4, msg=key)
+            assert torch.equal(resumed.learner.state_dict()[key], value), key
+
+
+@pytest.mark.parametrize("strategy", ["naive", "ewc and replay", "si", "lwf"])
+@pytest.mark.parametrize("scenario", ["task", "class"])
+def test_a_seed_of_a_group_can_be_repeated_by_itself(strategy: str, scenario: str) -> None:
+    given = arguments(STRATEGIES[strategy], scenario)
+    group = SeedGroup(configs(**given))
+    group.run()
+    given["trainer"] = {**given["trainer"], "batched": True}
+    (config,) = configs((1,), **given)
+    alone = build(config)
+    assert (run_built(alone).matrix.values == group.results[1].matrix.values).all()
+    for key, value in group.runs[1].learner.state_dict().items():
+        assert torch.equal(alone.learner.state_dict()[key], value), key
+
+
+def test_what_no_group_can_have_is_refused_alone(tmp_path: Path) -> None:
+    given = arguments({"packnet": {"post_epochs": 1}}, "task", run_dir=tmp_path / "run")
+    given["trainer"] = {**given["trainer"], "batched": True}
+    with pytest.raises(SettingError, match=r"trainer\.batched=true: plugin 'packnet' cannot be"):
+        clframe.fit(**given)
+    assert not (tmp_path / "run").exists()
 
 
 def test_saving_within_the_loop_changes_no_seed(tmp_path: Path) -> None:

@@ -65,10 +65,6 @@ class Steps:
         self.calls.append("step")
         return [(torch.tensor(self.loss), None)] * self.learners
 
-    def sync(self) -> None:
-        """Note it."""
-        self.calls.append("sync")
-
     def close(self) -> None:
         """Note it."""
         self.calls.append("close")
@@ -189,11 +185,11 @@ def test_a_loop_that_had_come_to_its_end_is_not_run_again() -> None:
     assert learner.global_steps == 0
 
 
-def test_the_state_is_synced_and_the_losses_looked_at_before_a_save() -> None:
+def test_the_losses_are_looked_at_before_a_save() -> None:
     given, _, _ = request(Budget(epochs=1, batch_size=5), Saves(every=2))
     steps = Steps()
     run_epochs([given], steps)
-    assert steps.calls == ["step", "step", "sync", "step", "step", "sync", "close"]
+    assert steps.calls == ["step", "step", "step", "step", "close"]
     given, _, _ = request(Budget(epochs=1, batch_size=5), Saves(every=2))
     steps = Steps(loss=float("nan"))
     with pytest.raises(NotFiniteError, match=r"in experience 'exp0', epoch 1, step 1"):
@@ -210,7 +206,7 @@ def test_learners_in_step_share_the_time_and_keep_their_own_order() -> None:
     for _, learner, notes in requests:
         assert learner.global_steps == 3
         assert len(notes.logs) == 1
-    loop = EpochLoop(requests[0][0], steps.sync, 2)
+    loop = EpochLoop(requests[0][0], 2)
     loop.begin()
     loop.begin_epoch()
     loop.progress.started -= 100.0

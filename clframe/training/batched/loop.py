@@ -46,26 +46,29 @@ class BatchedStepper:
         self.on_step = implements("after_step")
         self.settings = stack.learners[0].engine.settings
         self.parameters = [[p for p in x.parameters() if p.requires_grad] for x in stack.learners]
-        self.optimizer = stack.take_optimizers()
+        self._optimizer: torch.optim.Optimizer | None = None
         self.scheduled = stack.learners[0].schedule is not None
         self.mask = Masks(stack.learners)
         self._no_steps: list[Step | None] = [None] * len(stack.learners)
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Of all seeds; taken at the first step, when a resumed run has its optimizers' states."""
+        if self._optimizer is None:
+            self._optimizer = self.stack.take_optimizers()
+        return self._optimizer
 
     def batches(self, orders: Sequence[Tensor], size: int) -> Iterator[Chunk]:
         """The batches of all seeds' epochs."""
         return self.feed.chunks(torch.stack(list(orders)), size)
 
-    def sync(self) -> None:
-        """Give every learner its optimizer's state, since its run is about to be saved."""
-        self.stack.copy_optimizers(self.optimizer)
-
     def close(self) -> None:
-        """Give every learner its optimizer's state back."""
-        self.stack.return_optimizers(self.optimizer)
+        """Let go of the gradients."""
+        self.stack.end_sharing()
 
     def step(self, chunk: Chunk) -> Sequence[tuple[Tensor, Step | None]]:
         """Train all seeds on their batches."""
-        learners = self.stack.learners
+        learners, optimizer = self.stack.learners, self.optimizer
         self.stack.zero_grad()
         if self.plain:
             steps, losses = self._plain_steps(chunk)
@@ -78,8 +81,8 @@ class BatchedStepper:
         for parameters in self.parameters:
             clip_gradients(parameters, self.settings)
         if self.scheduled:
-            self.stack.follow_schedule(self.optimizer)
-        self.optimizer.step()
+            self.stack.follow_schedule(optimizer)
+        optimizer.step()
         if self.on_step:
             for learner, step in zip(learners, steps, strict=True):
                 learner.plugins.hook.after_step(learner=learner, step=step)

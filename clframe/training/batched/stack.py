@@ -27,6 +27,14 @@ _BY_ELEMENT = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
 
 def unsupported_learner(learner: Learner) -> str | None:
     """Why this learner cannot be one of a stack, or None."""
+    for plugin in learner.plugins.ordered:
+        if not plugin.supports_batched_seeds:
+            return f"plugin '{plugin.name}' cannot be batched"
+    settings = learner.engine.settings
+    if settings.precision not in ("32-true", "32") or learner.engine.world_size > 1:
+        return "mixed precision and several processes cannot be batched"
+    if settings.compile or settings.cuda_graphs:
+        return "a compiled model cannot be batched"
     kind = type(learner)
     if kind.task_loss is not Learner.task_loss or kind.run_model is not Learner.run_model:
         return f"learner {kind.__name__} computes its loss in a way of its own"
@@ -43,11 +51,6 @@ def unsupported_learner(learner: Learner) -> str | None:
     if learner.schedule is not None and learner.schedule.follows_loss:
         return "the scheduler gives each seed a learning rate of its own"
     return None
-
-
-def copied(value: Any) -> Any:
-    """A copy that shares nothing."""
-    return value.clone() if isinstance(value, Tensor) else copy.copy(value)
 
 
 class Stack:
@@ -111,23 +114,24 @@ class Stack:
     # ------------------------------------------------------------ training
 
     def take_optimizers(self) -> torch.optim.Optimizer:
-        """One optimizer whose state is the stack of the learners' own; gradients are shared."""
+        """One optimizer of all learners' parameters, with their own states; gradients are shared.
+
+        It steps over the slices, not over the stack: the last elements of a tensor are rounded in
+        another way than the others, and which are the last must not depend on the other seeds.
+        """
         optimizers = [bare_optimizer(learner) for learner in self.learners]
+        own = [[params[name] for name in self.trained] for params in self._params]
         group = {k: v for k, v in optimizers[0].param_groups[0].items() if k != "params"}
         kind: Any = type(optimizers[0])
-        stacked: torch.optim.Optimizer = kind([{"params": list(self.trained.values()), **group}])
+        stacked: torch.optim.Optimizer = kind([{"params": [p for ps in own for p in ps], **group}])
+        for optimizer, parameters in zip(optimizers, own, strict=True):
+            for parameter in parameters:
+                stacked.state[parameter] = optimizer.state[parameter]
         self._gradients = [torch.zeros_like(tensor) for tensor in self.trained.values()]
         for (name, tensor), gradient in zip(self.trained.items(), self._gradients, strict=True):
             tensor.grad = gradient
             for index, params in enumerate(self._params):
                 params[name].grad = gradient[index]
-            pairs = zip(optimizers, self._params, strict=True)
-            states = [optimizer.state[params[name]] for optimizer, params in pairs]
-            for key, first in states[0].items():
-                by_element = isinstance(first, Tensor) and first.shape == tensor.shape[1:]
-                stacked.state[tensor][key] = (
-                    torch.stack([state[key] for state in states]) if by_element else copied(first)
-                )
         return stacked
 
     def zero_grad(self) -> None:
@@ -139,19 +143,8 @@ class Stack:
         group = bare_optimizer(self.learners[0]).param_groups[0]
         stacked.param_groups[0].update({k: v for k, v in group.items() if k != "params"})
 
-    def copy_optimizers(self, stacked: torch.optim.Optimizer) -> None:
-        """Give every learner a copy of its part of the stacked optimizer's state."""
-        for name, tensor in self.trained.items():
-            pairs = zip(self.learners, self._params, strict=True)
-            for index, (learner, params) in enumerate(pairs):
-                state = bare_optimizer(learner).state[params[name]]
-                for key, value in stacked.state[tensor].items():
-                    by_element = isinstance(value, Tensor) and value.shape == tensor.shape
-                    state[key] = copied(value[index] if by_element else value)
-
-    def return_optimizers(self, stacked: torch.optim.Optimizer) -> None:
-        """Give every learner its optimizer's state back, and end the sharing of gradients."""
-        self.copy_optimizers(stacked)
+    def end_sharing(self) -> None:
+        """Let go of the gradients that all learners look into."""
         for name, tensor in self.trained.items():
             tensor.grad = None
             for params in self._params:

@@ -1,0 +1,77 @@
+"""One seed trained as a seed of a group is, so that it can be continued or repeated by itself.
+
+Batched products add their terms in an order of their own, whatever the number of seeds: a stack of
+one model gives the bits that the same seed has in a group.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clframe.core.plugin import Plugin
+from clframe.errors import SettingError
+from clframe.hookspecs import hookimpl
+from clframe.training.batched.evaluation import batched_accuracies
+from clframe.training.batched.loop import train_batched
+from clframe.training.batched.stack import Stack, unsupported_learner
+from clframe.training.loop import FitRequest
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Experience, Stream, Task
+    from clframe.core.trainer import Budget
+    from clframe.data.dataset import Data
+
+
+class StackedLoop(Plugin):
+    """Learns an experience on a stack of one model; takes the place of ``loop``."""
+
+    name = "loop"
+    supports_batched_seeds = True
+
+    def __init__(self) -> None:
+        self._stack: Stack | None = None
+
+    @hookimpl
+    def configure(self, learner: Learner, stream: Stream) -> None:
+        """Refuse what no group of seeds can have."""
+        reason = unsupported_learner(learner)
+        if reason is None and not all(e.data.repeatable for e in stream):
+            reason = f"stream '{stream.name}' does not give the same samples each time"
+        if reason is not None:
+            raise SettingError(f"trainer.batched=true: {reason}")
+
+    @hookimpl(trylast=True)
+    def fit_experience(
+        self, learner: Learner, experience: Experience, data: Data, budget: Budget
+    ) -> bool:
+        """Train for the budget."""
+        train_batched(self.stack(learner), [FitRequest(learner, experience, data, budget)])
+        return True
+
+    def stack(self, learner: Learner) -> Stack:
+        """The model as a stack, made when it is first needed."""
+        if self._stack is None:
+            self._stack = Stack([learner])
+        return self._stack
+
+
+class StackedAccuracy(Plugin):
+    """Measures accuracy on the same stack; takes the place of ``accuracy``."""
+
+    name = "accuracy"
+    supports_batched_seeds = True
+
+    def __init__(self, loop: StackedLoop) -> None:
+        self.loop = loop
+
+    @hookimpl(trylast=True)
+    def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float]:
+        """Accuracy over all samples."""
+        return {"accuracy": batched_accuracies(self.loop.stack(learner), [task])[0]}
+
+
+def stacked_plugins() -> list[Plugin]:
+    """What a run with ``trainer.batched`` has in the place of core's loop and evaluator."""
+    loop = StackedLoop()
+    return [loop, StackedAccuracy(loop)]
