@@ -282,7 +282,7 @@ def resume_words(words: list[str], run: Path) -> Iterator[list[str]]:
     for seed in json.loads(seeds[0].partition("=")[2]):
         folder = run / f"s{seed}"
         begun = (folder / "config.yaml").exists()
-        new = [*others, f"seed={seed}", f"run_dir={folder}"]
+        new = [*others, f"seed={seed}", f"run_dir={folder}", "trainer.batched=true"]
         yield [f"resume={folder}"] if begun else new
 
 
