@@ -16,6 +16,7 @@ import json
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
@@ -30,6 +31,7 @@ FORMAT = 1
 PLUGIN_POINTS = "clframe.plugins"
 """The registry's group of entry points, said again here because the registry imports torch."""
 _PACKAGE = Path(__file__).parents[1]
+_STARTED = time.time_ns()
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,9 @@ def load(config_dirs: Sequence[str] = ()) -> Catalog:
 
     registry = discover()
     catalog = make(registry)
-    if not registry.problems:  # a broken package is said every time
+    # A broken package is said every time. A process that runs since before a file was changed may
+    # have imported what the file was then, which is not what the fingerprint stands for.
+    if not registry.problems and _newest() < _STARTED:
         _store(catalog, mark)
     return catalog
 
@@ -209,21 +213,36 @@ def _places() -> Iterator[Path]:
 def fingerprint() -> str:
     """A checksum of everything that decides which names there are."""
     digest = hashlib.sha256(f"{FORMAT} {sys.version}\n".encode())
-    folders = [_PACKAGE]
-    with contextlib.suppress(ImportError):
-        folders += _homes("clframe.configs")
-    for point in sorted(entry_points(group=PLUGIN_POINTS), key=lambda point: point.name):
+    for point in _points():
         digest.update(f"{point.name} {point.value} {_version(point)}\n".encode())
-        with contextlib.suppress(ImportError, ValueError):
-            folders += _homes(point.module.partition(".")[0])
-    for folder in folders:
-        for path, status in sorted(_files(folder)):
-            digest.update(f"{path} {status}\n".encode())
+    for folder in _folders():
+        for path, size, changed in sorted(_files(folder)):
+            digest.update(f"{path} {size} {changed}\n".encode())
     for entry in sys.path:  # what is installed decides what a plugin can offer
         if entry.endswith(("site-packages", "dist-packages")):
             with contextlib.suppress(OSError):
                 digest.update(f"{entry} {os.stat(entry).st_mtime_ns}\n".encode())
     return digest.hexdigest()
+
+
+def _newest() -> int:
+    """When the last of the files was changed."""
+    return max((changed for folder in _folders() for *_, changed in _files(folder)), default=0)
+
+
+def _points() -> list[EntryPoint]:
+    return sorted(entry_points(group=PLUGIN_POINTS), key=lambda point: point.name)
+
+
+def _folders() -> list[Path]:
+    """Where the names come from: clframe, its configs, and packages with plugins."""
+    folders = [_PACKAGE]
+    with contextlib.suppress(ImportError):
+        folders += _homes("clframe.configs")
+    for point in _points():
+        with contextlib.suppress(ImportError, ValueError):
+            folders += _homes(point.module.partition(".")[0])
+    return folders
 
 
 def _version(point: EntryPoint) -> str:
@@ -240,7 +259,7 @@ def _homes(package: str) -> list[Path]:
     return [Path(spec.origin)] if spec.origin else []
 
 
-def _files(folder: Path) -> Iterator[tuple[str, str]]:
+def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
     """The code and the configs in a folder, with size and time of change."""
     places = [str(folder)]
     while places:
@@ -248,7 +267,7 @@ def _files(folder: Path) -> Iterator[tuple[str, str]]:
         if place.endswith((".py", ".yaml")):
             with contextlib.suppress(OSError):
                 status = os.stat(place)
-                yield place, f"{status.st_size} {status.st_mtime_ns}"
+                yield place, status.st_size, status.st_mtime_ns
             continue
         with contextlib.suppress(OSError), os.scandir(place) as entries:
             for entry in entries:

@@ -60,6 +60,20 @@ def test_a_change_of_any_file_makes_it_outdated(
     assert catalog.cached(outdated=True) is not None
 
 
+def test_a_process_older_than_a_file_does_not_keep_it(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has imported what the files were before."""
+    monkeypatch.setattr(catalog, "_PACKAGE", tmp_path)
+    (tmp_path / "changed.py").write_text("x = 1\n")
+    os.utime(tmp_path / "changed.py", ns=(0, catalog._STARTED + 1))
+    catalog.load()
+    assert not place.exists()
+    os.utime(tmp_path / "changed.py", ns=(0, catalog._STARTED - 1))
+    catalog.load()
+    assert place.exists()
+
+
 def test_a_new_package_with_plugins_makes_it_outdated(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
