@@ -103,8 +103,11 @@ class RolloutData(LiveData):
     collector: Collector
 
     def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
-        """Act and learn; of the order only its length counts."""
-        return self.collector.batches(self.task)
+        """Act and learn; the order says only whether there is anything left of the epoch.
+
+        Nothing is in a run that was saved after an epoch's last step: then no rollout is due.
+        """
+        return self.collector.batches(self.task) if len(order) else iter(())
 
 
 class Collector(Plugin):

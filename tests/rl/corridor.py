@@ -50,6 +50,7 @@ def moves(place: Place) -> dict[int, Place]:
 STARTS: list[Place] = [(cell, key, False) for cell in range(DOOR) for key in (False, True)]
 
 
+@functools.cache
 def steps_to_goal(start: Place) -> int:
     """The fewest steps from a place to the goal, by breadth-first search."""
     waiting, seen = deque([(start, 0)]), {start}
@@ -79,10 +80,13 @@ class Corridor:
         task: 0, or 1 for the mirrored one.
         masked: Show which choices are possible; else all are shown to be.
         wrong: Something to be wrong with it, at its third step.
+        shaped: Reward each step by how much nearer the goal is, in steps, instead of at the end.
     """
 
-    def __init__(self, task: int = 0, masked: bool = True, wrong: str = "") -> None:
-        self.task, self.masked, self.wrong = task, masked, wrong
+    def __init__(
+        self, task: int = 0, masked: bool = True, wrong: str = "", shaped: bool = False
+    ) -> None:
+        self.task, self.masked, self.wrong, self.shaped = task, masked, wrong, shaped
         self.place: Place = STARTS[0]
         self.steps = 0
         self.action_space = spaces.Discrete(CHOICES)
@@ -112,9 +116,12 @@ class Corridor:
     def step(self, action: Any) -> Any:
         self.steps += 1
         assert self.action_space.contains(action), action
+        before = steps_to_goal(self.place)
         self.place = moves(self.place).get(self.mirrored(int(action)), self.place)
         done = self.place[0] == CELLS - 1
         reward = PRIZE * done - COST
+        if self.shaped:
+            reward = float(before - steps_to_goal(self.place))
         if self.wrong == "reward" and self.steps == 3:
             reward = float("nan")
         info = {} if self.wrong == "success" and self.steps == 3 else {"success": done}
@@ -133,10 +140,10 @@ def demonstration(task: int, start: Place) -> Demonstration:
 
 
 def corridors(
-    folder: Path, tasks: int = 2, masked: bool = True, make: Any = None, **settings: Any
+    folder: Path, tasks: int = 2, masked: bool = True, shaped: bool = False, **settings: Any
 ) -> ImitationStream:
     """A stream of them, to be learned by reward or from the best ways from all starts."""
-    make = make or functools.partial(Corridor, masked=masked)
+    make = functools.partial(Corridor, masked=masked, shaped=shaped)
     given = {"eval_episodes": 10, "horizon": 30, "num_workers": 0, **settings}
     stream = imitation_stream(
         "corridors",
