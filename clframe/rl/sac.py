@@ -356,6 +356,11 @@ class SAC(Learning):
 
     def prepare_stream(self, stream: Stream, model: nn.Module, engine: Engine) -> Stream:
         """The stream with environments to act in, in the place of demonstrations."""
+        if getattr(stream, "discrete", False):
+            raise SettingError(
+                f"learner=sac needs actions that are numbers, but those of stream '{stream.name}' "
+                "are choices: set learner=ppo"
+            )
         if not isinstance(model, SquashedGaussian):
             raise SettingError(f"learner=sac needs model=actor, not {type(model).__name__}")
         if engine.world_size > 1:
