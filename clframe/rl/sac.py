@@ -25,9 +25,9 @@ from clframe.core.learning import Learning
 from clframe.data.dataset import Batch, Data
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
-from clframe.models.policy import ACTIVATIONS
+from clframe.models.policy import ACTIVATIONS, Body
 from clframe.rl._interaction import Interaction, LiveData, Pace, TransitionBatch
-from clframe.rl.actor import Body, SquashedGaussian
+from clframe.rl.actor import SquashedGaussian
 from clframe.rl.stream import live_stream
 from clframe.rl.transitions import Transitions
 from clframe.robot.learner import ImitationLearner
@@ -356,6 +356,11 @@ class SAC(Learning):
 
     def prepare_stream(self, stream: Stream, model: nn.Module, engine: Engine) -> Stream:
         """The stream with environments to act in, in the place of demonstrations."""
+        if getattr(stream, "discrete", False):
+            raise SettingError(
+                f"learner=sac needs actions that are numbers, but those of stream '{stream.name}' "
+                "are choices: set learner=ppo"
+            )
         if not isinstance(model, SquashedGaussian):
             raise SettingError(f"learner=sac needs model=actor, not {type(model).__name__}")
         if engine.world_size > 1:

@@ -11,8 +11,9 @@ from torch import nn
 from torch.distributions import Normal, TanhTransform, TransformedDistribution, kl_divergence
 
 from clframe.core.registry import discover
+from clframe.models.policy import Body
 from clframe.rl._interaction import Pace
-from clframe.rl.actor import Body, actor
+from clframe.rl.actor import actor
 from clframe.rl.environment import HeldActions
 from clframe.rl.sac import Critics
 from clframe.rl.transitions import Transitions

@@ -1,0 +1,150 @@
+"""What can be wrong with environments or settings of ``learner=ppo`` is said in a sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clframe import ClframeError, DataError, SettingError
+from clframe.testing import prepare, run_built
+
+spaces = pytest.importorskip("gymnasium").spaces
+CORRIDOR = runpy.run_path(str(Path(__file__).with_name("corridor.py")))
+SMALL = {"name": "ppo", "n_envs": 2, "n_steps": 4, "steps": 16, "n_epochs": 1}
+
+
+class Other(CORRIDOR["Corridor"]):  # type: ignore[misc]
+    """A corridor with another action space."""
+
+    def __init__(self, space: Any) -> None:
+        super().__init__()
+        self.action_space = space
+
+
+def stream_with(folder: Path, make: Any) -> Any:
+    """A good corridor and then another environment."""
+    stream = CORRIDOR["corridors"](folder, eval_episodes=1, horizon=8)
+    first, second = stream.tasks
+    robot = dataclasses.replace(second.info["evaluation"].robot, name="bad", environment=make)
+    evaluation = dataclasses.replace(second.info["evaluation"], robot=robot)
+    second = dataclasses.replace(second, name="bad", info={"evaluation": evaluation})
+    experiences = [
+        stream.experiences[0],
+        dataclasses.replace(stream.experiences[1], tasks=(second,)),
+    ]
+    return dataclasses.replace(stream, tasks=[first, second], experiences=experiences)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (
+            functools.partial(Other, spaces.Discrete(5)),
+            "task 'bad', before its first step, has 5 choices, but the stream's first task has 16",
+        ),
+        (
+            functools.partial(Other, spaces.Discrete(16, start=1)),
+            "task 'bad', before its first step, counts its choices from 1: wrap it",
+        ),
+        (
+            functools.partial(Other, spaces.Box(-1, 1, (2,))),
+            "task 'bad', before its first step, has the action space Box: the stream's actions",
+        ),
+        (
+            functools.partial(Other, spaces.MultiDiscrete([4, 4])),
+            r"has the action space MultiDiscrete: .* choices, which need Discrete\(16\)",
+        ),
+        (
+            functools.partial(Other, spaces.MultiBinary(16)),
+            "has the action space MultiBinary: the stream's actions are choices",
+        ),
+        (
+            functools.partial(Other, spaces.Dict({"hand": spaces.Discrete(16)})),
+            "has the action space Dict: the stream's actions are choices",
+        ),
+        (
+            functools.partial(CORRIDOR["Corridor"], wrong="mask"),
+            "task 'bad' at step 3 gave a mask of zeros: without a possible choice the episode",
+        ),
+        (
+            functools.partial(CORRIDOR["Corridor"], wrong="half"),
+            "task 'bad' at step 3 gave a mask whose number 2 is 0.5: 1 is for a possible",
+        ),
+        (
+            functools.partial(CORRIDOR["Corridor"], wrong="reward"),
+            "task 'bad' at step 3 gave the reward nan, which is not a finite number",
+        ),
+        (
+            functools.partial(CORRIDOR["Corridor"], wrong="success"),
+            "task 'bad' does not say at step 3 whether the goal holds",
+        ),
+    ],
+)
+def test_environments(tmp_path: Path, make: Any, sentence: str) -> None:
+    model = {"name": "categorical", "hidden": [8]}
+    built = prepare(stream_with(tmp_path, make), "naive", model, learner=SMALL, batch_size=4)
+    with pytest.raises(DataError, match=sentence):
+        run_built(built)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"model": "policy"}, "learner=ppo needs model=actor, not Policy: the actions of stream "),
+        ({"stream": "split_mnist"}, "needs a stream of robot tasks, which 'split_mnist' is not"),
+        ({"max_epochs": 3}, "max_epochs=3: learner=ppo learns for learner.steps=16 decisions, wh"),
+        ({"max_steps": 3}, r"which are 2 rollouts \(max_epochs\) with 1 updates each; set learner"),
+        ({"limit_train_batches": 3}, "trainer.limit_train_batches has no meaning with learner=ppo"),
+        ({"drop_last": True}, "trainer.drop_last has no meaning with learner=ppo"),
+        ({"strategy": "multitask"}, "'multitask' joins the data of several tasks, but learner=ppo"),
+        ({"strategy": "cumulative"}, "'cumulative' joins the data of several tasks"),
+        ({"precision": "bf16-mixed"}, "learner=ppo learns in 32 bits"),
+        ({"learner": {**SMALL, "clip_range": 0.0}}, "learner.clip_range must be above 0, got 0.0"),
+        ({"learner": {**SMALL, "gae_lambda": 1.5}}, "learner.gae_lambda must be at most 1"),
+        ({"learner": {**SMALL, "target_kl": -1.0}}, "learner.target_kl must be above 0"),
+        ({"learner": {**SMALL, "n_envs": 0}}, "learner.n_envs must be at least 1"),
+        ({"learner": {**SMALL, "value_hidden": [0]}}, "learner.value_hidden must be at least 1"),
+        ({"learner": {**SMALL, "reset": ["actor"]}}, "'reset' must be a list of which each entry"),
+    ],
+)
+def test_settings(arguments: dict[str, Any], sentence: str) -> None:
+    values = {"stream": "point_robot", "learner": SMALL, **arguments}
+    with pytest.raises(ClframeError, match=sentence):
+        run_built(prepare(**values))
+
+
+def test_a_policy_without_logits_cannot_choose(tmp_path: Path) -> None:
+    stream = CORRIDOR["corridors"](tmp_path)
+    with pytest.raises(SettingError, match="learner=ppo needs model=categorical, not Classifier:"):
+        prepare(stream, "naive", {"name": "mlp", "hidden": [8]}, learner=SMALL)
+
+
+def test_actions_that_are_choices_are_not_for_sac(tmp_path: Path) -> None:
+    stream = CORRIDOR["corridors"](tmp_path)
+    with pytest.raises(SettingError, match="learner=sac needs actions that are numbers, but th"):
+        prepare(stream, "naive", {"name": "categorical", "hidden": [8]}, learner="sac")
+
+
+def test_a_mask_that_is_not_of_the_newest_state_is_refused(tmp_path: Path) -> None:
+    stream = CORRIDOR["corridors"](tmp_path, window=2)
+    with pytest.raises(SettingError, match=r"must be within the newest state .* 25 to 50, not 9 "):
+        run_built(prepare(stream, "naive", {"name": "categorical", "hidden": [8]}, learner=SMALL))
+
+
+def test_a_run_of_several_processes_is_refused(tmp_path: Path) -> None:
+    words = "fit stream=point_robot learner=ppo trainer.devices=2 trainer.accelerator=cpu"
+    done = subprocess.run(
+        [sys.executable, "-m", "clframe", *words.split(), f"run_dir={tmp_path / 'run'}"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "learner=ppo learns in one process: set trainer.devices=1" in done.stderr
+    assert not (tmp_path / "run").exists()
