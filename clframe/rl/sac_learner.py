@@ -27,7 +27,7 @@ from clframe.robot.learner import ImitationLearner
 if TYPE_CHECKING:
     from clframe.core.step import Step
     from clframe.core.stream import Experience
-    from clframe.rl.sac import SAC
+    from clframe.rl.sac_settings import SACSettings
 
 
 class SACLearner(ImitationLearner):
@@ -40,7 +40,7 @@ class SACLearner(ImitationLearner):
 
     model: SquashedGaussian
 
-    def __init__(self, *arguments: Any, settings: SAC) -> None:
+    def __init__(self, *arguments: Any, settings: SACSettings) -> None:
         model, stream, plugins, engine, *rest = arguments
         names = {plugin.name for plugin in plugins}
         if "cumulative" in names:
