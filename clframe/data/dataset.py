@@ -97,6 +97,8 @@ class Data(abc.ABC):
     labels: Tensor
     tasks: Tensor
     transform: Transform
+    on_all_ranks: ClassVar[bool] = False
+    """Whether each of several processes has all batches by itself, with nothing to be read."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -187,6 +189,7 @@ class TensorData(IndexedData):
     """
 
     columns = ("labels", "tasks", "indices")
+    on_all_ranks = True
 
     def __init__(
         self,

@@ -9,8 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
-from clframe.robot.task import Environment, MakeEnvironment, RobotTask, as_dictionary, success_of
-from clframe.robot.windows import STATE
+from clframe.robot.task import (
+    STATE,
+    Environment,
+    MakeEnvironment,
+    RobotTask,
+    as_dictionary,
+    success_of,
+)
 
 
 class Moment(NamedTuple):

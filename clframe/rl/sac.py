@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from clframe.core.learning import Learning
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
-from clframe.rl._interaction import LiveData
 from clframe.rl.actor import SquashedGaussian
+from clframe.rl.live import LiveData
 from clframe.rl.sac_learner import SACLearner
 from clframe.rl.sac_settings import SACSettings
 from clframe.rl.stream import live_stream
@@ -44,8 +44,11 @@ class SAC(SACSettings, Learning):
         """The stream with environments to act in, in the place of demonstrations."""
         if not isinstance(model, SquashedGaussian):
             raise SettingError(f"learner=sac needs model=actor, not {type(model).__name__}")
-        if engine.world_size > 1:
-            raise SettingError("learner=sac learns in one process: set trainer.devices=1")
+        if engine.world_size > engine.settings.batch_size:
+            raise SettingError(
+                f"learner=sac shares trainer.batch_size={engine.settings.batch_size} among "
+                f"{engine.world_size} processes: raise it"
+            )
         if engine.settings.precision not in ("32", "32-true"):
             raise SettingError(
                 f"learner=sac learns in 32 bits: trainer.precision={engine.settings.precision} "
@@ -56,7 +59,8 @@ class SAC(SACSettings, Learning):
         def data(task: Any) -> LiveData:
             return LiveData(task, samples, 2 * model.n_actions)
 
-        return live_stream(stream, "sac", self.action_repeat, self.buffer_size, data)
+        environments = self.num_envs or engine.world_size
+        return live_stream(stream, "sac", self.action_repeat, self.buffer_size, data, environments)
 
     def learner_class(self, stream: Stream) -> Callable[..., SACLearner]:
         """The learner with these settings."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from clframe.core import hooks
 from clframe.data.dataset import Batch, Data
 from clframe.errors import PluginError
-from clframe.rl._interaction import Interaction, LiveData, TransitionBatch
+from clframe.rl._interaction import Interaction
 from clframe.rl.actor import Body, SquashedGaussian
 from clframe.rl.critics import Critics
+from clframe.rl.live import LiveData, TransitionBatch
 from clframe.rl.transitions import Transitions
 from clframe.robot.learner import ImitationLearner
 
@@ -56,9 +57,12 @@ class SACLearner(ImitationLearner):
         critics = Critics(math.prod(stream.input_shape), model.n_actions, body, model.n_tasks)
         inputs = stream.tasks[0].info["evaluation"].inputs
         transitions = Transitions(
-            settings.rows(len(stream), joint), (inputs.window, inputs.state_size), model.n_actions
+            settings.rows(len(stream), joint),
+            (inputs.window, inputs.state_size),
+            model.n_actions,
+            0 if joint else min(settings.memory, settings.steps * (len(stream) - 1)),
         )
-        interaction = Interaction(settings.pace, transitions, {})
+        interaction = Interaction(settings.pace, transitions, settings.num_envs, settings.overlap)
         super().__init__(model, stream, [*plugins, interaction], engine, *rest)
         self.settings = settings
         self.interaction = interaction
@@ -98,7 +102,7 @@ class SACLearner(ImitationLearner):
         reset = self.settings.reset if self.seen else ()
         self.interaction.begin(explores="exploration" in reset or not self.seen)
         if "buffer" in reset:
-            self.interaction.transitions.clear()
+            self.interaction.transitions.clear(self.generator)
         if "critics" in reset:
             self.critics.reset()
             self.targets.load_state_dict(self.critics.state_dict())
@@ -129,7 +133,7 @@ class SACLearner(ImitationLearner):
         action, log_density = self.model.draw(outputs, self._noise(len(batch)))
         temperature = self.log_temperature.detach().exp()[batch.task]
         self._update("temperature", self.temperature_loss(log_density.detach(), batch.task))
-        self._update("critics", self.critic_loss(batch, temperature, self._noise(len(batch))))
+        self._update_critics(batch, temperature)
         with torch.no_grad():
             torch._foreach_lerp_(
                 list(self.targets.parameters()),
@@ -169,10 +173,24 @@ class SACLearner(ImitationLearner):
         """Of samples that an earlier policy has left: cloning it."""
         return self.settings.cloning * super().task_loss(outputs, batch)
 
-    def _update(self, name: str, loss: Tensor) -> None:
-        """A step of one of the learner's own optimizers."""
+    def _update_critics(self, batch: TransitionBatch, temperature: Tensor) -> None:
+        noise, ranks = self._noise(len(batch)), cast(Any, self.engine.ranks)
+        if ranks is None:
+            self._update("critics", self.critic_loss(batch, temperature, noise))
+            return
+        rows = ranks.share(torch.arange(len(batch), device=noise.device))
+        loss = self.critic_loss(batch.rows(rows), temperature[rows], noise[rows])
+        # Their mean over ranks is the loss of the whole batch.
+        self._update("critics", loss * (len(rows) * ranks.size / len(batch)), ranks)
+
+    def _update(self, name: str, loss: Tensor, ranks: Any = None) -> None:
+        """A step of one of the learner's own optimizers; by all ranks, each with its share."""
         optimizer = self.interaction.optimizers[name]
         loss.backward()
+        if ranks is not None:
+            loss = loss.detach() / ranks.size
+            ranks.sum({"loss": loss})
+            ranks.average_gradients(optimizer.param_groups[0]["params"])
         optimizer.step()
         # None is left for whoever looks at all gradients of the learner.
         optimizer.zero_grad(set_to_none=True)

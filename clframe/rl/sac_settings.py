@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from clframe.errors import SettingError
-from clframe.rl._interaction import Pace
+from clframe.rl.live import Pace
 from clframe.utils.settings import at_least, check_at_least
 
 Part: TypeAlias = Literal["buffer", "optimizers", "critics", "temperature", "exploration"]
@@ -31,7 +31,13 @@ class SACSettings:
         temperature: At first; what entropy counts against reward.
         temperature_lr: Its learning rate; 0 leaves it as it is.
         target_entropy: What the temperature aims at; None is minus the numbers of an action.
+        num_envs: Environments that are acted in at once, of which a decision is made in each;
+            None is one for each process that learns.
+        overlap: Have other processes do actions while an update is computed. The first action
+            after an update is then chosen before it.
         buffer_size: Transitions to keep at most.
+        memory: Transitions of earlier experiences to keep when the buffer is made new, a uniform
+            sample of them all, and to learn from as from the new ones.
         reset: What is made new when a task begins: the ``buffer``, the ``optimizers``, the
             ``critics``, the ``temperature``; and ``exploration``, that the decisions before the
             first update are random again, instead of the policy's.
@@ -51,7 +57,10 @@ class SACSettings:
     temperature: float = 1.0
     temperature_lr: float = 1e-3
     target_entropy: float | None = None
+    num_envs: int | None = None
+    overlap: bool = False
     buffer_size: int = 1_000_000
+    memory: int = 0
     reset: Sequence[Part] = ("buffer", "optimizers", "critics", "temperature", "exploration")
     cloning: float = 1.0
     remember: int | None = None
@@ -60,7 +69,8 @@ class SACSettings:
     def __post_init__(self) -> None:
         check_at_least(
             self, "learner", steps=1, start_steps=0, action_repeat=1, gamma=0, tau=0,
-            critic_lr=0, temperature_lr=0, buffer_size=1, cloning=0, remember=1, epoch_steps=1,
+            critic_lr=0, temperature_lr=0, num_envs=1, buffer_size=1, memory=0, cloning=0,
+            remember=1, epoch_steps=1,
         )  # fmt: skip
         for width in self.critic_hidden or ():
             at_least(width, 1, "learner.critic_hidden")
@@ -70,6 +80,12 @@ class SACSettings:
         for name in ("gamma", "tau"):
             if getattr(self, name) > 1:
                 raise SettingError(f"learner.{name} must be at most 1, got {getattr(self, name)!r}")
+        if self.memory and "buffer" not in self.reset:
+            raise SettingError(
+                f"learner.memory={self.memory} is what stays when the buffer is made new, but "
+                f"learner.reset={list(self.reset)} keeps all of it: set learner.memory=0, or add "
+                "buffer to learner.reset"
+            )
         if self.pace.updates < 1:
             raise SettingError(
                 f"learner.steps={self.steps} leaves no update after learner.start_steps="

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from clframe.errors import DataError
 
 Observation: TypeAlias = "dict[str, NDArray[Any]]"
+STATE = "state"
+"""The observation that is not a picture."""
 
 
 class Environment(Protocol):

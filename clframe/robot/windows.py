@@ -16,8 +16,8 @@ from torch.nn import functional
 from clframe.data.dataset import TensorData
 from clframe.errors import DataError
 from clframe.robot.demonstrations import Demonstration
+from clframe.robot.task import STATE as STATE
 
-STATE = "state"
 _CLIP = 5.0
 
 

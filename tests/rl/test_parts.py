@@ -11,10 +11,10 @@ from torch import nn
 from torch.distributions import Normal, TanhTransform, TransformedDistribution, kl_divergence
 
 from clframe.core.registry import discover
-from clframe.rl._interaction import Pace
 from clframe.rl.actor import Body, actor
 from clframe.rl.critics import Critics
 from clframe.rl.environment import HeldActions
+from clframe.rl.live import Pace
 from clframe.rl.transitions import Transitions
 from clframe.robot.point import PointEnvironment
 

@@ -1,0 +1,82 @@
+"""Transitions in a file of the run folder that only grows, one row of equal length after another.
+
+The file holds all of a run, so that a checkpoint need not: it says how many rows there were, and
+the sum of them. A resumed run first returns to the start of an experience and then to a step within
+it, so the file is cut only when something is written to it again. It is written and read, and not
+mapped: a full disk would end a process that writes to a mapping without a word.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.errors import RunFolderError
+from clframe.utils.sums import PrefixSum, mark_of
+
+NAME = "transitions.bin"
+
+
+class TransitionFile:
+    """Rows of a structured type.
+
+    Args:
+        path: Where it is; made with the first row.
+        row: The type of a row.
+    """
+
+    def __init__(self, path: Path, row: np.dtype[Any]) -> None:
+        self.path, self.row = path, row
+        self.rows = 0
+        """Rows that belong to the run."""
+        self.last_mark: dict[str, Any] = mark_of(b"")
+        """What it held of the run when that was last asked for."""
+        self._sum: PrefixSum | None = None
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Write rows after those that belong to the run; what is behind them is cut off."""
+        try:
+            # Not through a link, which would lead to somebody else's file.
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+            with os.fdopen(os.open(self.path, flags, 0o666), "r+b") as file:
+                file.truncate(self.rows * self.row.itemsize)
+                file.seek(0, os.SEEK_END)
+                file.write(rows.tobytes())
+        except OSError as error:
+            error.filename = str(self.path)  # a write that fails does not say of which file
+            raise
+        if self._sum is None:
+            self._sum = PrefixSum(self.path)
+        self.rows += len(rows)
+
+    def mark(self) -> dict[str, Any]:
+        """What the file holds of the run, all of which is on disk then."""
+        if self._sum is not None:
+            self.last_mark = self._sum.mark()
+        return self.last_mark
+
+    def rollback(self, mark: dict[str, Any]) -> None:
+        """Only what the file held at this mark belongs to the run."""
+        self.rows = mark["bytes"] // self.row.itemsize
+        self.last_mark, self._sum = dict(mark), None
+
+    def read(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
+        """The rows of these numbers, which ascend.
+
+        Raises:
+            RunFolderError: The file does not have them any more.
+        """
+        if not len(numbers):
+            return np.empty(0, self.row)
+        there = self.path.stat().st_size // self.row.itemsize if self.path.is_file() else 0
+        if numbers[-1] >= there:
+            raise RunFolderError(
+                f"'{self.path}' holds {there} transitions, but the run had {numbers[-1] + 1}: put "
+                "back a copy of it"
+            )
+        stored = np.memmap(self.path, self.row, "r", shape=(there,))
+        return np.array(stored[numbers])
