@@ -179,7 +179,7 @@ class Interaction(Plugin):
         inputs: ObservationTransform = turns[0].info["evaluation"].inputs
         self.made = self.made or [0] * len(turns)
         for _ in range(n):
-            while self.decisions < pace.decisions_before(self.updates):
+            while self.decisions < min(pace.decisions_before(self.updates), pace.steps):
                 if self.chosen is None:
                     self._choose(turns, inputs)
                 self._take(turns)
@@ -235,12 +235,13 @@ class Interaction(Plugin):
         size = self._learner.stream.n_outputs
         action = torch.empty(count, size, device=device)
         if not all(random):
-            of_task = torch.tensor(tasks).to(device)
+            of_task = torch.tensor(tasks, device=device)
             seen = torch.from_numpy(self._windows[:count].copy()).to(device)
             action = self._learner.act(inputs({STATE: seen}, of_task), of_task)
         if any(random):
             drawn = torch.rand(count, size, generator=generator, device=device) * 2 - 1
-            action = torch.where(torch.tensor(random).to(device)[:, None], drawn, action)
+            chance = torch.tensor(random, device=device)
+            action = torch.where(chance[:, None], drawn, action)
         self.chosen = action.cpu()
 
     def _take_turn(self, number: int, turns: int) -> bool:
@@ -249,8 +250,7 @@ class Interaction(Plugin):
         starting = sum(self.made) < pace.start_steps * turns
         limit = pace.start_steps if starting else pace.steps
         if turns > 1 and self.made[episode.turn] >= limit:
-            # Every task has its decisions before the first update, and no more than its budget.
-            self._end(number)
+            self._end(number)  # another environment was the last one of the task
             episode = self.episodes[number]
         if not episode.steps:
             # Where episodes are equally long: one task after the other.
@@ -289,6 +289,12 @@ class Interaction(Plugin):
             horizon = task.info["evaluation"].horizon
             if moment.terminated or moment.truncated or episode.steps >= horizon:
                 self._log(episode)
+                self._end(number)
+            # Every task has its decisions before the first update, and no more than its budget.
+            elif len(turns) > 1 and self.made[episode.turn] in (
+                self.pace.start_steps,
+                self.pace.steps,
+            ):
                 self._end(number)
 
     def _end(self, number: int) -> None:

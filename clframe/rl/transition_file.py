@@ -39,12 +39,11 @@ class TransitionFile:
 
     def append(self, rows: NDArray[Any]) -> None:
         """Write rows after those that belong to the run; what is behind them is cut off."""
+        there = self._check(self.rows)
         try:
-            # Not through a link, which would lead to somebody else's file.
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-            with os.fdopen(os.open(self.path, flags, 0o666), "r+b") as file:
-                file.truncate(self.rows * self.row.itemsize)
-                file.seek(0, os.SEEK_END)
+            if there > self.rows * self.row.itemsize:
+                os.truncate(self.path, self.rows * self.row.itemsize)
+            with self.path.open("ab") as file:
                 file.write(rows.tobytes())
         except OSError as error:
             error.filename = str(self.path)  # a write that fails does not say of which file
@@ -65,18 +64,23 @@ class TransitionFile:
         self.last_mark, self._sum = dict(mark), None
 
     def read(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
-        """The rows of these numbers, which ascend.
-
-        Raises:
-            RunFolderError: The file does not have them any more.
-        """
+        """The rows of these numbers, which ascend."""
         if not len(numbers):
             return np.empty(0, self.row)
-        there = self.path.stat().st_size // self.row.itemsize if self.path.is_file() else 0
-        if numbers[-1] >= there:
-            raise RunFolderError(
-                f"'{self.path}' holds {there} transitions, but the run had {numbers[-1] + 1}: put "
-                "back a copy of it"
-            )
-        stored = np.memmap(self.path, self.row, "r", shape=(there,))
+        self._check(int(numbers[-1]) + 1)
+        stored = np.memmap(self.path, self.row, "r", shape=(int(numbers[-1]) + 1,))
         return np.array(stored[numbers])
+
+    def _check(self, rows: int) -> int:
+        """The file's length.
+
+        Raises:
+            RunFolderError: It does not hold so many rows any more.
+        """
+        there = self.path.stat().st_size if self.path.exists() else 0
+        if there < rows * self.row.itemsize:
+            raise RunFolderError(
+                f"'{self.path}' holds {there // self.row.itemsize} transitions, but the run had "
+                f"{rows}, from which it learns: put back a copy of it"
+            )
+        return there

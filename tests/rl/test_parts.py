@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,22 +13,28 @@ from torch import nn
 from torch.distributions import Normal, TanhTransform, TransformedDistribution, kl_divergence
 
 from clframe.core.registry import discover
+from clframe.errors import RunFolderError
 from clframe.rl.actor import Body, actor
 from clframe.rl.critics import Critics
 from clframe.rl.environment import HeldActions
 from clframe.rl.live import Pace
 from clframe.rl.transitions import Transitions
 from clframe.robot.point import PointEnvironment
+from clframe.utils.sums import problem_with
 
 # ------------------------------------------------------------ transitions
 
 
-def filled(n: int, size: int = 5) -> Transitions:
-    transitions = Transitions(size, (1, 3), 2)
-    for number in range(n):
+def fill(transitions: Transitions, n: int) -> None:
+    for number in range(transitions.added, transitions.added + n):
         state = np.full((1, 3), number, np.float32)
         action = np.array([number, -number], np.float32)
         transitions.add(state, action, number / 2, state + 1, number % 2 == 1, number % 3)
+
+
+def filled(n: int, size: int = 5) -> Transitions:
+    transitions = Transitions(size, (1, 3), 2)
+    fill(transitions, n)
     return transitions
 
 
@@ -93,6 +101,73 @@ def test_transitions_are_saved_and_restored(n: int) -> None:
         assert torch.equal(column, other.newest(5)[name])
     transitions.clear()
     assert len(transitions) == 0
+
+
+@pytest.mark.parametrize("n", [0, 3, 5, 13])
+def test_a_file_holds_the_transitions_and_the_state_their_number(tmp_path: Path, n: int) -> None:
+    path = tmp_path / "transitions.bin"
+    transitions = filled(0)
+    transitions.keep_in(path, lambda value: value)
+    fill(transitions, n)
+    state = transitions.state_dict()
+    assert state["columns"] == {}
+    assert problem_with(path, state["mark"]) is None
+    fill(transitions, 4)  # what a run did that was then killed
+    transitions.state_dict()
+    other = filled(4)
+    other.keep_in(path, lambda value: value)
+    other.load_state_dict(state)
+    other.load()
+    wanted = filled(n)
+    for name, column in wanted.newest(5).items():
+        assert torch.equal(column, other.newest(5)[name]), name
+    generators = [torch.Generator().manual_seed(n) for _ in range(2)]
+    if n:
+        drawn = [t.sample(9, g) for t, g in zip((wanted, other), generators, strict=True)]
+        assert torch.equal(drawn[0]["reward"], drawn[1]["reward"])
+    # It goes on where the state was taken.
+    fill(other, 2)
+    fill(wanted, 2)
+    row = other.file.row.itemsize  # type: ignore[union-attr]
+    assert other.state_dict()["mark"]["bytes"] == (n + 2) * row == path.stat().st_size
+    assert torch.equal(other.newest(5)["reward"], wanted.newest(5)["reward"])
+
+
+def test_a_file_that_lost_transitions_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "transitions.bin"
+    transitions = filled(0)
+    transitions.keep_in(path, lambda value: value)
+    fill(transitions, 5)
+    state = transitions.state_dict()
+    os.truncate(path, 3 * path.stat().st_size // 5)
+    transitions.load_state_dict(state)
+    with pytest.raises(RunFolderError, match=r"transitions.bin' holds 3 .* the run had 5, from"):
+        transitions.load()
+
+
+def test_a_memory_is_a_uniform_sample_of_what_was_before(tmp_path: Path) -> None:
+    counts = np.zeros(30)
+    for seed in range(300):
+        generator = torch.Generator().manual_seed(seed)
+        transitions = Transitions(10, (1, 3), 2, memory=6)
+        for _ in range(3):
+            fill(transitions, 10)
+            transitions.clear(generator)
+        assert len(transitions) == 6
+        counts[transitions.past] += 1
+        # What is drawn are those rows, and then the new ones as well.
+        drawn = transitions.sample(50, generator)["state"][:, 0, 0]
+        assert set(drawn.tolist()) <= set(transitions.past.tolist())
+    # 60 expected of each, with a deviation of 7.
+    assert counts.sum() == 1800
+    assert counts.min() > 35
+    assert counts.max() < 85
+    transitions.keep_in(tmp_path / "transitions.bin", lambda value: value)
+    fill(transitions, 3)
+    assert len(transitions) == 9
+    drawn = transitions.sample(4000, generator)["state"][:, 0, 0].unique(return_counts=True)
+    assert drawn[0].tolist() == sorted([*transitions.past.tolist(), 30, 31, 32])
+    assert drawn[1].min() > 350
 
 
 def test_updates_follow_decisions() -> None:
