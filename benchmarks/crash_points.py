@@ -48,6 +48,11 @@ SMALL = ["n_experiences=2", "max_epochs=2", "trainer.batch_size=500", "model.hid
 SAVING = ["checkpoint.every_n_steps=3"]
 TABLE = ["logger=csv"]
 ROBOT = ["stream=point_robot", "stream.n_tasks=2", "stream.num_demos=2", "stream.eval_episodes=2"]
+REWARD = [
+    *("learner=sac", "stream=point_robot", "stream.n_tasks=2", "stream.eval_episodes=2"),
+    *("stream.horizon=7", "model.hidden=[8]", "learner.epoch_steps=8"),
+    *("learner.steps=20", "learner.start_steps=5", "learner.memory=6"),
+]
 LIFETIME = [
     "stream=scenario",
     "stream.base={name: split_mnist, n_experiences: 2}",
@@ -61,6 +66,7 @@ CASES: dict[str, list[str]] = {
     "ewc+replay+lwf": ["strategy=[ewc,replay,lwf]", "scenario=task", *SMALL, *TABLE],
     "packnet": ["strategy=packnet", "scenario=task", *SMALL, *TABLE],
     "robot": ["strategy=ewc", *ROBOT, "max_epochs=2", "trainer.batch_size=8", *TABLE],
+    "sac": ["strategy=naive", *REWARD, "trainer.batch_size=8", *TABLE],
     "seeds": ["strategy=er", "seeds=[0,1]", *SMALL, *TABLE],
     "lifetime": ["strategy=naive", *LIFETIME, *TABLE],
     "wandb": ["strategy=naive", *SMALL, "logger=[csv,wandb]"],

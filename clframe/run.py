@@ -79,6 +79,7 @@ def set_up(
         final: The run has finished, and its end is wanted.
     """
     state = learner.state = RunState.new(stream)
+    state.run_dir = None if folder is None else folder.path
     started = time.perf_counter()
     if not read_only:
         # Here, before anything else is made: rendering or recording may take minutes.

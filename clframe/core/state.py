@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
@@ -96,6 +97,7 @@ class RunState:
         loop: How far the training loop is, between the begin and the end of an epoch; else None.
         curves: Per experience and task, the values measured during training.
         checkpointer: Who saves the run while it learns.
+        run_dir: The run folder; None where nothing is written by this process.
     """
 
     matrix: AccuracyMatrix
@@ -108,6 +110,7 @@ class RunState:
     loop: LoopProgress | None = None
     curves: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     checkpointer: LoopCheckpointer = field(default_factory=NoCheckpoints)
+    run_dir: Path | None = None
 
     @classmethod
     def new(cls, stream: Stream) -> RunState:

@@ -97,6 +97,8 @@ class Data(abc.ABC):
     labels: Tensor
     tasks: Tensor
     transform: Transform
+    on_all_ranks: ClassVar[bool] = False
+    """Whether each of several processes has all batches by itself, with nothing to be read."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -120,6 +122,10 @@ class Data(abc.ABC):
     @abc.abstractmethod
     def to(self, device: torch.device) -> Data:
         """The same data on a device, as far as it is in memory."""
+
+    def joined_with(self, others: Sequence[Data]) -> Data | None:
+        """This data and others as one, of a kind that joins in its own way; None for the usual."""
+        return None
 
     def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
         """What the model takes for the samples at these positions, chunk after chunk."""
@@ -183,6 +189,7 @@ class TensorData(IndexedData):
     """
 
     columns = ("labels", "tasks", "indices")
+    on_all_ranks = True
 
     def __init__(
         self,

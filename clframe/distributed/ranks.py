@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from clframe.core.step import Step
-from clframe.data.dataset import Batch, Data, TensorData, cat_inputs, map_inputs
+from clframe.data.dataset import Batch, Data, cat_inputs, map_inputs
 from clframe.errors import PluginError
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Ranks:
 
     def batches(self, data: Data, order: Tensor, batch_size: int) -> Iterator[Batch]:
         """The global batches; of data that must be read first, each rank reads only its share."""
-        if isinstance(data, TensorData):
+        if data.on_all_ranks:
             yield from data.batches(order, batch_size)
             return
         order = order.cpu()

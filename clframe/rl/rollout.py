@@ -22,7 +22,7 @@ from clframe.data.dataset import Batch, Data, TensorData
 from clframe.data.order import epoch_order
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
-from clframe.rl._interaction import LiveData
+from clframe.rl.live import LiveData
 from clframe.rl.slots import Maker
 from clframe.rl.stream import state_mask
 from clframe.rl.vector import VectorEnvironment

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clframe.errors import SettingError
-from clframe.rl._interaction import LiveData
 from clframe.rl.environment import HeldActions
+from clframe.rl.live import LiveData
 from clframe.robot.stream import ImitationStream
 from clframe.robot.task import TRAINING, RobotTask, as_dictionary, episode_seeds, seed_key
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform
@@ -30,6 +30,7 @@ def live_stream(
     action_repeat: int,
     buffer_size: int,
     data: Callable[[Task], LiveData],
+    environments: int = 1,
 ) -> ImitationStream:
     """The same tasks, in the same order and measured on the same episodes, without demonstrations.
 
@@ -39,6 +40,7 @@ def live_stream(
         action_repeat: How often an action is done.
         buffer_size: Transitions that are kept, at least those of an episode.
         data: Makes what is learned from in a task.
+        environments: How many are acted in at once.
     """
     if not isinstance(stream, ImitationStream):
         raise SettingError(
@@ -51,10 +53,11 @@ def live_stream(
             f"learner={learner} learns from states, but stream '{stream.name}' gives pictures"
         )
     decisions = math.ceil(evaluation.horizon / action_repeat)
-    if buffer_size < decisions:
+    if buffer_size < decisions * environments:
+        each = "" if environments == 1 else f" of each of {environments} environments"
         raise SettingError(
-            f"learner.buffer_size={buffer_size} must hold an episode, which has up to {decisions} "
-            "decisions"
+            f"learner.buffer_size={buffer_size} must hold an episode{each}, which has up to "
+            f"{decisions} decisions"
         )
     if stream.normalizer is None:
         first = stream.experiences[0].tasks[0].info["evaluation"]

@@ -15,10 +15,9 @@ from torch.nn import functional
 
 from clframe.data.dataset import TensorData
 from clframe.errors import DataError
-from clframe.robot import task as robot_task
 from clframe.robot.demonstrations import Demonstration
+from clframe.robot.task import STATE as STATE
 
-STATE = robot_task.STATE
 _CLIP = 5.0
 
 

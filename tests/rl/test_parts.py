@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,23 +13,29 @@ from torch import nn
 from torch.distributions import Normal, TanhTransform, TransformedDistribution, kl_divergence
 
 from clframe.core.registry import discover
+from clframe.errors import RunFolderError
 from clframe.models.policy import Body
-from clframe.rl._interaction import Pace
 from clframe.rl.actor import actor
+from clframe.rl.critics import Critics
 from clframe.rl.environment import HeldActions
-from clframe.rl.sac import Critics
+from clframe.rl.live import Pace
 from clframe.rl.transitions import Transitions
 from clframe.robot.point import PointEnvironment
+from clframe.utils.sums import problem_with
 
 # ------------------------------------------------------------ transitions
 
 
-def filled(n: int, size: int = 5) -> Transitions:
-    transitions = Transitions(size, (1, 3), 2)
-    for number in range(n):
+def fill(transitions: Transitions, n: int) -> None:
+    for number in range(transitions.added, transitions.added + n):
         state = np.full((1, 3), number, np.float32)
         action = np.array([number, -number], np.float32)
         transitions.add(state, action, number / 2, state + 1, number % 2 == 1, number % 3)
+
+
+def filled(n: int, size: int = 5) -> Transitions:
+    transitions = Transitions(size, (1, 3), 2)
+    fill(transitions, n)
     return transitions
 
 
@@ -56,6 +64,35 @@ def test_what_is_drawn_follows_from_the_generator_and_is_uniform() -> None:
     assert counts.min() > 700
 
 
+def test_every_task_has_its_share_of_what_is_drawn_evenly() -> None:
+    transitions, restored = filled(4, size=9), filled(1, size=9)
+    generator = torch.Generator().manual_seed(0)
+    transitions.sample_evenly(2, [0, 1, 2], 0, generator)
+    for number in range(4, 12):  # more of task 0, and past the end of the ring
+        state = np.full((1, 3), number, np.float32)
+        transitions.add(state, np.zeros(2), number / 2, state + 1, False, number // 10)
+    kept = {0: {3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0}, 1: {10.0, 11.0}}
+    for draw in range(50):
+        state = generator.get_state()
+        drawn = transitions.sample_evenly(7, [0, 1, 2], draw, generator)
+        # Task 2 has none any more; of 7 the two have 3 or 4, in turns.
+        counts = [int((drawn["task"] == task).sum()) for task in (0, 1)]
+        assert counts == ([4, 3] if draw % 2 == 0 else [3, 4])
+        for task, rows in kept.items():
+            assert set(drawn["state"][drawn["task"] == task][:, 0, 0].tolist()) <= rows
+        # One that was saved and restored draws the same.
+        restored.load_state_dict(transitions.state_dict())
+        generator.set_state(state)
+        again = restored.sample_evenly(7, [0, 1, 2], draw, generator)
+        assert torch.equal(drawn["state"], again["state"])
+    drawn = transitions.sample_evenly(6000, [0, 1], 0, generator)
+    for rows in kept.values():
+        counts = [int((drawn["state"][:, 0, 0] == row).sum()) for row in rows]
+        assert min(counts) > 0.8 * 3000 / len(rows)
+    twice = transitions.sample_evenly(9, [0, 1, 0], 0, generator)["task"]
+    assert twice.sum() == 3
+
+
 @pytest.mark.parametrize("n", [0, 3, 5, 13])
 def test_transitions_are_saved_and_restored(n: int) -> None:
     transitions, other = filled(n), filled(4)
@@ -65,6 +102,73 @@ def test_transitions_are_saved_and_restored(n: int) -> None:
         assert torch.equal(column, other.newest(5)[name])
     transitions.clear()
     assert len(transitions) == 0
+
+
+@pytest.mark.parametrize("n", [0, 3, 5, 13])
+def test_a_file_holds_the_transitions_and_the_state_their_number(tmp_path: Path, n: int) -> None:
+    path = tmp_path / "transitions.bin"
+    transitions = filled(0)
+    transitions.keep_in(path, lambda value: value)
+    fill(transitions, n)
+    state = transitions.state_dict()
+    assert state["columns"] == {}
+    assert problem_with(path, state["mark"]) is None
+    fill(transitions, 4)  # what a run did that was then killed
+    transitions.state_dict()
+    other = filled(4)
+    other.keep_in(path, lambda value: value)
+    other.load_state_dict(state)
+    other.load()
+    wanted = filled(n)
+    for name, column in wanted.newest(5).items():
+        assert torch.equal(column, other.newest(5)[name]), name
+    generators = [torch.Generator().manual_seed(n) for _ in range(2)]
+    if n:
+        drawn = [t.sample(9, g) for t, g in zip((wanted, other), generators, strict=True)]
+        assert torch.equal(drawn[0]["reward"], drawn[1]["reward"])
+    # It goes on where the state was taken.
+    fill(other, 2)
+    fill(wanted, 2)
+    row = other.file.row.itemsize  # type: ignore[union-attr]
+    assert other.state_dict()["mark"]["bytes"] == (n + 2) * row == path.stat().st_size
+    assert torch.equal(other.newest(5)["reward"], wanted.newest(5)["reward"])
+
+
+def test_a_file_that_lost_transitions_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "transitions.bin"
+    transitions = filled(0)
+    transitions.keep_in(path, lambda value: value)
+    fill(transitions, 5)
+    state = transitions.state_dict()
+    os.truncate(path, 3 * path.stat().st_size // 5)
+    transitions.load_state_dict(state)
+    with pytest.raises(RunFolderError, match=r"transitions.bin' holds 3 .* the run had 5, from"):
+        transitions.load()
+
+
+def test_a_memory_is_a_uniform_sample_of_what_was_before(tmp_path: Path) -> None:
+    counts = np.zeros(30)
+    for seed in range(300):
+        generator = torch.Generator().manual_seed(seed)
+        transitions = Transitions(10, (1, 3), 2, memory=6)
+        for _ in range(3):
+            fill(transitions, 10)
+            transitions.clear(generator)
+        assert len(transitions) == 6
+        counts[transitions.past] += 1
+        # What is drawn are those rows, and then the new ones as well.
+        drawn = transitions.sample(50, generator)["state"][:, 0, 0]
+        assert set(drawn.tolist()) <= set(transitions.past.tolist())
+    # 60 expected of each, with a deviation of 7.
+    assert counts.sum() == 1800
+    assert counts.min() > 35
+    assert counts.max() < 85
+    transitions.keep_in(tmp_path / "transitions.bin", lambda value: value)
+    fill(transitions, 3)
+    assert len(transitions) == 9
+    drawn = transitions.sample(4000, generator)["state"][:, 0, 0].unique(return_counts=True)
+    assert drawn[0].tolist() == sorted([*transitions.past.tolist(), 30, 31, 32])
+    assert drawn[1].min() > 350
 
 
 def test_updates_follow_decisions() -> None:

@@ -14,6 +14,7 @@ from clframe import DataError, Plugin
 from clframe.build import Built
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.plugins.ewc import EWC
+from clframe.plugins.multitask import Multitask
 from clframe.plugins.packnet import PackNet
 from clframe.plugins.replay import Replay
 from clframe.run import run
@@ -55,9 +56,11 @@ def killed(folder: Path, plugins: list[Plugin], every: int, after: int, **learne
     [
         ([Replay(size=20)], {}),
         ([PackNet(), EWC()], {"update_ratio": 0.5}),
+        ([Multitask()], {"num_envs": 3}),
+        ([], {"memory": 9, "overlap": True, "num_envs": 2, "buffer_size": 14}),
         ([], {"reset": [], "buffer_size": 11, "update_ratio": 2.0, "action_repeat": 2}),
     ],
-    ids=["replay", "packnet_ewc", "no_reset"],
+    ids=["replay", "packnet_ewc", "multitask", "overlap", "no_reset"],
 )
 def test_a_killed_run_ends_with_the_same_bits(
     tmp_path: Path, plugins: list[Plugin], learner: dict[str, Any]
@@ -71,11 +74,11 @@ def test_a_killed_run_ends_with_the_same_bits(
     for name, value in whole.learner.state_dict().items():
         assert torch.equal(value, state[name]), name
     assert torch.equal(whole.learner.generator.get_state(), again.learner.generator.get_state())
-    mine, theirs = (b.learner.interaction.state_dict() for b in (whole, again))  # type: ignore[attr-defined]
-    for name, column in mine["transitions"]["columns"].items():
-        assert torch.equal(column, theirs["transitions"]["columns"][name]), name
-    for name in ("decisions", "updates", "episode", "episode_steps", "episode_return"):
-        assert mine[name] == theirs[name], name
+    mine, theirs = (b.learner.interaction for b in (whole, again))  # type: ignore[attr-defined]
+    for name, column in mine.transitions.newest(100).items():
+        assert torch.equal(column, theirs.transitions.newest(100)[name]), name
+    for name in ("decisions", "updates", "made", "begun", "episodes"):
+        assert getattr(mine, name) == getattr(theirs, name), name
 
 
 def test_an_environment_that_does_not_repeat_is_said(

@@ -28,7 +28,12 @@ class Progress(Plugin):
     def __init__(self) -> None:
         self.total = 0
         self.last: dict[str, Any] = {}
-        self.samples = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Count anew."""
+        self.last = {}
+        self.samples = self.updates = self.decisions = 0
         self.seconds = 0.0
 
     @classmethod
@@ -44,13 +49,15 @@ class Progress(Plugin):
     @hookimpl
     def before_experience(self, experience: Experience) -> None:
         """Start counting."""
-        self.last, self.samples, self.seconds = {}, 0, 0.0
+        self.clear()
 
     @hookimpl(trylast=True)
     def after_epoch(self, logs: dict[str, Any]) -> None:
         """Add up the experience's epochs."""
         self.last = logs
         self.samples += logs["samples"]
+        self.updates += logs["steps"]
+        self.decisions += logs.get("decisions", 0)
         self.seconds += logs["seconds"]
 
     @hookimpl(trylast=True)
@@ -65,9 +72,16 @@ class Progress(Plugin):
         if learner.seen:
             line = f"[{len(learner.seen)}/{self.total}] {line}"
         if self.last:
-            speed = self.samples / max(self.seconds, 1e-9)
-            line += f"  loss {self.last['loss']:.4f}  {speed:,.0f} samples/s"
+            line += f"  loss {self.last['loss']:.4f}  {self.speed()}"
         self.show(line)
+
+    def speed(self) -> str:
+        """What a second had in it: samples, or decisions and updates of learning by reward."""
+        seconds = max(self.seconds, 1e-9)
+        if not self.decisions:
+            return f"{self.samples / seconds:,.0f} samples/s"
+        rates = (self.decisions / seconds, self.updates / seconds)
+        return f"{rates[0]:,.0f} decisions/s  {rates[1]:,.0f} updates/s"
 
     def show(self, line: str) -> None:
         """Print a line."""
@@ -94,7 +108,7 @@ class ProgressBar(Progress):
         """Start a bar."""
         from tqdm import tqdm
 
-        self.last, self.samples, self.seconds = {}, 0, 0.0
+        self.clear()
         self.bar = tqdm(
             desc=f"[{experience.index + 1}/{self.total}] {experience.name}",
             unit=" samples",
@@ -121,7 +135,8 @@ class ProgressBar(Progress):
         now = time.perf_counter()
         if now >= self.next_refresh:
             self.next_refresh = now + _REFRESH
-            self.bar.set_postfix_str(f"loss {float(step.loss.detach()):.4f}")  # type: ignore[union-attr]
+            loss = f"loss {float(step.loss.detach()):.4f}"  # type: ignore[union-attr]
+            self.bar.set_postfix_str(f"{loss}  {self.speed()}" if self.decisions else loss)
 
     @hookimpl(trylast=True)
     def after_experience(self) -> None:
