@@ -68,6 +68,9 @@ class Critics(nn.Module):
         normed = widths[1:2] if body.layer_norm else []
         self.scales = nn.ParameterList(torch.empty(2, 1, width) for width in normed)
         self.shifts = nn.ParameterList(torch.empty(2, 1, width) for width in normed)
+        self.stack: list[Tensor] = [*self.parameters()]
+        """Weights, biases, scale and shift in this order: a list is looked up once, modules by each
+        of their names."""
         self.reset()
 
     def reset(self) -> None:
@@ -83,20 +86,19 @@ class Critics(nn.Module):
     def forward(self, x: Tensor, action: Tensor, fixed: bool = False) -> Tensor:
         """Both values ``[2, n]``; ``fixed`` lets no gradient come to the weights."""
 
-        def own(parameter: Tensor) -> Tensor:
-            return parameter.detach() if fixed else parameter
-
         seen = x if self.n_tasks is None else x[:, : -self.n_tasks]
         hidden = torch.cat([seen, action], 1).expand(2, -1, -1)
-        for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            hidden = torch.baddbmm(own(bias), hidden, own(weight))
-            if number == len(self.weights) - 1:
+        stack = [p.detach() for p in self.stack] if fixed else self.stack
+        layers, activate = len(stack) // 2 - self.layer_norm, self.activate
+        for number in range(layers):
+            hidden = torch.baddbmm(stack[layers + number], hidden, stack[number])
+            if number == layers - 1:
                 break
             if self.layer_norm and number == 0:
                 normed = functional.layer_norm(hidden, hidden.shape[-1:])
-                hidden = (normed * own(self.scales[0]) + own(self.shifts[0])).tanh()
+                hidden = (normed * stack[-2] + stack[-1]).tanh()
             else:
-                hidden = self.activate(hidden)
+                hidden = activate(hidden)
         if self.n_tasks is None:
             return hidden.squeeze(-1)
         return (hidden * x[:, -self.n_tasks :]).sum(-1)
@@ -154,7 +156,9 @@ class SACLearner(ImitationLearner):
             "critics": torch.optim.Adam(
                 self.critics.parameters(), self.settings.critic_lr, fused=True
             ),
-            "temperature": torch.optim.Adam([self.log_temperature], self.settings.temperature_lr),
+            "temperature": torch.optim.Adam(
+                [self.log_temperature], self.settings.temperature_lr, fused=True
+            ),
         }
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -197,23 +201,29 @@ class SACLearner(ImitationLearner):
         batch.y = outputs.detach()  # what a memory of single steps keeps
         action, log_density = self.model.draw(outputs, self._noise(len(batch)))
         temperature = self.log_temperature.detach().exp()[batch.task]
-        self._update("temperature", self.temperature_loss(log_density.detach(), batch.task))
-        self._update("critics", self.critic_loss(batch, temperature, self._noise(len(batch))))
+        self._step("temperature", self.temperature_loss(log_density.detach(), batch.task))
+        critic_loss = self.critic_loss(batch, temperature, self._noise(len(batch)))
+        critic_loss.backward()
+        self._step("critics", critic_loss)
         with torch.no_grad():
-            torch._foreach_lerp_(
-                list(self.targets.parameters()),
-                list(self.critics.parameters()),
-                self.settings.tau,
-            )
-        batch.loss = lambda *_: self.actor_loss(batch, action, log_density, temperature)
+            torch._foreach_lerp_(self.targets.stack, self.critics.stack, self.settings.tau)
+        # Of the part that it is given: a batch in its own loss would wait for the garbage collector.
+        batch.loss = lambda _, part: self.actor_loss(part, action, log_density, temperature)
         self.loss_of(step)
         self._log("sac/temperature", temperature.mean())
         self._log("sac/entropy", -log_density.detach().mean())
         return step
 
+    @torch.no_grad()
     def temperature_loss(self, log_density: Tensor, task: Tensor) -> Tensor:
-        """Pulls each task's entropy to the target: ``-log alpha * (log pi + target)``."""
-        return -(self.log_temperature[task] * (log_density + self.target_entropy)).mean()
+        """Pulls each task's entropy to the target: ``-log alpha * (log pi + target)``.
+
+        It is linear in ``log alpha``, so its gradient is there at once, and is left there.
+        """
+        slope = torch.zeros_like(self.log_temperature)
+        slope.index_add_(0, task, log_density + self.target_entropy, alpha=-1 / len(task))
+        self.log_temperature.grad = slope
+        return self.log_temperature @ slope
 
     def critic_loss(self, batch: TransitionBatch, temperature: Tensor, noise: Tensor) -> Tensor:
         """Half the squared distance of both values from the target, mean over samples."""
@@ -238,13 +248,13 @@ class SACLearner(ImitationLearner):
         """Of samples that an earlier policy has left: cloning it."""
         return self.settings.cloning * super().task_loss(outputs, batch)
 
-    def _update(self, name: str, loss: Tensor) -> None:
-        """A step of one of the learner's own optimizers."""
+    def _step(self, name: str, loss: Tensor) -> None:
+        """A step of one of the learner's own optimizers, whose gradients are there."""
         optimizer = self.interaction.optimizers[name]
-        loss.backward()
         optimizer.step()
         # None is left for whoever looks at all gradients of the learner.
-        optimizer.zero_grad(set_to_none=True)
+        for parameter in optimizer.param_groups[0]["params"]:
+            parameter.grad = None
         self._log(f"sac/{name}_loss", loss.detach())
 
     def _log(self, name: str, value: Tensor) -> None:
