@@ -85,7 +85,6 @@ class Critics(nn.Module):
 
     def forward(self, x: Tensor, action: Tensor, fixed: bool = False) -> Tensor:
         """Both values ``[2, n]``; ``fixed`` lets no gradient come to the weights."""
-
         seen = x if self.n_tasks is None else x[:, : -self.n_tasks]
         hidden = torch.cat([seen, action], 1).expand(2, -1, -1)
         stack = [p.detach() for p in self.stack] if fixed else self.stack
@@ -207,7 +206,7 @@ class SACLearner(ImitationLearner):
         self._step("critics", critic_loss)
         with torch.no_grad():
             torch._foreach_lerp_(self.targets.stack, self.critics.stack, self.settings.tau)
-        # Of the part that it is given: a batch in its own loss would wait for the garbage collector.
+        # Of the part that is given: a batch in its own loss would wait for the garbage collector.
         batch.loss = lambda _, part: self.actor_loss(part, action, log_density, temperature)
         self.loss_of(step)
         self._log("sac/temperature", temperature.mean())
