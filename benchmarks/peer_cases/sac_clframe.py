@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sac_case import BATCH, GAMMA, RATE, ROWS, TAU, serve
@@ -16,7 +16,20 @@ from sac_case import BATCH, GAMMA, RATE, ROWS, TAU, serve
 from clframe.core.trainer import Budget
 from clframe.run import set_up
 from clframe.testing import prepare
-from clframe.training.loop import train
+from clframe.training.loop import EpochLoop, FitRequest, SingleStepper
+
+
+def one_by_one(request: FitRequest) -> Iterator[None]:
+    """What `run_epochs` of the training loop does, stopping after each update."""
+    stepper = SingleStepper(request.learner, request.data)
+    loop = EpochLoop(request, stepper.sync, 1)
+    loop.begin()
+    while loop.has_next_epoch():
+        for batch in stepper.batches([loop.begin_epoch()], BATCH):
+            for loss, step in stepper.step(batch):
+                loop.after_step(loss, step)
+            yield
+        loop.end_epoch()
 
 
 def make(hidden: list[int]) -> Callable[[int], int]:
@@ -46,8 +59,13 @@ def make(hidden: list[int]) -> Callable[[int], int]:
     experience = built.stream.experiences[0]
     learner.begin(experience)
 
+    updates = one_by_one(
+        FitRequest(learner, experience, experience.data, Budget(None, None, BATCH))
+    )
+
     def block(n: int) -> int:
-        train(learner, experience, experience.data, Budget(None, n, BATCH))
+        for _ in range(n):
+            next(updates)
         # Kept as long as it is written to.
         assert folder.name
         return n

@@ -181,6 +181,11 @@ def _check(learner: Logs, name: str, arguments: Mapping[str, Any]) -> dict[str, 
     """Refuse what cannot be done as asked; gives what is left to decide."""
     whole = f"learner.log('{name}', ...)"
     options = {"on_step": True, "on_epoch": False, "reduce_fx": "mean", "batch_size": 1}
+    if arguments.keys() <= {"on_step", "on_epoch"} and any(arguments.values()):
+        return {
+            **options,
+            **{name: given for name, given in arguments.items() if given is not None},
+        }
     known = (*options, *_OF_LIGHTNING, *_WITHOUT_EFFECT, "logger", "sync_dist")
     for argument, given in arguments.items():
         if argument not in known:
@@ -209,8 +214,8 @@ def _check(learner: Logs, name: str, arguments: Mapping[str, Any]) -> dict[str, 
 def _single(name: str, value: Any) -> Value:
     """One number, as a tensor (which its owner may change later) or a float."""
     if isinstance(value, Tensor) and value.numel() == 1:
-        value = value.detach()
-        return value if value.dim() == 0 else value.reshape(())
+        number = value.detach()
+        return number if number.dim() == 0 else number.reshape(())
     if isinstance(value, bool | int | float):
         return float(value)
     if hasattr(value, "item") and getattr(value, "size", 1) == 1:

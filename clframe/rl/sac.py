@@ -206,8 +206,12 @@ class SACLearner(ImitationLearner):
         self._step("critics", critic_loss)
         with torch.no_grad():
             torch._foreach_lerp_(self.targets.stack, self.critics.stack, self.settings.tau)
+
         # Of the part that is given: a batch in its own loss would wait for the garbage collector.
-        batch.loss = lambda _, part: self.actor_loss(part, action, log_density, temperature)
+        def loss(_: Any, part: Any) -> Tensor:
+            return self.actor_loss(part, action, log_density, temperature)
+
+        batch.loss = loss
         self.loss_of(step)
         self._log("sac/temperature", temperature.mean())
         self._log("sac/entropy", -log_density.detach().mean())
