@@ -23,9 +23,14 @@ LEARNER = {
 
 @functools.cache
 def learned(strategy: str) -> Result:
-    heads = "task" if strategy == "packnet" else "shared"
+    heads = "shared" if strategy == "naive" else "task"
     model = {"name": "actor", "hidden": [64, 64], "heads": heads}
-    settings: dict[str, Any] = {"packnet": {"packnet": {"post_steps": 300}}}
+    settings: dict[str, Any] = {
+        "packnet": {"packnet": {"post_steps": 300}},
+        "ewc": {"ewc": {"weight": 100.0, "samples": 300}},
+    }
+    if strategy == "ewc":
+        model["activation"] = "leaky_relu"
     built = prepare(
         STREAM, settings.get(strategy, strategy), model, learner=LEARNER, batch_size=64,
         optimizer={"name": "adam", "lr": 0.003}, evaluate_tasks="learned",
@@ -42,6 +47,13 @@ def test_tasks_are_learned_and_the_first_one_is_forgotten() -> None:
 
 def test_weights_of_its_own_hold_the_first_task() -> None:
     (_, (first, _), (at_the_end, second)) = learned("packnet").matrix.values
+    assert first >= 0.7
+    assert at_the_end >= first - 0.2
+    assert second >= 0.5
+
+
+def test_what_the_first_policy_depends_on_is_held() -> None:
+    (_, (first, _), (at_the_end, second)) = learned("ewc").matrix.values
     assert first >= 0.7
     assert at_the_end >= first - 0.2
     assert second >= 0.5
