@@ -182,7 +182,7 @@ def test_an_update_leaves_nothing_to_the_garbage_collector() -> None:
     learner.engine.attach(learner)
     experience = learner.stream.experiences[0]
     learner.begin(experience)
-    batch = next(iter(learner.interaction.batches(experience.tasks[0], 1, 8)))
+    batch = next(experience.data.batches(torch.arange(8), 8))
     ended = weakref.ref(batch.x)
     gc.disable()
     try:
