@@ -2,8 +2,8 @@
 
     python benchmarks/kill.py [--kills 30 | --total 300] [--strategies naive,ewc] [--markdown PAGE]
 
-For each strategy that `clframe list strategies` has, and for some compositions, `clframe fit` runs
-once to its end. Then runs of the same settings are killed,
+For each strategy that `clframe list strategies` has, for some compositions and for learning by
+reward, `clframe fit` runs once to its end. Then runs of the same settings are killed,
 again and again, and continued with `resume=`, until they end; a new one is begun until there were
 so many kills. A kill is one of: at a random time, in the middle of writing a checkpoint, between a
 checkpoint's note and its state, in the middle of an evaluation. Compared are results.json (without
@@ -74,6 +74,31 @@ COMPOSITIONS: dict[str, list[str]] = {
     "packnet+replay": ["scenario=task"],
     "dgr+mas+best_checkpoint": ["scenario=domain", *SMALL["generative_replay"]],
 }
+ROBOT = [
+    "stream=point_robot",
+    "stream.n_tasks=3",
+    "stream.eval_episodes=2",
+    "stream.horizon=12",
+    "trainer.batch_size=16",
+    "model.hidden=[32,32]",
+    "logger=csv",
+    "check_val_every_n_epoch=1",
+]
+SAC = ["learner.steps=120", "learner.start_steps=20", "learner.epoch_steps=40"]
+BY_REWARD: dict[str, list[str]] = {
+    "sac": ["learner=sac", *SAC],
+    "sac+replay": ["learner=sac", "strategy=replay", *SAC, "learner.reset=[]"],
+    "sac+packnet+ewc": [
+        *["learner=sac", "strategy=packnet+ewc", "model.heads=task", *SAC],
+        *["strategy.packnet.post_steps=20", "learner.update_ratio=0.5"],
+    ],
+    "ppo": ["learner=ppo", "learner.steps=192", "learner.n_steps=16", "learner.n_envs=4"],
+    "ppo+ewc": [
+        *["learner=ppo", "strategy=ewc", "learner.steps=192", "learner.n_steps=16"],
+        *["learner.n_envs=3", "stream.num_workers=1"],
+    ],
+}
+"""Runs of learners that act, in the middle of whose episodes a kill can come."""
 SAVING = (
     ["checkpoint.every_n_steps=4"],
     ["checkpoint.every_seconds=0.02", "checkpoint.max_cost=0.5"],
@@ -113,6 +138,9 @@ def cases(registry: Registry) -> dict[str, Case]:
             found[name] = Case([*words, *STREAM])
     for name, more in COMPOSITIONS.items():
         found[name] = Case([f"strategy={name}", *more, *COMMON, *STREAM])
+    for name, more in BY_REWARD.items():
+        if name.partition("+")[0] in registry.names("learner"):
+            found[name] = Case([*more, *ROBOT])
     return found
 
 

@@ -190,7 +190,10 @@ def _explained(settings: dict[str, Setting]) -> list[str]:
     """Name, default, type and meaning of each setting."""
     lines = []
     for name, setting in settings.items():
-        lines.append(f"    {name}={_typed(setting.default)}  ({setting.type})")
+        line = f"    {name}={_typed(setting.default)}  ({setting.type})"
+        # What can be typed stays on a line of its own, however long.
+        fits = len(line) <= _width()
+        lines += [line] if fits else [line.partition("  (")[0], *_wrapped(f"({setting.type})", 8)]
         lines += _wrapped(setting.meaning, 8)
     return lines
 
@@ -202,7 +205,11 @@ def _typed(value: object) -> str:
     return str(value)
 
 
+def _width() -> int:
+    return min(100, shutil.get_terminal_size((100, 24)).columns)
+
+
 def _wrapped(text: str, indent: int) -> list[str]:
-    width = min(100, shutil.get_terminal_size((100, 24)).columns)
+    width = _width()
     space = " " * indent
     return textwrap.wrap(text, width, initial_indent=space, subsequent_indent=space)

@@ -51,7 +51,7 @@ class StepLog:
             # Only between two steps: the values of one go to the loggers as one row.
             if len(self._points) >= _HELD and self._points[-1][0] != step:
                 self.flush()
-            self._points.append((step, name, value))
+            self._points.append((step, name, _own(value)))
 
     def send(self, step: int, name: str, value: Value) -> None:
         """Send a value that belongs to no training step."""
@@ -64,15 +64,19 @@ class StepLog:
         if self.sink is None:
             return
         before = self._of_epoch.get(name)
-        if reduction == "mean":
+        if reduction == "mean" and not (weight == 1 and _is_float(value)):
             value = value * weight
-        if before is not None:
-            if reduction in ("mean", "sum"):
-                value = before["value"] + value
-            else:
-                value = _extreme(before["value"], value, reduction)
-            weight += before["weight"]
-        self._of_epoch[name] = {"value": value, "weight": weight, "reduction": reduction}
+        if before is None:
+            own = {"value": _own(value), "weight": weight, "reduction": reduction}
+            self._of_epoch[name] = own
+            return
+        if reduction not in ("mean", "sum"):
+            before["value"] = _extreme(before["value"], value, reduction)
+        elif _is_float(value) and _is_float(before["value"]):
+            before["value"] += value  # in place: what is kept is a tensor of its own
+        else:
+            before["value"] = before["value"] + value
+        before["weight"] += weight
 
     def flush(self) -> None:
         """Send what is held, one row per step."""
@@ -97,7 +101,10 @@ class StepLog:
     def state_dict(self) -> dict[str, Any]:
         """The epoch's numbers so far; the rest has been sent then."""
         self.flush()
-        return {name: plain_value(entry) for name, entry in self._of_epoch.items()}
+        return {
+            name: plain_value({**entry, "value": _own(entry["value"])})
+            for name, entry in self._of_epoch.items()
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue with the epoch's numbers so far."""
@@ -117,6 +124,16 @@ def _read(values: list[Value]) -> list[float]:
         for place, number in zip(places, read, strict=True):
             numbers[place] = number
     return [float(number) for number in numbers]
+
+
+def _own(value: Value) -> Value:
+    """A value that nobody changes later."""
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def _is_float(value: Value) -> bool:
+    """Whether a sum of such values is one, too, and not one of another type."""
+    return not isinstance(value, Tensor) or value.dtype == torch.float32
 
 
 def _extreme(one: Value, other: Value, reduction: str) -> Value:
@@ -164,6 +181,11 @@ def _check(learner: Logs, name: str, arguments: Mapping[str, Any]) -> dict[str, 
     """Refuse what cannot be done as asked; gives what is left to decide."""
     whole = f"learner.log('{name}', ...)"
     options = {"on_step": True, "on_epoch": False, "reduce_fx": "mean", "batch_size": 1}
+    if arguments.keys() <= {"on_step", "on_epoch"} and any(arguments.values()):
+        return {
+            **options,
+            **{name: given for name, given in arguments.items() if given is not None},
+        }
     known = (*options, *_OF_LIGHTNING, *_WITHOUT_EFFECT, "logger", "sync_dist")
     for argument, given in arguments.items():
         if argument not in known:
@@ -190,9 +212,10 @@ def _check(learner: Logs, name: str, arguments: Mapping[str, Any]) -> dict[str, 
 
 
 def _single(name: str, value: Any) -> Value:
-    """One number, as a tensor of its own or a float."""
+    """One number, as a tensor (which its owner may change later) or a float."""
     if isinstance(value, Tensor) and value.numel() == 1:
-        return value.detach().clone().reshape(())
+        number = value.detach()
+        return number if number.dim() == 0 else number.reshape(())
     if isinstance(value, bool | int | float):
         return float(value)
     if hasattr(value, "item") and getattr(value, "size", 1) == 1:

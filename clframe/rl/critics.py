@@ -35,6 +35,9 @@ class Critics(nn.Module):
         normed = widths[1:2] if body.layer_norm else []
         self.scales = nn.ParameterList(torch.empty(2, 1, width) for width in normed)
         self.shifts = nn.ParameterList(torch.empty(2, 1, width) for width in normed)
+        self.stack: list[Tensor] = [*self.parameters()]
+        """Weights, biases, scale and shift in this order: a list is looked up once, modules by each
+        of their names."""
         self.reset()
 
     def reset(self) -> None:
@@ -49,21 +52,19 @@ class Critics(nn.Module):
 
     def forward(self, x: Tensor, action: Tensor, fixed: bool = False) -> Tensor:
         """Both values ``[2, n]``; ``fixed`` lets no gradient come to the weights."""
-
-        def own(parameter: Tensor) -> Tensor:
-            return parameter.detach() if fixed else parameter
-
         seen = x if self.n_tasks is None else x[:, : -self.n_tasks]
         hidden = torch.cat([seen, action], 1).expand(2, -1, -1)
-        for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            hidden = torch.baddbmm(own(bias), hidden, own(weight))
-            if number == len(self.weights) - 1:
+        stack = [p.detach() for p in self.stack] if fixed else self.stack
+        layers, activate = len(stack) // 2 - self.layer_norm, self.activate
+        for number in range(layers):
+            hidden = torch.baddbmm(stack[layers + number], hidden, stack[number])
+            if number == layers - 1:
                 break
             if self.layer_norm and number == 0:
                 normed = functional.layer_norm(hidden, hidden.shape[-1:])
-                hidden = (normed * own(self.scales[0]) + own(self.shifts[0])).tanh()
+                hidden = (normed * stack[-2] + stack[-1]).tanh()
             else:
-                hidden = self.activate(hidden)
+                hidden = activate(hidden)
         if self.n_tasks is None:
             return hidden.squeeze(-1)
         return (hidden * x[:, -self.n_tasks :]).sum(-1)

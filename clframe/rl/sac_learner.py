@@ -88,7 +88,9 @@ class SACLearner(ImitationLearner):
             "critics": torch.optim.Adam(
                 self.critics.parameters(), self.settings.critic_lr, fused=True
             ),
-            "temperature": torch.optim.Adam([self.log_temperature], self.settings.temperature_lr),
+            "temperature": torch.optim.Adam(
+                [self.log_temperature], self.settings.temperature_lr, fused=True
+            ),
         }
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -133,23 +135,31 @@ class SACLearner(ImitationLearner):
         batch.y = outputs.detach()  # what a memory of single steps keeps
         action, log_density = self.model.draw(outputs, self._noise(len(batch)))
         temperature = self.log_temperature.detach().exp()[batch.task]
-        self._update("temperature", self.temperature_loss(log_density.detach(), batch.task))
+        self._step("temperature", self.temperature_loss(log_density.detach(), batch.task))
         self._update_critics(batch, temperature)
         with torch.no_grad():
-            torch._foreach_lerp_(
-                list(self.targets.parameters()),
-                list(self.critics.parameters()),
-                self.settings.tau,
-            )
-        batch.loss = lambda *_: self.actor_loss(batch, action, log_density, temperature)
+            torch._foreach_lerp_(self.targets.stack, self.critics.stack, self.settings.tau)
+
+        # Of the part that is given: a batch in its own loss would wait for the garbage collector.
+        def loss(_: Any, part: Any) -> Tensor:
+            return self.actor_loss(part, action, log_density, temperature)
+
+        batch.loss = loss
         self.loss_of(step)
         self._log("sac/temperature", temperature.mean())
         self._log("sac/entropy", -log_density.detach().mean())
         return step
 
+    @torch.no_grad()
     def temperature_loss(self, log_density: Tensor, task: Tensor) -> Tensor:
-        """Pulls each task's entropy to the target: ``-log alpha * (log pi + target)``."""
-        return -(self.log_temperature[task] * (log_density + self.target_entropy)).mean()
+        """Pulls each task's entropy to the target: ``-log alpha * (log pi + target)``.
+
+        It is linear in ``log alpha``, so its gradient is there at once, and is left there.
+        """
+        slope = torch.zeros_like(self.log_temperature)
+        slope.index_add_(0, task, log_density + self.target_entropy, alpha=-1 / len(task))
+        self.log_temperature.grad = slope
+        return self.log_temperature @ slope
 
     def critic_loss(self, batch: TransitionBatch, temperature: Tensor, noise: Tensor) -> Tensor:
         """Half the squared distance of both values from the target, mean over samples."""
@@ -177,24 +187,26 @@ class SACLearner(ImitationLearner):
     def _update_critics(self, batch: TransitionBatch, temperature: Tensor) -> None:
         noise, ranks = self._noise(len(batch)), cast(Any, self.engine.ranks)
         if ranks is None:
-            self._update("critics", self.critic_loss(batch, temperature, noise))
-            return
-        rows = ranks.share(torch.arange(len(batch), device=noise.device))
-        loss = self.critic_loss(batch.rows(rows), temperature[rows], noise[rows])
-        # Their mean over ranks is the loss of the whole batch.
-        self._update("critics", loss * (len(rows) * ranks.size / len(batch)), ranks)
-
-    def _update(self, name: str, loss: Tensor, ranks: Any = None) -> None:
-        """A step of one of the learner's own optimizers; by all ranks, each with its share."""
-        optimizer = self.interaction.optimizers[name]
-        loss.backward()
-        if ranks is not None:
+            loss = self.critic_loss(batch, temperature, noise)
+            loss.backward()
+        else:
+            rows = ranks.share(torch.arange(len(batch), device=noise.device))
+            loss = self.critic_loss(batch.rows(rows), temperature[rows], noise[rows])
+            # The mean over ranks is the loss of the whole batch.
+            loss = loss * (len(rows) * ranks.size / len(batch))
+            loss.backward()
             loss = loss.detach() / ranks.size
             ranks.sum({"loss": loss})
-            ranks.average_gradients(optimizer.param_groups[0]["params"])
+            ranks.average_gradients(self.critics.stack)
+        self._step("critics", loss)
+
+    def _step(self, name: str, loss: Tensor) -> None:
+        """A step of one of the learner's own optimizers, whose gradients are there."""
+        optimizer = self.interaction.optimizers[name]
         optimizer.step()
         # None is left for whoever looks at all gradients of the learner.
-        optimizer.zero_grad(set_to_none=True)
+        for parameter in optimizer.param_groups[0]["params"]:
+            parameter.grad = None
         self._log(f"sac/{name}_loss", loss.detach())
 
     def _log(self, name: str, value: Tensor) -> None:

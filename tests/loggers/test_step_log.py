@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import clframe
 from clframe import Learner, Plugin, Step, hookimpl
+from clframe.core.step_log import StepLog
 from clframe.testing import toy_stream
 
 
@@ -152,3 +153,30 @@ def test_what_cannot_be_done_is_refused(value: Any, arguments: Any, sentence: st
 
     with pytest.raises(clframe.PluginError, match=sentence):
         fit(False, Odd(), max_steps=1)
+
+
+def test_what_is_kept_for_the_epoch_is_nobody_elses() -> None:
+    log = StepLog()
+    log.sink = lambda numbers, step: None
+    mine = torch.tensor(1.0)
+    for name in ("sum", "max"):
+        log.add_to_epoch(name, mine, name, 1)
+    log.add(1, "point", mine)
+    mine += 10  # its owner goes on with it
+    for name in ("sum", "max"):
+        log.add_to_epoch(name, torch.tensor(2.0), name, 1)
+    saved = log.state_dict()
+    log.add_to_epoch("sum", torch.tensor(5.0), "sum", 1)
+    assert float(mine) == 11
+    assert float(saved["sum"]["value"]) == 3
+    assert log.end_epoch() == {"sum": 8, "max": 2}
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float16, torch.float64])
+def test_means_of_other_types(dtype: torch.dtype) -> None:
+    log = StepLog()
+    log.sink = lambda numbers, step: None
+    for value in (1, 1, 0, 1):
+        log.add_to_epoch("mean", torch.tensor(value).to(dtype), "mean", 1)
+    log.add_to_epoch("mean", torch.tensor(0.5), "mean", 1)
+    assert log.end_epoch() == {"mean": pytest.approx(3.5 / 5)}

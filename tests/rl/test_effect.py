@@ -24,9 +24,14 @@ LEARNER = {
 
 @functools.cache
 def learned(strategy: str) -> Result:
-    heads = "task" if strategy in ("packnet", "multitask") else "shared"
+    heads = "shared" if strategy == "naive" else "task"
     model = {"name": "actor", "hidden": [64, 64], "heads": heads}
-    settings: dict[str, Any] = {"packnet": {"packnet": {"post_steps": 300}}}
+    settings: dict[str, Any] = {
+        "packnet": {"packnet": {"post_steps": 300}},
+        "ewc": {"ewc": {"weight": 100.0, "samples": 300}},
+    }
+    if strategy == "ewc":
+        model["activation"] = "leaky_relu"
     built = prepare(
         STREAM, settings.get(strategy, strategy), model, learner=LEARNER, batch_size=64,
         optimizer={"name": "adam", "lr": 0.003}, evaluate_tasks="learned",
@@ -135,6 +140,13 @@ def test_actions_are_chosen_before_the_update_that_they_overlap_with() -> None:
         assert learner.interaction.decisions == 12
     assert seen[False] == [0, 1, 2, 3, 4, 5, 6]
     assert seen[True] == [0, 0, 1, 2, 3, 4, 5]
+
+
+def test_what_the_first_policy_depends_on_is_held() -> None:
+    (_, (first, _), (at_the_end, second)) = learned("ewc").matrix.values
+    assert first >= 0.7
+    assert at_the_end >= first - 0.2
+    assert second >= 0.5
 
 
 def test_an_experience_leaves_visited_states_with_the_policys_outputs() -> None:

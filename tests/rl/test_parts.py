@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from clframe.rl.environment import HeldActions
 from clframe.rl.live import Pace
 from clframe.rl.transitions import Transitions
 from clframe.robot.point import PointEnvironment
+from clframe.testing import prepare
 from clframe.utils.sums import problem_with
 
 # ------------------------------------------------------------ transitions
@@ -268,3 +271,44 @@ def test_the_stream_gives_the_actor_its_widths() -> None:
     registry = discover()
     assert registry.model_for("point_robot", "sac") == {"name": "actor", "hidden": [64, 64]}
     assert registry.model_for("point_robot") == {"name": "policy", "hidden": [64, 64]}
+
+
+# ------------------------------------------------------------ an update
+
+
+def test_an_update_leaves_nothing_to_the_garbage_collector() -> None:
+    learner: Any = prepare(
+        {"name": "point_robot", "n_tasks": 1},
+        model={"name": "actor", "hidden": [8]},
+        learner={"name": "sac", "steps": 40, "start_steps": 10},
+        batch_size=8,
+    ).learner
+    learner.plugins.hook.configure(learner=learner, stream=learner.stream)
+    learner.engine.attach(learner)
+    experience = learner.stream.experiences[0]
+    learner.begin(experience)
+    batch = next(experience.data.batches(torch.arange(8), 8))
+    ended = weakref.ref(batch.x)
+    gc.disable()
+    try:
+        learner.training_step(batch).loss.backward()
+        del batch
+        assert ended() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("n_tasks", [1, 3])
+def test_the_temperatures_gradient_is_that_of_its_loss(n_tasks: int) -> None:
+    learner: Any = prepare(
+        {"name": "point_robot", "n_tasks": n_tasks},
+        model={"name": "actor", "hidden": [8]},
+        learner={"name": "sac", "temperature": 0.3},
+    ).learner
+    log_density, task = torch.randn(12), torch.randint(n_tasks, (12,))
+    loss = learner.temperature_loss(log_density, task)
+    free = learner.log_temperature.detach().clone().requires_grad_()
+    expected = -(free[task] * (log_density + learner.target_entropy)).mean()
+    expected.backward()
+    torch.testing.assert_close(loss, expected.detach())
+    torch.testing.assert_close(learner.log_temperature.grad, free.grad)
