@@ -121,6 +121,10 @@ class Data(abc.ABC):
     def to(self, device: torch.device) -> Data:
         """The same data on a device, as far as it is in memory."""
 
+    def joined_with(self, others: Sequence[Data]) -> Data | None:
+        """This data and others as one, of a kind that joins in its own way; None for the usual."""
+        return None
+
     def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
         """What the model takes for the samples at these positions, chunk after chunk."""
         if not chunks:

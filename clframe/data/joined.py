@@ -91,6 +91,9 @@ def join(parts: Sequence[Data]) -> Data:
     first = parts[0]
     if len(parts) == 1:
         return first
+    own = first.joined_with(parts[1:])
+    if own is not None:
+        return own
     tensors = [part for part in parts if isinstance(part, TensorData)]
     mapped = [part for part in parts if isinstance(part, MapData)]
     if all(part.transform == first.transform for part in parts):

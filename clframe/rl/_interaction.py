@@ -9,8 +9,9 @@ resumed run comes to the middle of an episode by doing its actions again.
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -61,6 +62,10 @@ class Pace:
     start_steps: int
     update_ratio: float
 
+    def times(self, tasks: int) -> Pace:
+        """That of so many tasks which are learned together."""
+        return Pace(self.steps * tasks, self.start_steps * tasks, self.update_ratio)
+
     @property
     def updates(self) -> int:
         """Updates in an experience."""
@@ -99,6 +104,8 @@ class LiveData(Data):
 
     def __init__(self, task: Task, epoch_samples: int, outputs: int) -> None:
         self.task = task
+        self.turns: tuple[Task, ...] = (task,)
+        """Tasks that are learned together, in the order in which they are acted in."""
         self.epoch_samples = epoch_samples
         self.labels = torch.empty(0, outputs)
         self.tasks = torch.empty(0, dtype=torch.long)
@@ -124,10 +131,22 @@ class LiveData(Data):
         """The same: batches are made on the learner's device."""
         return self
 
+    def joined_with(self, others: Sequence[Data]) -> LiveData:
+        """All tasks, acted in one after the other."""
+        together = copy.copy(self)
+        for other in others:
+            if not isinstance(other, LiveData):
+                raise PluginError(
+                    f"task '{self.task.name}' is learned by acting in it, so other data cannot be "
+                    "joined with its own: choose a method that acts within steps, such as replay"
+                )
+            together.turns += other.turns
+        return together
+
     def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
         """Act and draw; of the order only its length counts."""
         assert self.interaction is not None
-        return self.interaction.batches(self.task, math.ceil(len(order) / batch_size), batch_size)
+        return self.interaction.batches(self.turns, math.ceil(len(order) / batch_size), batch_size)
 
 
 class Interaction(Plugin):
@@ -145,6 +164,8 @@ class Interaction(Plugin):
         "optimizers",
         "decisions",
         "updates",
+        "made",
+        "turn",
         "episode",
         "episode_steps",
         "episode_return",
@@ -164,13 +185,18 @@ class Interaction(Plugin):
         """Whether the decisions before the first update are random; else the policy makes them."""
         self._clear()
         self._learner: Any = None
-        self._environment: CheckedEnvironment | None = None
-        self._at: tuple[int, int, int] | None = None
-        """Experience, episode and step at which the environment is."""
+        self._environments: dict[int, CheckedEnvironment] = {}
+        """By the task's index."""
+        self._at: tuple[int, int, int, int] | None = None
+        """Experience, turn, episode and step at which its environment is."""
         self._window: NDArray[np.float32] = np.zeros((1, 1), np.float32)
 
     def _clear(self) -> None:
         self.decisions = self.updates = self.episode = self.episode_steps = 0
+        self.made: list[int] = []
+        """Decisions of each task that is learned now."""
+        self.turn = 0
+        """Which of them is acted in."""
         self.episode_return, self.episode_success = 0.0, False
 
     @hookimpl
@@ -183,7 +209,7 @@ class Interaction(Plugin):
     @hookimpl(tryfirst=True)
     def fit_experience(self, experience: Experience, data: Data, budget: Budget) -> None:
         """Refuse data that is joined with an experience's own, which there is none of."""
-        if not isinstance(data, LiveData):
+        if not isinstance(data, LiveData) or len(data.turns) > 1:
             raise PluginError(
                 f"experience '{experience.name}' is learned by acting in it, so other data cannot "
                 "be joined with its own: choose a method that acts within steps, such as replay"
@@ -191,10 +217,10 @@ class Interaction(Plugin):
 
     @hookimpl
     def teardown(self) -> None:
-        """Give the environment up."""
-        if self._environment is not None:
-            self._environment.close()
-            self._environment = None
+        """Give the environments up."""
+        for environment in self._environments.values():
+            environment.close()
+        self._environments = {}
 
     def begin(self, explores: bool) -> None:
         """A new experience begins."""
@@ -210,18 +236,27 @@ class Interaction(Plugin):
 
     # ------------------------------------------------------------ what the loop asks for
 
-    def batches(self, task: Task, n: int, size: int) -> Iterator[TransitionBatch]:
-        """So many batches, with the decisions between them."""
-        inputs: ObservationTransform = task.info["evaluation"].inputs
+    def batches(self, turns: Sequence[Task], n: int, size: int) -> Iterator[TransitionBatch]:
+        """So many batches, with the decisions between them; an even share of tasks in each."""
+        pace = self.pace.times(len(turns))
+        inputs: ObservationTransform = turns[0].info["evaluation"].inputs
+        self.made = self.made or [0] * len(turns)
         for _ in range(n):
-            while self.decisions < self.pace.decisions_before(self.updates):
-                self._decide(task, inputs)
+            while self.decisions < pace.decisions_before(self.updates):
+                self._decide(turns, inputs)
             # Counted before the loop can save the run, which it does when it has used the batch.
             self.updates += 1
-            yield self._batch(inputs, size)
+            generator = self._learner.generator
+            if len(turns) == 1:
+                drawn = self.transitions.sample(size, generator)
+            else:
+                tasks = [task.index for task in turns]
+                drawn = self.transitions.sample_evenly(size, tasks, self.updates, generator)
+            yield self._batch(inputs, drawn, size)
 
-    def _batch(self, inputs: ObservationTransform, size: int) -> TransitionBatch:
-        drawn = self.transitions.sample(size, self._learner.generator)
+    def _batch(
+        self, inputs: ObservationTransform, drawn: dict[str, Tensor], size: int
+    ) -> TransitionBatch:
         tasks = drawn["task"]
         # One call for both observations of a transition.
         both = inputs(
@@ -233,16 +268,21 @@ class Interaction(Plugin):
         return batch
 
     def visited(self, task: Task, most: int | None) -> TensorData:
-        """The states of this experience, without labels yet; the last ones if that is too many."""
-        n = self.decisions if most is None else min(most, self.decisions)
-        states = self.transitions.newest(n)[STATE]
+        """A task's states since the experience began, without labels yet; the last so many."""
+        newest = self.transitions.newest(self.decisions)
+        states = newest[STATE][newest["task"] == task.index]
+        states = states if most is None else states[-most:]
         labels = torch.zeros(len(states), 0)
         inputs = task.info["evaluation"].inputs
         return TensorData({STATE: states}, labels, task.index, transform=inputs)
 
     # ------------------------------------------------------------ one decision
 
-    def _decide(self, task: Task, inputs: ObservationTransform) -> None:
+    def _decide(self, turns: Sequence[Task], inputs: ObservationTransform) -> None:
+        if not self.episode_steps:
+            # Where episodes are equally long: one after the other.
+            self.turn = min(range(len(turns)), key=self.made.__getitem__)
+        task = turns[self.turn]
         environment = self._environment_now(task)
         state = self._window.copy()
         action = self._choose(task, inputs, state)
@@ -252,25 +292,30 @@ class Interaction(Plugin):
             state, action, moment.reward, self._window, moment.terminated, task.index
         )
         self.decisions += 1
+        self.made[self.turn] += 1
         self.episode_steps += 1
         self.episode_return += moment.reward
         self.episode_success = self.episode_success or moment.success
         horizon = task.info["evaluation"].horizon
         if moment.terminated or moment.truncated or self.episode_steps >= horizon:
-            self._end_episode()
+            self._log_episode()
+            self._next_episode()
+        elif len(turns) > 1 and self.made[self.turn] in (self.pace.start_steps, self.pace.steps):
+            # Every task has its decisions before the first update, and no more than its budget.
+            self._next_episode()
         else:
             self._at = self._place
 
     @property
-    def _place(self) -> tuple[int, int, int]:
-        return (self._learner.experience.index, self.episode, self.episode_steps)
+    def _place(self) -> tuple[int, int, int, int]:
+        return (self._learner.experience.index, self.turn, self.episode, self.episode_steps)
 
     def _choose(
         self, task: Task, inputs: ObservationTransform, state: NDArray[np.float32]
     ) -> NDArray[np.float32]:
         generator = self._learner.generator
         device = generator.device
-        if self.explores and self.decisions < self.pace.start_steps:
+        if self.explores and self.made[self.turn] < self.pace.start_steps:
             size = self.transitions.newest(0)["action"].shape[1]
             action = torch.rand(size, generator=generator, device=device) * 2 - 1
         else:
@@ -280,12 +325,14 @@ class Interaction(Plugin):
         chosen: NDArray[np.float32] = action.cpu().numpy()
         return chosen
 
-    def _end_episode(self) -> None:
+    def _log_episode(self) -> None:
         log = self._learner.log
         # One number an epoch: single steps may be thinned out, and an episode has few.
         log("rollout/return", self.episode_return, on_step=False, on_epoch=True)
         log("rollout/success", float(self.episode_success), on_step=False, on_epoch=True)
         log("rollout/steps", float(self.episode_steps), on_step=False, on_epoch=True)
+
+    def _next_episode(self) -> None:
         self.episode += 1
         self.episode_steps, self.episode_return, self.episode_success = 0, 0.0, False
 
@@ -300,9 +347,9 @@ class Interaction(Plugin):
 
     def _environment_now(self, task: Task) -> CheckedEnvironment:
         """The environment at the current episode and step, to which a resumed run has to go."""
-        if self._environment is None:
-            self._environment = self._make_environment(task)
-        environment = self._environment
+        if task.index not in self._environments:
+            self._environments[task.index] = self._make_environment(task)
+        environment = self._environments[task.index]
         if self._at == self._place:
             return environment
         evaluation: Evaluation = task.info["evaluation"]

@@ -11,6 +11,7 @@ import torch
 from clframe.core.results import Result
 from clframe.plugins._fisher import fisher
 from clframe.rl.actor import SquashedGaussian
+from clframe.run import run
 from clframe.testing import prepare, run_built
 
 STREAM = {"name": "point_robot", "n_tasks": 2, "eval_episodes": 10, "horizon": 40}
@@ -23,7 +24,7 @@ LEARNER = {
 
 @functools.cache
 def learned(strategy: str) -> Result:
-    heads = "task" if strategy == "packnet" else "shared"
+    heads = "task" if strategy in ("packnet", "multitask") else "shared"
     model = {"name": "actor", "hidden": [64, 64], "heads": heads}
     settings: dict[str, Any] = {"packnet": {"packnet": {"post_steps": 300}}}
     built = prepare(
@@ -45,6 +46,36 @@ def test_weights_of_its_own_hold_the_first_task() -> None:
     assert first >= 0.7
     assert at_the_end >= first - 0.2
     assert second >= 0.5
+
+
+def test_tasks_learned_together_are_all_held() -> None:
+    result = learned("multitask")
+    assert min(result.matrix.values[-1]) >= 0.5
+    # All of it happens in the first experience.
+    assert result.matrix.values[-2][0] == result.matrix.values[-1][0]
+
+
+def test_tasks_learned_together_have_their_budget_each() -> None:
+    learner: Any = prepare(
+        {**STREAM, "n_tasks": 3, "eval_episodes": 1, "horizon": 7}, "multitask",
+        {"name": "actor", "hidden": [8]},
+        learner={**LEARNER, "steps": 40, "start_steps": 10, "reset": ["critics"]}, batch_size=8,
+    ).learner  # fmt: skip
+    run(learner, learner.stream, "multitask")
+    interaction = learner.interaction
+    assert interaction.made == [40, 40, 40]
+    assert interaction.updates == 90
+    tasks = interaction.transitions.newest(120)["task"]
+    assert len(tasks) == 120
+    assert tasks[:30].bincount().tolist() == [10, 10, 10]  # before the first update
+    # An episode each, in turn.
+    assert tasks[30:51].tolist() == [0] * 7 + [1] * 7 + [2] * 7
+    # Each task leaves the states that were visited in it.
+    for experience in learner.stream:
+        left = learner.left_by(experience, experience.data)
+        assert len(left) == 40
+        rows = interaction.transitions.newest(120)["state"][tasks == experience.index]
+        assert torch.equal(left.source.to(torch.device("cpu"))["state"], rows)
 
 
 def test_an_experience_leaves_visited_states_with_the_policys_outputs() -> None:

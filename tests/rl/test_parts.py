@@ -13,8 +13,8 @@ from torch.distributions import Normal, TanhTransform, TransformedDistribution, 
 from clframe.core.registry import discover
 from clframe.rl._interaction import Pace
 from clframe.rl.actor import Body, actor
+from clframe.rl.critics import Critics
 from clframe.rl.environment import HeldActions
-from clframe.rl.sac import Critics
 from clframe.rl.transitions import Transitions
 from clframe.robot.point import PointEnvironment
 
@@ -53,6 +53,35 @@ def test_what_is_drawn_follows_from_the_generator_and_is_uniform() -> None:
     counts = drawn["reward"].unique(return_counts=True)[1]
     assert len(counts) == 5
     assert counts.min() > 700
+
+
+def test_every_task_has_its_share_of_what_is_drawn_evenly() -> None:
+    transitions, restored = filled(4, size=9), filled(1, size=9)
+    generator = torch.Generator().manual_seed(0)
+    transitions.sample_evenly(2, [0, 1, 2], 0, generator)
+    for number in range(4, 12):  # more of task 0, and past the end of the ring
+        state = np.full((1, 3), number, np.float32)
+        transitions.add(state, np.zeros(2), number / 2, state + 1, False, number // 10)
+    kept = {0: {3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0}, 1: {10.0, 11.0}}
+    for draw in range(50):
+        state = generator.get_state()
+        drawn = transitions.sample_evenly(7, [0, 1, 2], draw, generator)
+        # Task 2 has none any more; of 7 the two have 3 or 4, in turns.
+        counts = [int((drawn["task"] == task).sum()) for task in (0, 1)]
+        assert counts == ([4, 3] if draw % 2 == 0 else [3, 4])
+        for task, rows in kept.items():
+            assert set(drawn["state"][drawn["task"] == task][:, 0, 0].tolist()) <= rows
+        # One that was saved and restored draws the same.
+        restored.load_state_dict(transitions.state_dict())
+        generator.set_state(state)
+        again = restored.sample_evenly(7, [0, 1, 2], draw, generator)
+        assert torch.equal(drawn["state"], again["state"])
+    drawn = transitions.sample_evenly(6000, [0, 1], 0, generator)
+    for rows in kept.values():
+        counts = [int((drawn["state"][:, 0, 0] == row).sum()) for row in rows]
+        assert min(counts) > 0.8 * 3000 / len(rows)
+    twice = transitions.sample_evenly(9, [0, 1, 0], 0, generator)["task"]
+    assert twice.sum() == 3
 
 
 @pytest.mark.parametrize("n", [0, 3, 5, 13])

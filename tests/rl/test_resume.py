@@ -14,6 +14,7 @@ from clframe import DataError, Plugin
 from clframe.build import Built
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.plugins.ewc import EWC
+from clframe.plugins.multitask import Multitask
 from clframe.plugins.packnet import PackNet
 from clframe.plugins.replay import Replay
 from clframe.run import run
@@ -55,9 +56,10 @@ def killed(folder: Path, plugins: list[Plugin], every: int, after: int, **learne
     [
         ([Replay(size=20)], {}),
         ([PackNet(), EWC()], {"update_ratio": 0.5}),
+        ([Multitask()], {}),
         ([], {"reset": [], "buffer_size": 11, "update_ratio": 2.0, "action_repeat": 2}),
     ],
-    ids=["replay", "packnet_ewc", "no_reset"],
+    ids=["replay", "packnet_ewc", "multitask", "no_reset"],
 )
 def test_a_killed_run_ends_with_the_same_bits(
     tmp_path: Path, plugins: list[Plugin], learner: dict[str, Any]
