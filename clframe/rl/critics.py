@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe.models.policy import ACTIVATIONS
-from clframe.rl.actor import Body
+from clframe.models.policy import ACTIVATIONS, Body
 
 
 class Critics(nn.Module):

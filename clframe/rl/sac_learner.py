@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from clframe.core import hooks
 from clframe.data.dataset import Batch, Data
 from clframe.errors import PluginError
+from clframe.models.policy import Body
 from clframe.rl._interaction import Interaction, LiveData, TransitionBatch
-from clframe.rl.actor import Body, SquashedGaussian
+from clframe.rl.actor import SquashedGaussian
 from clframe.rl.critics import Critics
 from clframe.rl.transitions import Transitions
 from clframe.robot.learner import ImitationLearner

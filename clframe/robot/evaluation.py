@@ -67,7 +67,10 @@ def policy_of(learner: Learner, task: Task, inputs: ObservationTransform | Seque
         raw = {name: torch.from_numpy(windows[name]).to(device) for name in names}
         number = torch.full((len(begun),), task.index, dtype=torch.long, device=device)
         outputs = hooks.predict(learner, inputs(raw, number), task)
-        actions: NDArray[Any] = action_of(outputs, generator).float().cpu().numpy()
+        chosen = action_of(outputs, generator)
+        if chosen.is_floating_point():
+            chosen = chosen.float()
+        actions: NDArray[Any] = chosen.cpu().numpy()
         return actions
 
     return act

@@ -218,7 +218,9 @@ class GymEnvironment:
         self._state_size = state_size
         own = self.inner.action_space
         self.action_space: Any = own
-        if isinstance(own, spaces.Box):
+        if isinstance(own, spaces.Discrete):
+            self.action_space = spaces.Discrete(int(own.n))
+        else:
             self._low, self._high = own.low.astype(np.float64), own.high.astype(np.float64)
             self.action_space = spaces.Box(-1.0, 1.0, (int(np.prod(own.shape)),), np.float32)
         self.render_mode: str | None = None
@@ -268,7 +270,7 @@ class GymEnvironment:
                     f"the environment '{self.source.id}' takes the number of a choice, but was "
                     f"given {numbers.size} numbers: learner=ppo chooses"
                 )
-            return int(self.action_space.start) + int(numbers[0])
+            return int(self.inner.action_space.start) + int(numbers[0])
         share = (np.clip(numbers, -1.0, 1.0) + 1.0) / 2.0
         space = self.inner.action_space
         scaled = self._low + share.reshape(space.shape) * (self._high - self._low)
