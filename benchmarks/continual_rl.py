@@ -26,6 +26,7 @@ import grid
 import robot_grid
 
 from clframe.config.compose import compose
+from clframe.streams.metaworld.environments import versions
 
 METHODS = ("naive", "ewc", "packnet", "replay", "multitask")
 COLUMNS = continual_world.COLUMNS
@@ -44,9 +45,7 @@ def tasks() -> list[str]:
 
 def make_cells(methods: Sequence[str], alone: Sequence[str]) -> dict[str, list[str]]:
     """The settings of every cell: methods, and tasks learned alone."""
-    cells = {
-        f"cw5_{method}": [f"experiment=continual_rl/cw5_small_{method}"] for method in methods
-    }
+    cells = {f"cw5_{method}": [f"experiment=continual_rl/cw5_small_{method}"] for method in methods}
     for task in alone:
         cells[f"single_{task}"] = [
             "experiment=continual_rl/cw5_small_naive",
@@ -116,11 +115,11 @@ def seeds_alone(found: grid.Found) -> str:
 def page(found: grid.Found, command: str, numbers_file: str) -> str:
     """The results page."""
     config = compose(["experiment=continual_rl/cw5_small_naive"])
-    source = next(iter(next(iter(found.values())).values()))["source"]
+    known = versions()
     return f"""# Continual World in small, by reward
 
-`{command}`, {datetime.date.today().isoformat()}: {source}
-(Meta-World).
+`{command}`, {datetime.date.today().isoformat()}:
+Meta-World {known["metaworld"]} on MuJoCo {known["mujoco"]}.
 
 Soft actor-critic learns five of Meta-World's easy tasks one after the other, each for
 {config.learner["steps"]:,} decisions that are held for {config.learner["action_repeat"]} steps
@@ -130,8 +129,8 @@ network and budget are smaller, and the published numbers, for a million steps o
 stand here to compare the order of methods and not their values. *replay* clones the old policies on
 states that they visited, as ClonEx-SAC does (Wolczyk et al., 2022: the published row), without its
 exploration by old policies. *multitask* learns all tasks at once. Settings were chosen on other
-goals and another seed (`stream.goal_seed=5 seed=10`) than those measured here. Mean ± standard error
-over seeds.
+goals and another seed (`stream.goal_seed=5 seed=10`) than those measured here. Mean ± standard
+error over seeds.
 
 {table(found)}
 

@@ -116,7 +116,11 @@ def test_choices_are_numbers_of_actions() -> None:
 def test_shorter_observations_are_followed_by_zeros() -> None:
     envs = ["Pendulum-v1", "MountainCarContinuous-v0", "Pendulum-v1"]
     stream = clframe.stream("gym", envs=envs, success_return=90.0)
-    assert [e.name for e in stream] == ["Pendulum-v1", "MountainCarContinuous-v0", "Pendulum-v1 (2)"]
+    assert [e.name for e in stream] == [
+        "Pendulum-v1",
+        "MountainCarContinuous-v0",
+        "Pendulum-v1 (2)",
+    ]
     state, _ = environment_of(stream, 1).reset(seed=0)
     assert state["state"].shape == (3,)
     assert state["state"][2] == 0
@@ -138,7 +142,8 @@ def run_out(environment: Any, action: Any) -> tuple[list[bool], float]:
 
 
 def test_success_is_what_the_environment_says() -> None:
-    said, _ = run_out(environment_of(clframe.stream("gym", envs=["odd_environments:plain"])), [0, 0])
+    stream = clframe.stream("gym", envs=["odd_environments:plain"])
+    said, _ = run_out(environment_of(stream), [0, 0])
     assert said == [False, False, True, False, False]
 
 
@@ -237,7 +242,10 @@ def test_environments_are_learned_by_reward() -> None:
         ({"envs": [{"name": "x"}]}, "must be a name, or a mapping with an 'id'"),
         ({"envs": ["odd_environments:broken"]}, "cannot be made: ZeroDivisionError: division by"),
         ({"envs": [{"id": "CartPole-v1", "wind": 3}]}, "cannot be made: TypeError: .*wind"),
-        ({"envs": ["odd_environments:silent"]}, "does not say whether it was solved .* stream.success_re"),
+        (
+            {"envs": ["odd_environments:silent"]},
+            "'silent' does not say whether .* stream.success_return",
+        ),
         ({"envs": ["Pendulum-v1"]}, "'Pendulum-v1' does not say whether it was solved"),
         ({"envs": ["CartPole-v1"], "horizon": 100}, "before its own limit of 500 steps, for which"),
         ({"envs": ["odd_environments:boundless"]}, "have no bounds, so they cannot be scaled"),

@@ -196,9 +196,9 @@ def _facts(environment: Any, name: str) -> Facts:
 class GymEnvironment:
     """An environment whose observations, actions and success are as robot tasks have them.
 
-    Box actions are scaled from -1 ... 1 to their own bounds; a choice is its number. Success is what
-    the environment says at any step, or, with a return to be reached, whether an episode that has
-    come to its end has reached it.
+    Box actions are scaled from -1 ... 1 to their own bounds; a choice is its number. Success is
+    what the environment says at any step, or, with a return to be reached, whether an episode that
+    has come to its end has reached it.
 
     Args:
         source: Which one.

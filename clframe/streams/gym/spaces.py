@@ -58,7 +58,7 @@ def _collect(
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        inner = space.spaces
+        inner: Any = space.spaces
         for key in inner if isinstance(space, spaces.Dict) else range(len(inner)):
             below = f"{name}.{key}" if name else str(key)
             _collect(

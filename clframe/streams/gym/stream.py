@@ -203,6 +203,6 @@ def _robot(name: str, source: Source, facts: Facts, state_size: int, horizon: in
 
 def _no_demonstrations(stream: str, number: int) -> Sequence[Demonstration]:
     raise DataError(
-        f"stream={stream} has no demonstrations: it is learned by reward, with learner=sac (actions "
-        "that are numbers) or learner=ppo (also choices)"
+        f"stream={stream} has no demonstrations: it is learned by reward, with learner=sac "
+        "(actions that are numbers) or learner=ppo (also choices)"
     )

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from clframe.errors import SettingError, nearest
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask, episode_seeds
-from clframe.utils.settings import at_least
 from clframe.robot.windows import Normalizer
 from clframe.streams.metaworld import environments as simulation
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry
