@@ -25,7 +25,7 @@ SETTINGS = ImitationSettings(horizon=1000, num_workers=0)
 def gym(
     data_dir: Path,
     seed: int = 0,
-    envs: list[str | dict[str, Any]] | tuple[str, ...] = ("Pendulum-v1",),
+    envs: list[str | dict[str, Any]] | tuple[str, ...] = ("MountainCarContinuous-v0",),
     success_return: float | None = None,
     imitation: ImitationSettings = SETTINGS,
 ) -> Stream:
@@ -83,7 +83,7 @@ def franka_kitchen(
         )
         for task in tasks
     ]
-    return _stream("franka_kitchen", named, imitation, seed)
+    return _stream("franka_kitchen", named, imitation, seed, alike=True)
 
 
 def _entry(entry: Any, success_return: float | None) -> tuple[str, Source]:
@@ -106,8 +106,9 @@ def _stream(
     named: Sequence[tuple[str, Source]],
     settings: ImitationSettings,
     seed: int,
+    alike: bool = False,
 ) -> Stream:
-    """The stream of environments that were named."""
+    """The stream of environments that were named; if they are alike, one tells of all."""
     if not named:
         raise SettingError("stream.envs needs at least one environment")
     problem = missing()
@@ -119,7 +120,11 @@ def _stream(
             raise SettingError(
                 f"stream.envs: two different environments are called '{task}': give one a 'name'"
             )
-    facts = {task: look(source) for task, source in sources.items()}
+    known = look(named[0][1])
+    facts = {
+        task: known if alike or source == named[0][1] else look(source)
+        for task, source in sources.items()
+    }
     _check_actions(facts)
     first = next(iter(facts.values()))
     sizes = {task: each.flattening.size for task, each in facts.items()}

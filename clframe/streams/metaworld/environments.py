@@ -45,6 +45,7 @@ def installed() -> str | None:
     return None
 
 
+@functools.cache
 def versions() -> dict[str, str]:
     """The versions that decide what an episode looks like; '?' where one is not installed."""
     result = {}

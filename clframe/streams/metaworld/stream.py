@@ -232,7 +232,7 @@ def metaworld(
         )
     taught, others = _varied(learned, held_out, variations, adapt, name)
     taught *= rounds
-    columns = [*dict.fromkeys([*taught, *others])]
+    columns = {task: index for index, task in enumerate(dict.fromkeys([*taught, *others]))}
     adapted = others if adapt else []
     versions = simulation.versions()
     goals = imitation.goal_seed
@@ -242,7 +242,7 @@ def metaworld(
             robot_task(task, camera, size, None if number is None else (number, goals))
             for task, number in columns
         ],
-        [columns.index(task) for task in [*taught, *adapted]],
+        [columns[task] for task in [*taught, *adapted]],
         imitation,
         data_dir,
         simulation.STATE_SIZE,
