@@ -230,6 +230,20 @@ def test_environments_are_learned_by_reward() -> None:
     assert (result.matrix.values == 1).all()
 
 
+def test_choices_are_learned_by_reward() -> None:
+    stream = {
+        "name": "gym",
+        "envs": ["MiniGrid-Empty-5x5-v0", "minigrid:MiniGrid-Empty-6x6-v0"],
+        "success_return": 0.05,
+        "eval_episodes": 2,
+        "horizon": 8,
+        "num_envs": 2,
+    }
+    learner = {"name": "ppo", "steps": 32, "n_steps": 8, "n_epochs": 2}
+    result = run_built(prepare(stream, learner=learner, batch_size=8))
+    assert result.matrix.rows == ["before", "MiniGrid-Empty-5x5-v0", "MiniGrid-Empty-6x6-v0"]
+
+
 # ---------------------------------------------------------------- what is refused
 
 
