@@ -10,15 +10,21 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from gymnasium.spaces.utils import flatten, flatten_space
 
 import clframe
 from clframe import ClframeError
+from clframe.build import Built
+from clframe.checkpoint.settings import CheckpointSettings
 from clframe.cli.main import main
+from clframe.plugins.reptile import Reptile
+from clframe.run import run
+from clframe.runs.folder import RunFolder
 from clframe.streams.gym.environments import Source, create
 from clframe.streams.gym.spaces import flattening_of
-from clframe.testing import prepare, run_built
+from clframe.testing import Kill, Killed, prepare, run_built
 
 SAC = {"name": "sac", "steps": 24, "start_steps": 8, "epoch_steps": 10}
 ACTOR = {"name": "actor", "hidden": [8]}
@@ -244,6 +250,31 @@ def test_choices_are_learned_by_reward() -> None:
     assert result.matrix.rows == ["before", "MiniGrid-Empty-5x5-v0", "MiniGrid-Empty-6x6-v0"]
 
 
+def test_a_killed_run_ends_with_the_same_bits(tmp_path: Path) -> None:
+    small = {"eval_episodes": 1, "horizon": 7}
+    stream = {"name": "gym", "envs": ["Pendulum-v1"], "success_return": -200.0, **small}
+
+    def made(after: int) -> Built:
+        plugins = [Reptile(form="fomaml"), Kill(after)]
+        return prepare(stream, plugins, ACTOR, learner=SAC, batch_size=4)
+
+    whole = made(10**9)
+    run(whole.learner, whole.stream, "whole")
+    folder = RunFolder(tmp_path / "run")
+    folder.saving = CheckpointSettings(every_n_steps=3)
+    killed = 0
+    while True:
+        parts = made(4)
+        try:
+            run(parts.learner, parts.stream, "parts", folder)
+            break
+        except Killed:
+            killed += 1
+    assert killed >= 3
+    for name, value in whole.learner.state_dict().items():
+        assert torch.equal(value, parts.learner.state_dict()[name]), name
+
+
 # ---------------------------------------------------------------- what is refused
 
 
@@ -290,11 +321,11 @@ def test_what_cannot_be_a_task_is_refused(settings: dict[str, Any], sentence: st
 
 
 def test_there_are_no_demonstrations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = tmp_path / "run"
-    words = ["stream=gym", "stream.envs=[MountainCarContinuous-v0]", f"run_dir={run}"]
+    folder = tmp_path / "run"
+    words = ["stream=gym", "stream.envs=[MountainCarContinuous-v0]", f"run_dir={folder}"]
     assert main(["fit", *words]) == 2
     assert "stream=gym has no demonstrations: it is learned by reward" in capsys.readouterr().err
-    assert not run.exists()
+    assert not folder.exists()
 
 
 def test_an_unknown_sub_task_of_the_kitchen_is_refused() -> None:
