@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 import clframe
+from clframe.build import Built
 from clframe.core.registry import discover
 from clframe.core.stream import Stream
+from clframe.testing import prepare
 
 RUNS = runpy.run_path(str(Path(__file__).with_name("lifetimes.py")))
 REGISTRY = discover()
@@ -51,6 +53,10 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("tabletop_goal", {**ROBOT, **SEEN, "tasks": ["7", "8"]}, POLICY),
     ("metaworld_cw10", {**ROBOT, "tasks": ["push"]}, POLICY),
 ]
+REWARDED: list[tuple[str, dict[str, Any]]] = [
+    ("gym", {"envs": ["Pendulum-v1", "MountainCarContinuous-v0"], "success_return": 90.0}),
+    ("franka_kitchen", {"tasks": ["kettle"]}),
+]
 ELSEWHERE = {"libero_10"}
 """LIBERO's environments need files that are not ours to pass on. What its streams give, pictures of
 two cameras and sequences, test_models.py has with LIBERO's policies."""
@@ -65,7 +71,8 @@ def kind_of(name: str) -> Any:
 
 
 def test_every_kind_of_stream_is_here() -> None:
-    here = {kind_of(name) for name in {name for name, *_ in CASES} | ELSEWHERE}
+    named = {name for name, *_ in [*CASES, *REWARDED]} | ELSEWHERE
+    here = {kind_of(name) for name in named}
     absent = [name for name in REGISTRY.names("stream") if kind_of(name) not in here]
     assert not absent, f"add a case for {absent}"
 
@@ -85,3 +92,16 @@ def test_streams(name: str, settings: dict[str, Any], model: dict[str, Any]) -> 
     if name.startswith("metaworld") and find_spec("metaworld") is None:
         pytest.skip("needs clframe[metaworld]")
     RUNS["same_on_both"](RUNS["maker"](start_of(name, settings), model, ER))
+
+
+@pytest.mark.parametrize(("name", "settings"), REWARDED)
+def test_streams_of_environments_alone(name: str, settings: dict[str, Any]) -> None:
+    def make(accelerator: str) -> Built:
+        return prepare(
+            {"name": name, "eval_episodes": 1, "horizon": 5, "num_envs": 1, **settings},
+            model={"name": "actor", "hidden": [8]},
+            learner={"name": "sac", "steps": 12, "start_steps": 4, "epoch_steps": 4},
+            trainer={"batch_size": 8, "accelerator": accelerator},
+        )
+
+    RUNS["assert_same"](RUNS["on_virtual_card"](make), RUNS["on_cpu"](make))

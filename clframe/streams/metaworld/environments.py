@@ -45,6 +45,7 @@ def installed() -> str | None:
     return None
 
 
+@functools.cache
 def versions() -> dict[str, str]:
     """The versions that decide what an episode looks like; '?' where one is not installed."""
     result = {}
@@ -132,6 +133,7 @@ def _environment_class() -> Any:
             name: Of the task, without ``-v3``.
             camera: One of Meta-World's, or None.
             size: Pixels of a picture's side.
+            variation: Every episode has the goal and places that this seed draws; None: its own.
         """
 
         metadata = {"render_modes": ["rgb_array"], "render_fps": 80}  # noqa: RUF012
@@ -142,9 +144,11 @@ def _environment_class() -> Any:
             camera: str | None = None,
             size: int = 64,
             render_mode: str | None = None,
+            variation: int | None = None,
         ) -> None:
             if camera is not None:
                 check_camera(camera)
+            self.variation = variation
             self.name, self.camera, self.size, self.render_mode = name, camera, size, render_mode
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -169,6 +173,8 @@ def _environment_class() -> Any:
             super().reset(seed=seed)
             inner = self.simulation
             chosen = int(self.np_random.integers(2**31)) if seed is None else seed
+            if self.variation is not None:
+                chosen = self.variation
             goal = _goals.get((self.name, chosen))
             if goal is None:
                 # Some tasks draw again until goal and thing are far enough apart.

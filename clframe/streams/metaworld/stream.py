@@ -7,16 +7,19 @@ by reinforcement). Needs the package ``metaworld`` (extra ``clframe[metaworld]``
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe.errors import SettingError, nearest
 from clframe.robot.stream import ImitationSettings, imitation_stream
-from clframe.robot.task import RobotTask
+from clframe.robot.task import RobotTask, episode_seeds
 from clframe.robot.windows import Normalizer
 from clframe.streams.metaworld import environments as simulation
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry
@@ -124,6 +127,8 @@ _OBJECT = (*_PLACE, *((0.0, 1.0),) * 4)
 _STEP = (*_PLACE, _GRIPPER, *_OBJECT, *_OBJECT)
 _OBJECTS = (*range(4, 18), *range(22, 36))
 # Now and one step ago, and where the goal is.
+_VARIATION = 3
+"""What the seeds of variations are for, beside those of clframe/robot/task.py."""
 _PARTS = {"hand": (0, 1, 2, 18, 19, 20), "gripper": (3, 21), "goal": (36, 37, 38)}
 
 
@@ -137,8 +142,18 @@ def normalizer(goal_visible: bool, objects_visible: bool = True) -> Normalizer:
     return Normalizer.of_pairs((*_STEP, *_STEP, *_PLACE), hidden)
 
 
-def robot_task(name: str, camera: str | None = None, size: int = 64) -> RobotTask:
-    """A task by its name, without ``-v3``, seen by a camera or not."""
+def robot_task(
+    name: str, camera: str | None = None, size: int = 64, variation: tuple[int, int] | None = None
+) -> RobotTask:
+    """A task by its name, without ``-v3``, seen by a camera or not.
+
+    Args:
+        name: Of the task.
+        camera: One of Meta-World's, or None.
+        size: Pixels of a picture's side.
+        variation: Its number, and the choice of goals, for a task whose goal and places are always
+            the same; None: each episode draws its own.
+    """
     if name not in LANGUAGE:
         raise SettingError(f"Meta-World has no task '{name}'; {nearest(name, LANGUAGE)}")
     versions = simulation.versions()
@@ -147,9 +162,15 @@ def robot_task(name: str, camera: str | None = None, size: int = 64) -> RobotTas
     if camera is not None:
         simulation.check_camera(camera)
         family += f"-{camera}-{size}"
-        make = functools.partial(simulation.make, name, camera=camera, size=size)
+        make = functools.partial(make, camera=camera, size=size)
+    title = name
+    if variation is not None:
+        number, goals = variation
+        key = (zlib.crc32(name.encode()), goals, _VARIATION)
+        make = functools.partial(make, variation=episode_seeds(1, *key, start=number)[0])
+        family, title = f"{family}-goals-{goals}", f"{name}-{number}"
     return RobotTask(
-        name,
+        title,
         family,
         LANGUAGE[name],
         make,
@@ -169,9 +190,12 @@ def metaworld(
     goal_visible: bool = True,
     camera: str | None = None,
     size: int = 64,
+    rounds: int = 1,
+    variations: int | None = None,
+    adapt: bool = False,
     imitation: ImitationSettings = ImitationSettings(),
 ) -> Stream:
-    """Tasks of Meta-World, learned from demonstrations one after the other.
+    """Tasks of Meta-World, learned from demonstrations (or by reward) one after the other.
 
     Args:
         name: Of the stream.
@@ -185,8 +209,15 @@ def metaworld(
             of the state only the hand; choose a model that sees with it (resnet_t, ..., or policy
             with ``picture=SIZE``). None: it observes all.
         size: Pixels of a picture's side.
+        rounds: How often all tasks are learned in turn.
+        variations: Each task as so many tasks, of which each has one goal and one place for every
+            thing (Meta-World's ML has 50); None: a task's goals are new in every episode.
+        adapt: Learn the held-out tasks at the end, for ``strategy=reptile``; of ML1, which has
+            none, as many further variations.
         imitation: What all robot streams have in common.
     """
+    at_least(rounds, 1, "stream.rounds")
+    at_least(variations, 1, "stream.variations")
     if tasks is not None:
         for task in tasks:
             if task not in learned:
@@ -199,12 +230,19 @@ def metaworld(
             f"stream.horizon must be at most {simulation.LONGEST}, Meta-World's longest episode, "
             f"got {imitation.horizon}"
         )
-    columns = [*dict.fromkeys(learned), *held_out]
+    taught, others = _varied(learned, held_out, variations, adapt, name)
+    taught *= rounds
+    columns = {task: index for index, task in enumerate(dict.fromkeys([*taught, *others]))}
+    adapted = others if adapt else []
     versions = simulation.versions()
-    return imitation_stream(
+    goals = imitation.goal_seed
+    made = imitation_stream(
         name,
-        [robot_task(task, camera, size) for task in columns],
-        [columns.index(task) for task in learned],
+        [
+            robot_task(task, camera, size, None if number is None else (number, goals))
+            for task, number in columns
+        ],
+        [columns[task] for task in [*taught, *adapted]],
         imitation,
         data_dir,
         simulation.STATE_SIZE,
@@ -217,6 +255,40 @@ def metaworld(
         size,
         _PARTS if goal_visible else {part: _PARTS[part] for part in ("hand", "gripper")},
     )
+    experiences = [
+        dataclasses.replace(experience, info={**experience.info, "adapts": True})
+        if experience.index >= len(taught)
+        else experience
+        for experience in made.experiences
+    ]
+    return dataclasses.replace(made, experiences=experiences)
+
+
+_Varied = tuple[str, int | None]
+"""A task and its variation."""
+
+
+def _varied(
+    learned: Sequence[str],
+    held_out: Sequence[str],
+    variations: int | None,
+    adapt: bool,
+    stream: str,
+) -> tuple[list[_Varied], list[_Varied]]:
+    """The variations to learn, those of a task in turn each time it comes, and those held out."""
+    if adapt and not held_out and variations is None:
+        raise SettingError(
+            f"stream.adapt=true: stream '{stream}' holds no task out; ML1 needs stream.variations "
+            "as well"
+        )
+    if variations is None:
+        return [(task, None) for task in learned], [(task, None) for task in held_out]
+    numbers = range(variations)
+    taught: list[_Varied] = [(task, number) for number in numbers for task in learned]
+    if held_out:
+        return taught, [(task, number) for task in held_out for number in numbers]
+    further = range(variations, 2 * variations) if adapt else ()
+    return taught, [(task, number) for task in dict.fromkeys(learned) for number in further]
 
 
 def add_streams(registry: Registry) -> None:
