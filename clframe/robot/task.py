@@ -54,6 +54,7 @@ class RobotTask:
         expert: Solves it; likewise. None where demonstrations come from elsewhere.
         limit: Steps that an expert may take.
         facts: Anything else worth writing into the demonstrations (versions, settings).
+        discrete: Whether an action is the number of a choice, instead of a vector in -1..1.
     """
 
     name: str
@@ -63,6 +64,7 @@ class RobotTask:
     expert: Expert | None = None
     limit: int = 500
     facts: Mapping[str, Any] = field(default_factory=dict)
+    discrete: bool = False
 
 
 def as_dictionary(observation: Any) -> Observation:

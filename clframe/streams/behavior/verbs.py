@@ -8,9 +8,10 @@ from enum import IntEnum
 from typing import Any
 
 from clframe.streams.behavior import handling, matter, moving
+from clframe.streams.behavior.categories import Can
 from clframe.streams.behavior.heat import pass_time
 from clframe.streams.behavior.household import Household
-from clframe.streams.behavior.places import in_reach
+from clframe.streams.behavior.moving import check_navigate_to, held, present
 from clframe.streams.behavior.state import ABSENT, HELD, State
 
 SPEED = 1.0
@@ -93,6 +94,8 @@ PRIMITIVES: tuple[Primitive, ...] = (
     Primitive(handling.check_wait, handling.wait, WAIT),
 )
 
+_CHECKS = tuple(primitive.check for primitive in PRIMITIVES)
+
 
 def act(household: Household, state: State, verb: int, slot: int) -> str:
     """Do a primitive, or say what forbids it; either takes time."""
@@ -107,17 +110,90 @@ def act(household: Household, state: State, verb: int, slot: int) -> str:
     return ""
 
 
-def possible(household: Household, state: State) -> list[tuple[int, int]]:
-    """All (verb, slot) pairs that nothing forbids, in order of slots."""
-    found = [(int(Verb.WAIT), household.agent)]
-    for slot in range(len(household.names)):
-        if state.relation[slot] == ABSENT or slot == household.agent:
+_PLACING = (
+    Verb.PLACE_ON_TOP,
+    Verb.PLACE_INSIDE,
+    Verb.PLACE_UNDER,
+    Verb.PLACE_NEXT_TO,
+    Verb.SOAK,
+    Verb.FILL,
+    Verb.POUR_INTO,
+    Verb.POUR_ON,
+    Verb.EMPTY,
+    Verb.ATTACH,
+)
+"""What needs something in the acting hand."""
+_TOOLS = (Verb.SLICE, Verb.WIPE, Verb.DRY, Verb.REPAIR)
+"""What needs a tool in a hand."""
+_CLOTHS = (Verb.DRAPE, Verb.OVERLAY)
+"""What needs a cloth in the acting hand."""
+_ABILITIES = {
+    Verb.PLACE_INSIDE: Can.CONTAINER,
+    Verb.POUR_INTO: Can.CONTAINER,
+    Verb.OPEN: Can.OPENABLE,
+    Verb.CLOSE: Can.OPENABLE,
+    Verb.TOGGLE_ON: Can.TOGGLEABLE,
+    Verb.TOGGLE_OFF: Can.TOGGLEABLE,
+    Verb.FOLD: Can.CLOTH,
+    Verb.UNFOLD: Can.CLOTH,
+}
+"""What a thing has to be able to, whatever its state; those of them that place nothing need a free hand."""
+
+
+def _candidates(
+    household: Household, hands: tuple[bool, bool, bool], offered: tuple[Verb, ...]
+) -> list[list[int]]:
+    """For each slot, the verbs that hands and abilities do not rule out.
+
+    Args:
+        household: The household.
+        hands: Whether a hand holds something, whether that is a cloth, whether a hand is free.
+        offered: The verbs that are of interest.
+    """
+    holding, cloth, free = hands
+    verbs = [Verb.GRASP]
+    if holding:
+        verbs += [Verb.RELEASE, *_PLACING, *_TOOLS]
+    if cloth:
+        verbs += _CLOTHS
+    if free:
+        verbs += [verb for verb in _ABILITIES if verb not in _PLACING]
+    found = []
+    for slot, can in enumerate(household.can):
+        fits = [verb for verb in verbs if verb not in _ABILITIES or can & _ABILITIES[verb]]
+        if not household.carried[slot]:
+            fits = [verb for verb in fits if verb not in (Verb.GRASP, Verb.RELEASE, Verb.SLICE)]
+        if can & Can.SUBSTANCE:
+            fits = [verb for verb in fits if verb not in _PLACING]
+        found.append(sorted(int(verb) for verb in fits if verb in offered))
+    return found
+
+
+def possible(
+    household: Household, state: State, offered: tuple[Verb, ...] = tuple(Verb)
+) -> list[tuple[int, int]]:
+    """All (verb, slot) pairs of the offered verbs that nothing forbids, in order of slots."""
+    thing = held(state)
+    hands = (thing >= 0, thing >= 0 and bool(household.can[thing] & Can.CLOTH), -1 in state.hands)
+    key = (offered, *hands)
+    candidates = household.candidates.get(key)
+    if candidates is None:
+        candidates = household.candidates[key] = _candidates(household, hands, offered)
+    agent = household.agent
+    found = [(int(Verb.WAIT), agent)] if Verb.WAIT in offered else []
+    walks = Verb.NAVIGATE_TO in offered
+    for slot, relation in enumerate(state.relation):
+        if relation == ABSENT or slot == agent:
             continue
-        if not moving.check_navigate_to(household, state, slot):
+        if walks and not check_navigate_to(household, state, slot):
             found.append((0, slot))
-        if state.relation[slot] != HELD and not in_reach(household, state, slot):
+        fits = candidates[slot]
+        if not fits:
             continue
-        for verb in range(1, int(Verb.WAIT)):
-            if not PRIMITIVES[verb].check(household, state, slot):
+        # What is not in a hand has to be touched, whatever is done to it.
+        if relation != HELD and present(household, state, slot):
+            continue
+        for verb in fits:
+            if not _CHECKS[verb](household, state, slot):
                 found.append((verb, slot))
     return found

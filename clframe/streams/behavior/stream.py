@@ -1,0 +1,216 @@
+"""BEHAVIOR's activities as streams: one after the other is learned from the planner, or by reward.
+
+Activities of Srivastava et al., "BEHAVIOR" (2021), and Li et al., "BEHAVIOR-1K" (2022). A policy
+chooses one primitive with one thing at a time; the measure is Q, the share of the goal that holds
+at the end of an episode.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from clframe.errors import SettingError, nearest
+from clframe.robot.stream import ImitationSettings, imitation_stream
+from clframe.robot.task import RobotTask
+from clframe.robot.windows import Normalizer
+from clframe.streams.behavior import corpus, features, tasks
+from clframe.streams.behavior.layout import VERBS, Primitives
+from clframe.streams.behavior.supplies import gather
+from clframe.utils.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.core.registry import Registry
+    from clframe.core.stream import Stream
+
+TWELVE = (
+    "bringing_in_wood",
+    "collect_misplaced_items",
+    "moving_boxes_to_storage",
+    "organizing_file_cabinet",
+    "throwing_away_leftovers",
+    "putting_dishes_away_after_cleaning",
+    "putting_leftovers_away",
+    "re-shelving_library_books",
+    "laying_tile_floors",
+    "setting_up_candles",
+    "picking_up_trash",
+    "storing_food",
+)
+"""The activities that the paper's Table 2 measures reinforcement learning on."""
+_PLANNER = "the planner"
+_FORMAT = 1
+"""Of the observations: demonstrations of another one are not read."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """One task of a stream.
+
+    Args:
+        name: Of the task.
+        source: Where it comes from: (corpus, name), or (text, path).
+        published: Whether it is of a corpus.
+    """
+
+    name: str
+    source: tasks.Source
+    published: bool = True
+
+
+def chosen(name: str, all_of: Sequence[str], activities: list[str] | None) -> list[str]:
+    """Those of a stream's activities that are asked for, in its order.
+
+    Raises:
+        SettingError: The stream does not have one.
+    """
+    for activity in activities or ():
+        if activity not in all_of:
+            raise SettingError(
+                f"stream '{name}' has no activity '{activity}'; {nearest(activity, all_of)}"
+            )
+    return [activity for activity in all_of if activities is None or activity in activities]
+
+
+def behavior_stream(
+    name: str,
+    activities: Sequence[Activity],
+    data_dir: Path,
+    seed: int,
+    source: str,
+    slots: int | None,
+    primitives: Primitives,
+    measure: str,
+    imitation: ImitationSettings,
+) -> Stream:
+    """Activities as tasks of one stream.
+
+    Args:
+        name: Of the stream.
+        activities: Its tasks.
+        data_dir: The data folder.
+        seed: Of the run.
+        source: Where the activities are from.
+        slots: Things that a household may have; None for the most of any activity.
+        primitives: Of the agent.
+        measure: What fills the matrix.
+        imitation: What all robot streams have in common.
+    """
+    if primitives not in VERBS:
+        raise SettingError(
+            f"stream.primitives must be one of {', '.join(get_args(Primitives))}, got "
+            f"'{primitives}'"
+        )
+    if measure not in tasks.MEASURES:
+        raise SettingError(
+            f"stream.measure must be one of {', '.join(tasks.MEASURES)}, got '{measure}'"
+        )
+    if slots is not None:
+        at_least(slots, 1, "stream.slots")
+    rows = slots or max(
+        len(gather(tasks.problem_of(activity.source, activity.published)).types)
+        for activity in activities
+    )
+    size = features.size(rows, len(VERBS[primitives]))
+    robots = [
+        RobotTask(
+            activity.name,
+            f"behavior-{_FORMAT}-{primitives}-{rows}",
+            activity.name.replace("_", " "),
+            functools.partial(
+                tasks.environment,
+                activity.source,
+                activity.published,
+                imitation.horizon,
+                rows,
+                primitives,
+            ),
+            tasks.expert,
+            imitation.horizon,
+            discrete=True,
+        )
+        for activity in activities
+    ]
+    others = tuple(other for other in tasks.MEASURES if other != measure)
+    n_choices = len(VERBS[primitives]) * rows
+    return imitation_stream(
+        name,
+        robots,
+        range(len(robots)),
+        imitation,
+        data_dir,
+        size,
+        n_choices,
+        Normalizer(np.zeros(size, np.float32), np.ones(size, np.float32)),
+        seed,
+        f"{imitation.num_demos} demonstrations per activity by {_PLANNER}; {source}",
+        mask=slice(0, n_choices),
+        measures=(measure, *others),
+    )
+
+
+def of_corpus(
+    name: str,
+    group: str,
+    all_of: Callable[[], Sequence[str]],
+    data_dir: Path,
+    seed: int = 0,
+    activities: list[str] | None = None,
+    slots: int | None = None,
+    primitives: Primitives = "all",
+    measure: str = "q",
+    imitation: ImitationSettings = ImitationSettings(
+        num_demos=20, horizon=250, num_envs=20, num_workers=0
+    ),
+) -> Stream:
+    """Published activities, learned one after the other.
+
+    Args:
+        name: Of the stream.
+        group: The corpus.
+        all_of: Its activities.
+        data_dir: The data folder.
+        seed: Of the run.
+        activities: Learn only these, in the stream's order; None for all.
+        slots: Things that a household may have; None for the most of any activity.
+        primitives: Of the agent: the paper's ``six``, or ``all``.
+        measure: What fills the matrix: ``q``, ``success`` or ``steps``.
+        imitation: What all robot streams have in common.
+    """
+    names = chosen(name, all_of(), activities)
+    return behavior_stream(
+        name,
+        [Activity(activity, (group, activity)) for activity in names],
+        data_dir,
+        seed,
+        f"activities of {corpus.CORPORA[group]} without physics",
+        slots,
+        primitives,
+        measure,
+        imitation,
+    )
+
+
+def add_streams(registry: Registry) -> None:
+    """Add the streams."""
+
+    def add(
+        name: str, group: str, all_of: Callable[[], Sequence[str]], summary: str, **fixed: Any
+    ) -> None:
+        factory = functools.partial(of_corpus, name, group, all_of, **fixed)
+        registry.add("stream", name, factory, summary, family="behavior")
+
+    settings = ImitationSettings(num_demos=20, horizon=100, num_envs=20, num_workers=0)
+    add(
+        "behavior_12",
+        "b100",
+        lambda: TWELVE,
+        "BEHAVIOR's twelve activities of the paper's Table 2",
+        primitives="six",
+        imitation=settings,
+    )

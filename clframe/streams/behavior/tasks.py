@@ -1,0 +1,46 @@
+"""How the environments and the expert of a stream's activities are made.
+
+Light on purpose: worker processes import it and have no use for torch; Gymnasium is needed only
+where an environment is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from clframe.bddl import Problem
+from clframe.streams.behavior.corpus import load_activity, read_activity
+from clframe.streams.behavior.layout import Primitives
+
+if TYPE_CHECKING:
+    from clframe.streams.behavior.choices import ChoiceEnv
+
+MEASURES = ("q", "success", "steps")
+"""What an episode is measured by."""
+Source = tuple[str, str]
+"""(corpus, name) of a published activity, or (text, path) of another."""
+
+
+@cache
+def problem_of(source: Source, published: bool) -> Problem:
+    """The definition of an activity, read once in a process."""
+    return load_activity(*source) if published else read_activity(*source)
+
+
+def environment(
+    source: Source, published: bool, horizon: int, slots: int, primitives: Primitives
+) -> ChoiceEnv:
+    """The environment of an activity."""
+    from clframe.streams.behavior.choices import ChoiceEnv
+
+    return ChoiceEnv(problem_of(source, published), horizon, slots, primitives)
+
+
+def expert(environment: Any) -> Iterator[int]:
+    """The planner's way, as choices."""
+    from clframe.streams.behavior.planner.search import require
+
+    for verb, slot in require(environment.instance).steps:
+        yield environment.layout.number(verb, slot)
