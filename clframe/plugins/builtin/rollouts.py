@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 import torch
@@ -46,7 +47,7 @@ class Rollouts(Plugin):
         seeds = evaluation.seeds
         rank_seeds = [seeds[i] for i in engine.share(torch.arange(len(seeds))).tolist()]
         outcomes = evaluate(learner, task, evaluation, self.pool, rank_seeds) if rank_seeds else []
-        return _means(engine, outcomes, len(seeds), evaluation)
+        return _means(engine, outcomes, evaluation.measures)
 
     @hookimpl
     def teardown(self) -> None:
@@ -56,17 +57,14 @@ class Rollouts(Plugin):
             self.pool = None
 
 
-def _means(
-    engine: Engine, outcomes: list[Outcome], episodes: int, evaluation: Evaluation
-) -> dict[str, float]:
+def _means(engine: Engine, outcomes: list[Outcome], names: Sequence[str]) -> dict[str, float]:
     """The means over the episodes of all ranks, the measure of the matrix first."""
-    rows = [{**o.measures, "success": float(o.success), "steps": float(o.steps)} for o in outcomes]
-    # All ranks sum the same numbers, whichever had episodes.
-    names = evaluation.measures
-    total = torch.tensor(
-        [[row[name] for name in names] for row in rows] or [[0.0] * len(names)],
-        dtype=torch.float64,
-        device=engine.device,
-    ).sum(0)
+    rows = [{**o.measures, "success": o.success, "steps": o.steps} for o in outcomes]
+    # All ranks sum the same numbers, whichever had episodes; what is not a number is left out.
+    values = torch.tensor(
+        [[float(row[name]) for name in names] for row in rows], dtype=torch.float64
+    ).reshape(-1, len(names))
+    known = ~values.isnan()
+    total = torch.stack([values.nan_to_num(0.0).sum(0), known.sum(0).double()]).to(engine.device)
     engine.sum({"outcomes": total})
-    return dict(zip(names, (total / episodes).tolist(), strict=True))
+    return dict(zip(names, (total[0] / total[1]).tolist(), strict=True))

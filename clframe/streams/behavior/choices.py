@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.bddl import Problem
-from clframe.streams.behavior import features
-from clframe.streams.behavior.env import BehaviorEnv, Observation, spaces
+from clframe.streams.behavior import efficiency, features
+from clframe.streams.behavior.env import KEPT, BehaviorEnv, Observation, spaces
 from clframe.streams.behavior.features import Features
 from clframe.streams.behavior.layout import VERBS, Layout, Primitives
 
@@ -38,6 +38,7 @@ class ChoiceEnv(BehaviorEnv):
     ) -> None:
         self.verbs = VERBS[primitives]
         self._features: Features | None = None
+        self._references: dict[int, dict[str, float]] = {}
         self._things = slots
         super().__init__(problem, 0, horizon, None, record)
         actions: spaces.Space[Any] = spaces.Discrete(len(self.verbs) * slots)
@@ -70,6 +71,14 @@ class ChoiceEnv(BehaviorEnv):
         return mask
 
     def measures(self) -> dict[str, float]:
-        """Of the episode so far: Q."""
-        return {"q": self.q}
+        """Of the episode so far: Q and, where it is recorded, its efficiency."""
+        found = {"q": self.q}
+        if self.recorder is not None:
+            seed = self.instance.seed
+            if seed not in self._references:
+                if len(self._references) >= KEPT:
+                    self._references.clear()
+                self._references[seed] = efficiency.reference_of(self.instance)
+            found |= efficiency.measures(self.recorder, self._references[seed])
+        return found
 

@@ -20,6 +20,7 @@ from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
 from clframe.robot.windows import Normalizer
 from clframe.streams.behavior import corpus, features, tasks
+from clframe.streams.behavior.efficiency import METRICS, NORMALIZED
 from clframe.streams.behavior.layout import VERBS, Primitives
 from clframe.streams.behavior.supplies import gather
 from clframe.utils.settings import at_least
@@ -43,7 +44,8 @@ TWELVE = (
     "storing_food",
 )
 """The activities that the paper's Table 2 measures reinforcement learning on."""
-_PLANNER = "the planner"
+ALL_MEASURES = (*tasks.MEASURES, *METRICS, *NORMALIZED)
+"""What can fill the matrix."""
 _FORMAT = 1
 """Of the observations: demonstrations of another one are not read."""
 
@@ -86,6 +88,7 @@ def behavior_stream(
     slots: int | None,
     primitives: Primitives,
     measure: str,
+    efficiency: bool,
     imitation: ImitationSettings,
 ) -> Stream:
     """Activities as tasks of one stream.
@@ -99,6 +102,7 @@ def behavior_stream(
         slots: Things that a household may have; None for the most of any activity.
         primitives: Of the agent.
         measure: What fills the matrix.
+        efficiency: Whether the efficiency metrics are measured, too.
         imitation: What all robot streams have in common.
     """
     if primitives not in VERBS:
@@ -106,10 +110,10 @@ def behavior_stream(
             f"stream.primitives must be one of {', '.join(get_args(Primitives))}, got "
             f"'{primitives}'"
         )
-    if measure not in tasks.MEASURES:
-        raise SettingError(
-            f"stream.measure must be one of {', '.join(tasks.MEASURES)}, got '{measure}'"
-        )
+    if measure not in ALL_MEASURES:
+        raise SettingError(f"stream.measure has no '{measure}'; {nearest(measure, ALL_MEASURES)}")
+    record = efficiency or measure not in tasks.MEASURES
+    measured = ALL_MEASURES if record else tasks.MEASURES
     if slots is not None:
         at_least(slots, 1, "stream.slots")
     rows = slots or max(
@@ -129,6 +133,7 @@ def behavior_stream(
                 imitation.horizon,
                 rows,
                 primitives,
+                record,
             ),
             tasks.expert,
             imitation.horizon,
@@ -136,7 +141,7 @@ def behavior_stream(
         )
         for activity in activities
     ]
-    others = tuple(other for other in tasks.MEASURES if other != measure)
+    others = tuple(other for other in measured if other != measure)
     n_choices = len(VERBS[primitives]) * rows
     return imitation_stream(
         name,
@@ -148,7 +153,7 @@ def behavior_stream(
         n_choices,
         Normalizer(np.zeros(size, np.float32), np.ones(size, np.float32)),
         seed,
-        f"{imitation.num_demos} demonstrations per activity by {_PLANNER}; {source}",
+        f"{imitation.num_demos} demonstrations per activity by the planner; {source}",
         mask=slice(0, n_choices),
         measures=(measure, *others),
     )
@@ -164,6 +169,7 @@ def of_corpus(
     slots: int | None = None,
     primitives: Primitives = "all",
     measure: str = "q",
+    efficiency: bool = False,
     imitation: ImitationSettings = ImitationSettings(
         num_demos=20, horizon=250, num_envs=20, num_workers=0
     ),
@@ -179,7 +185,10 @@ def of_corpus(
         activities: Learn only these, in the stream's order; None for all.
         slots: Things that a household may have; None for the most of any activity.
         primitives: Of the agent: the paper's ``six``, or ``all``.
-        measure: What fills the matrix: ``q``, ``success`` or ``steps``.
+        measure: What fills the matrix: ``q``, ``success``, ``steps``, or one of the efficiency
+            metrics, such as ``distance_navigated``, or ``distance_navigated_normalized`` for its
+            share of the planner's.
+        efficiency: Whether all efficiency metrics are measured beside it.
         imitation: What all robot streams have in common.
     """
     names = chosen(name, all_of(), activities)
@@ -192,6 +201,7 @@ def of_corpus(
         slots,
         primitives,
         measure,
+        efficiency,
         imitation,
     )
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clframe.streams.behavior.choices import ChoiceEnv
 
 MEASURES = ("q", "success", "steps")
-"""What an episode is measured by."""
+"""What every episode is measured by."""
 Source = tuple[str, str]
 """(corpus, name) of a published activity, or (text, path) of another."""
 
@@ -30,12 +30,17 @@ def problem_of(source: Source, published: bool) -> Problem:
 
 
 def environment(
-    source: Source, published: bool, horizon: int, slots: int, primitives: Primitives
+    source: Source,
+    published: bool,
+    horizon: int,
+    slots: int,
+    primitives: Primitives,
+    record: bool = False,
 ) -> ChoiceEnv:
     """The environment of an activity."""
     from clframe.streams.behavior.choices import ChoiceEnv
 
-    return ChoiceEnv(problem_of(source, published), horizon, slots, primitives)
+    return ChoiceEnv(problem_of(source, published), horizon, slots, primitives, record)
 
 
 def expert(environment: Any) -> Iterator[int]:
