@@ -8,6 +8,7 @@ at the end of an episode.
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,11 @@ from clframe.errors import SettingError, nearest
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
 from clframe.robot.windows import Normalizer
-from clframe.streams.behavior import corpus, features, tasks
+from clframe.streams.behavior import corpus, features, generate, tasks
 from clframe.streams.behavior.efficiency import METRICS, NORMALIZED
 from clframe.streams.behavior.layout import VERBS, Primitives
+from clframe.streams.behavior.planner.search import require
+from clframe.streams.behavior.sampling import sample
 from clframe.streams.behavior.supplies import gather
 from clframe.utils.settings import at_least
 
@@ -58,11 +61,13 @@ class Activity:
         name: Of the task.
         source: Where it comes from: (corpus, name), or (text, path).
         published: Whether it is of a corpus.
+        version: What tells its demonstrations from those of another activity of the name.
     """
 
     name: str
     source: tasks.Source
     published: bool = True
+    version: str = ""
 
 
 def chosen(name: str, all_of: Sequence[str], activities: list[str] | None) -> list[str]:
@@ -124,7 +129,7 @@ def behavior_stream(
     robots = [
         RobotTask(
             activity.name,
-            f"behavior-{_FORMAT}-{primitives}-{rows}",
+            "-".join(filter(None, (f"behavior-{_FORMAT}", primitives, str(rows), activity.version))),
             activity.name.replace("_", " "),
             functools.partial(
                 tasks.environment,
@@ -206,6 +211,105 @@ def of_corpus(
     )
 
 
+def of_files(
+    data_dir: Path,
+    seed: int = 0,
+    files: list[str] | None = None,
+    slots: int | None = None,
+    primitives: Primitives = "all",
+    measure: str = "q",
+    efficiency: bool = False,
+    imitation: ImitationSettings = ImitationSettings(
+        num_demos=20, horizon=250, num_envs=20, num_workers=0
+    ),
+) -> Stream:
+    """Activities of your own, learned one after the other.
+
+    Args:
+        data_dir: The data folder.
+        seed: Of the run.
+        files: BDDL files, in the order of learning.
+        slots: Things that a household may have; None for the most of any activity.
+        primitives: Of the agent: the paper's ``six``, or ``all``.
+        measure: What fills the matrix, as in ``behavior_12``.
+        efficiency: Whether all efficiency metrics are measured beside it.
+        imitation: What all robot streams have in common.
+
+    Raises:
+        ClframeError: A file is not there, is not BDDL, or is an activity that cannot be set up or
+            that no primitives solve; with file, line and column.
+    """
+    if not files:
+        raise SettingError(
+            "stream 'behavior_files' needs the files of activities: stream.files=[my.bddl]"
+        )
+    found = [_of_file(Path(file)) for file in files]
+    names = [activity.name for activity in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingError(f"stream.files has two files called '{name}'; rename one of them")
+    settings = (slots, primitives, measure, efficiency, imitation)
+    source = f"{len(files)} BDDL file{'s' if len(files) > 1 else ''} without physics"
+    return behavior_stream("behavior_files", found, data_dir, seed, source, *settings)
+
+
+def _of_file(path: Path) -> Activity:
+    """A file's activity, of which one instance was set up and solved."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingError(f"stream.files: '{path}' cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingError(
+            f"stream.files: '{path}' is not text in UTF-8 (byte {error.start})"
+        ) from error
+    source = (text, str(path))
+    require(sample(tasks.problem_of(source, False)))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return Activity(path.stem, source, False, digest)
+
+
+def of_generator(
+    data_dir: Path,
+    seed: int = 0,
+    n_tasks: int = 10,
+    activity_seed: int = 0,
+    slots: int = 25,
+    primitives: Primitives = "all",
+    measure: str = "q",
+    efficiency: bool = False,
+    imitation: ImitationSettings = ImitationSettings(
+        num_demos=20, horizon=100, num_envs=20, num_workers=0
+    ),
+) -> Stream:
+    """Activities drawn from BEHAVIOR-100's vocabulary, as many as are wanted.
+
+    Args:
+        data_dir: The data folder.
+        seed: Of the run.
+        n_tasks: How many activities.
+        activity_seed: Which ones.
+        slots: Things that a household may have.
+        primitives: Of the agent: the paper's ``six``, or ``all``.
+        measure: What fills the matrix, as in ``behavior_12``.
+        efficiency: Whether all efficiency metrics are measured beside it.
+        imitation: What all robot streams have in common.
+    """
+    at_least(n_tasks, 1, "stream.n_tasks")
+    at_least(activity_seed, 0, "stream.activity_seed")
+    found = [
+        Activity(f"generated_{activity_seed}_{number}", _generated(activity_seed, number), False)
+        for number in range(n_tasks)
+    ]
+    settings = (slots, primitives, measure, efficiency, imitation)
+    source = "activities generated from BEHAVIOR-100's vocabulary, without physics"
+    return behavior_stream("behavior_generated", found, data_dir, seed, source, *settings)
+
+
+def _generated(seed: int, number: int) -> tasks.Source:
+    return generate.generated(seed, number), f"generated_{seed}_{number}"
+
+
 def add_streams(registry: Registry) -> None:
     """Add the streams."""
 
@@ -224,3 +328,11 @@ def add_streams(registry: Registry) -> None:
         primitives="six",
         imitation=settings,
     )
+    for name, group in (("behavior_100", "b100"), ("behavior_1k", "b1k")):
+        known = functools.partial(corpus.solved, group)
+        add(name, group, known, f"{corpus.CORPORA[group]}'s activities that the planner solves")
+    for name, factory, summary in (
+        ("behavior_generated", of_generator, "household activities generated without end"),
+        ("behavior_files", of_files, "household activities of your own BDDL files"),
+    ):
+        registry.add("stream", name, factory, summary, family="behavior")

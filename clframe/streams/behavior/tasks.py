@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from clframe.bddl import Problem
+from clframe.bddl import Leniency, Problem
 from clframe.streams.behavior.corpus import load_activity, read_activity
 from clframe.streams.behavior.layout import Primitives
 
@@ -19,14 +19,19 @@ if TYPE_CHECKING:
 
 MEASURES = ("q", "success", "steps")
 """What every episode is measured by."""
+_OWN = Leniency.WILDCARDS | Leniency.REPEATED_INIT
+"""What is let through in files of a user."""
 Source = tuple[str, str]
 """(corpus, name) of a published activity, or (text, path) of another."""
 
 
 @cache
 def problem_of(source: Source, published: bool) -> Problem:
-    """The definition of an activity, read once in a process."""
-    return load_activity(*source) if published else read_activity(*source)
+    """The definition of an activity, read once in a process.
+
+    Published texts have quirks that are let through; those of a user are read strictly.
+    """
+    return load_activity(*source) if published else read_activity(*source, lenient=_OWN)
 
 
 def environment(
