@@ -59,7 +59,8 @@ def fisher(
         sum_k ((d mu_k)^2 + 2 (d sigma_k)^2) / sigma_k^2
 
     and where the squared error of ``n`` outputs is learned (``learner.squared_error``), whose
-    deviation is ``sqrt(n / 2)`` whatever the input, ``2/n sum_k (d f_k)^2``.
+    deviation is ``sqrt(n / 2)`` whatever the input, ``2/n sum_k (d f_k)^2``. Where actions are
+    choices (``model.categorical``) these are the classes, also if labels are a policy's logits.
 
     Args:
         learner: Gives model, active outputs and loss.
@@ -98,7 +99,7 @@ def fisher(
 
         if estimate == "true":
             score = task_loss
-        elif not data.labels.is_floating_point():
+        elif _has_classes(learner, data.labels):
             score = log_likelihood
         else:
             score = _output if getattr(learner, "squared_error", False) else gaussian
@@ -121,7 +122,7 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
     if estimate == "true":
         yield batch.y, None
         return
-    actions = batch.y.is_floating_point()
+    actions = not _has_classes(learner, batch.y)
     if actions and estimate == "exact" and getattr(learner, "squared_error", False):
         for number in range(outputs.shape[1]):
             yield torch.full_like(batch.task, number), None
@@ -131,7 +132,8 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
         for number, weight in enumerate(torch.cat([information, 2 * information], 1).unbind(1)):
             yield torch.full_like(batch.task, number), weight
         return
-    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or actions:
+    unknown = estimate == "true_weighted" and batch.y.is_floating_point()
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or actions or unknown:
         raise PluginError(
             f"fisher={estimate} needs labels that are classes and a model with a logit for each: "
             "choose fisher=true or fisher=batch"
@@ -149,6 +151,11 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
     active = (outputs > torch.finfo(outputs.dtype).min).any(0).nonzero().flatten()
     for label in active.tolist():
         yield torch.full_like(batch.task, label), p[:, label]
+
+
+def _has_classes(learner: Learner, labels: Tensor) -> bool:
+    """Whether outputs are logits of classes: labels are, or the model says so of choices."""
+    return not labels.is_floating_point() or getattr(learner.model, "categorical", False)
 
 
 def _rows_of(batch: Batch, rows: slice) -> Batch:

@@ -76,7 +76,10 @@ def policy_of(learner: Learner, task: Task, inputs: ObservationTransform | Seque
         outputs = hooks.predict(learner, x, task)
         if possible is not None:  # whoever predicts, with whichever scores
             outputs = possible(outputs, x)
-        actions: NDArray[Any] = action_of(outputs, generator).float().cpu().numpy()
+        chosen = action_of(outputs, generator)
+        if chosen.is_floating_point():
+            chosen = chosen.float()
+        actions: NDArray[Any] = chosen.cpu().numpy()
         return actions
 
     return act

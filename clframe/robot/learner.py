@@ -58,7 +58,8 @@ class ImitationLearner(Learner):
         """The actions that outputs stand for."""
         action_of: Any = getattr(self.model, "action_of", None)
         action: Tensor = outputs if action_of is None else action_of(outputs, generator)
-        return action.clamp(-1.0, 1.0)
+        # A choice is a whole number, and as it is.
+        return action.clamp(-1.0, 1.0) if action.is_floating_point() else action
 
 
 class ChoiceLearner(ImitationLearner):

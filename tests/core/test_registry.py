@@ -56,7 +56,8 @@ def test_every_model_composes_and_is_made_or_says_what_it_needs(name: str) -> No
     config = compose([f"model={name}", f"stream={stream_name}", *others.get(name, [])])
     shape = (3, 32, 32) if name in others else (1, 28, 28)
     robots = dict.fromkeys(("resnet_rnn", "resnet_t", "vit_t"), "choose a robot stream")
-    robots["actor"] = "model=actor needs a stream of robot tasks"
+    for policy in ("actor", "categorical"):
+        robots[policy] = f"model={policy} needs a stream of robot tasks"
     if name in robots:
         with pytest.raises(SettingError, match=robots[name]):
             build_model(config, REGISTRY, _shaped(shape))

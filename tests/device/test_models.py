@@ -13,6 +13,7 @@ from clframe.core.registry import discover
 from clframe.testing import prepare
 
 RUNS = runpy.run_path(str(Path(__file__).with_name("lifetimes.py")))
+CORRIDOR = Path(__file__).parents[1] / "rl" / "corridor.py"
 LIBERO = Path(__file__).parents[1] / "models" / "test_libero_policies.py"
 ER: dict[str, Any] = {"replay": {"size": 12}}
 POINT: dict[str, Any] = {
@@ -46,7 +47,7 @@ SEQUENCES = ("resnet_rnn", "resnet_t", "vit_t")
 
 
 def test_every_model_is_here() -> None:
-    here = {name for name, *_ in (*IMAGES, *POLICIES)} | {*SEQUENCES, "actor"}
+    here = {name for name, *_ in (*IMAGES, *POLICIES)} | {*SEQUENCES, "actor", "categorical"}
     assert here == set(discover().names("model")), "add a case for each model that is registered"
 
 
@@ -83,6 +84,12 @@ def test_an_actor_learns_by_reward() -> None:
         "transitions.py:sample copy to the host",
         "transitions.py:<dictcomp> copy of pageable memory to the card",
     }
+
+
+def test_a_policy_that_chooses(tmp_path: Path) -> None:
+    stream = runpy.run_path(str(CORRIDOR))["corridors"](tmp_path)
+    model = {"name": "categorical", "hidden": [8], "heads": "task"}
+    RUNS["same_on_both"](RUNS["maker"](stream, model, {"ewc": {}, **ER}))
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
