@@ -89,7 +89,8 @@ def step(
         observation, _, terminated, truncated, info = environment.step(action)
         success = success_of(info, key.rpartition("/")[2], number)
         ended = bool(terminated or truncated)
-        measures = getattr(environment, "measures", dict)() if success or ended else {}
+        tell: Any = getattr(environment, "measures", dict)
+        measures: dict[str, float] = tell() if success or ended else {}
         results[slot] = (as_dictionary(observation), success, ended, measures)
     return results
 

@@ -30,13 +30,16 @@ class Environment(Protocol):
         """Start an episode."""
         ...
 
-    def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Do one action: observation, reward, terminated, truncated, info."""
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Do one action (a vector, or a choice): observation, reward, terminated, truncated, info.
+
+        Where the environment has ``measures()``, these are asked for at the end of an episode.
+        """
         ...
 
 
 MakeEnvironment: TypeAlias = "Callable[[], Environment]"
-Expert: TypeAlias = "Callable[[Environment], Iterator[NDArray[Any]]]"
+Expert: TypeAlias = "Callable[[Any], Iterator[Any]]"
 """Yields the actions that reach the goal of an environment that was just reset."""
 
 

@@ -181,7 +181,7 @@ def joined(demos: Sequence[Demonstration], name: str) -> NDArray[Any]:
 def data_of(
     demos: Sequence[Demonstration], task: int, inputs: ObservationTransform, discrete: bool = False
 ) -> TensorData:
-    """Demonstrations of one task as training data; labels are actions, or the numbers of choices."""
+    """Demonstrations of one task as training data; labels are actions, or numbers of choices."""
     samples = windowed(demos, inputs.window, (STATE, *inputs.pictures))
     labels = samples.actions[:, 0].long() if discrete else samples.actions
     return TensorData(samples.inputs, labels, task, transform=inputs)

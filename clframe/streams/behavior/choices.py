@@ -57,9 +57,7 @@ class ChoiceEnv(BehaviorEnv):
 
     def _observe(self) -> Observation:
         assert self._features is not None
-        return {
-            "state": self._features.vector(self.household, self.state, self._truth, self.q)
-        }
+        return {"state": self._features.vector(self.household, self.state, self._truth, self.q)}
 
     def step(self, action: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Do the primitive of a choice."""
@@ -81,4 +79,3 @@ class ChoiceEnv(BehaviorEnv):
                 self._references[seed] = efficiency.reference_of(self.instance)
             found |= efficiency.measures(self.recorder, self._references[seed])
         return found
-

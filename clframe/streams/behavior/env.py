@@ -20,7 +20,7 @@ from clframe.streams.behavior.verbs import Verb, act, possible
 
 try:
     import gymnasium
-    from gymnasium import spaces
+    from gymnasium import spaces as spaces
 except ModuleNotFoundError as error:
     raise SettingError(
         "BEHAVIOR's environments need Gymnasium; install it with: pip install 'clframe[robot]'"
@@ -128,9 +128,7 @@ class BehaviorEnv(gymnasium.Env[Observation, int]):
         verb, slot = divmod(int(action), self.slots)
         return self._act(verb, slot)
 
-    def _act(
-        self, verb: int, slot: int
-    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def _act(self, verb: int, slot: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         before = self.q
         if not 0 <= slot < len(self.household.names) or not 0 <= verb < VERBS:
             refusal = "there is no such thing"

@@ -88,10 +88,7 @@ class Features:
         vector = np.zeros(size(layout.slots, len(layout.verbs)), np.float32)
         offset, place = self._offset, self._place
         vector[
-            [
-                offset[verb] + place[slot]
-                for verb, slot in possible(household, state, layout.verbs)
-            ]
+            [offset[verb] + place[slot] for verb, slot in possible(household, state, layout.verbs)]
         ] = 1.0
         first = self.n_choices
         left, right = state.hands

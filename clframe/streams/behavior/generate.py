@@ -51,7 +51,10 @@ def vocabulary() -> Vocabulary:
     """Read the vocabulary off BEHAVIOR-100."""
     table = categories()
     furniture: dict[str, set[str]] = {}
-    on, within, things, cut = set(), set(), set(), set()
+    on: set[str] = set()
+    within: set[str] = set()
+    things: set[str] = set()
+    cut: set[str] = set()
     cleaned: dict[str, set[str]] = {"dusty": set(), "stained": set()}
     for name in activities("b100"):
         problem = load_activity("b100", name)

@@ -129,7 +129,7 @@ def behavior_stream(
     robots = [
         RobotTask(
             activity.name,
-            "-".join(filter(None, (f"behavior-{_FORMAT}", primitives, str(rows), activity.version))),
+            f"behavior-{_FORMAT}-{primitives}-{rows}{activity.version}",
             activity.name.replace("_", " "),
             functools.partial(
                 tasks.environment,
@@ -266,7 +266,7 @@ def _of_file(path: Path) -> Activity:
     source = (text, str(path))
     require(sample(tasks.problem_of(source, False)))
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-    return Activity(path.stem, source, False, digest)
+    return Activity(path.stem, source, False, f"-{digest}")
 
 
 def of_generator(

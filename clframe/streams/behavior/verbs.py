@@ -137,7 +137,7 @@ _ABILITIES = {
     Verb.FOLD: Can.CLOTH,
     Verb.UNFOLD: Can.CLOTH,
 }
-"""What a thing has to be able to, whatever its state; those of them that place nothing need a free hand."""
+"""What a thing has to be able to; those of these verbs that place nothing need a free hand."""
 
 
 def _candidates(
