@@ -98,7 +98,7 @@ def evaluate(
     with learner.engine.autocast(), acting():
         return run_episodes(
             pool,
-            f"{evaluation.robot.family}/{evaluation.robot.name}",
+            f"{evaluation.robot.family}{evaluation.robot.variant}/{evaluation.robot.name}",
             evaluation.robot.environment,
             evaluation.seeds if seeds is None else seeds,
             policy_of(learner, task, evaluation.inputs),

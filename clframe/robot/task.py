@@ -58,6 +58,7 @@ class RobotTask:
         limit: Steps that an expert may take.
         facts: Anything else worth writing into the demonstrations (versions, settings).
         discrete: Whether an action is the number of a choice, instead of a vector in -1..1.
+        variant: What tells the environment from others that have the same demonstrations.
     """
 
     name: str
@@ -68,6 +69,7 @@ class RobotTask:
     limit: int = 500
     facts: Mapping[str, Any] = field(default_factory=dict)
     discrete: bool = False
+    variant: str = ""
 
 
 def as_dictionary(observation: Any) -> Observation:

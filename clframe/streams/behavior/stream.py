@@ -143,6 +143,7 @@ def behavior_stream(
             tasks.expert,
             imitation.horizon,
             discrete=True,
+            variant=f"-{imitation.horizon}{'-recorded' * record}",
         )
         for activity in activities
     ]
