@@ -83,7 +83,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     """
     registry = discover(config.plugin_paths)
     stream = build_stream(config, registry)
-    learning = make_learning(registry, config.learner, stream.name)
+    learning = make_learning(registry, config.learner, stream)
     trainer = trainer_settings(config, registry, stream, learning)
     strategy, plugins = build_strategy(config, registry, stream)
     make_optimizer = make(registry, "optimizer", config.optimizer)
@@ -129,7 +129,7 @@ def write_config(config: RunConfig) -> RunFolder:
     """
     registry = discover(config.plugin_paths)
     stream = build_stream(config, registry)
-    learning = make_learning(registry, config.learner, stream.name)
+    learning = make_learning(registry, config.learner, stream)
     trainer = trainer_settings(config, registry, stream, learning)
     strategy = build_strategy(config, registry, stream)
     content = config.content(registry, stream, trainer, strategy)

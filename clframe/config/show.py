@@ -33,7 +33,7 @@ def as_yaml(config: RunConfig, registry: Registry) -> str:
         stream = make_stream(registry, named, config.scenario, config.seed, config.data_dir)
     except DataError:
         stream = SimpleNamespace(name=named["name"], scenario=config.scenario)
-    learning = make_learning(registry, config.learner, stream.name)
+    learning = make_learning(registry, config.learner, stream)
     given = config.trainer or {}
     values = learning.trainer(registry.trainer_for(stream.name, given), given)
     trainer = TrainerSettings(**settings.check(TrainerSettings, values, "trainer"))

@@ -28,6 +28,10 @@ STREAMS_OWN = "default"
 class Learning:
     """As the stream has it: classification, or imitation where tasks are robot environments."""
 
+    def for_stream(self, stream: Stream) -> Learning:
+        """The same, with the settings that follow from the stream; its tasks may not be known."""
+        return self
+
     def trainer(self, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
         """Settings of the trainer, from the stream's defaults and what the user gave.
 
@@ -51,13 +55,13 @@ def name_of(named: Named) -> str:
     return named if isinstance(named, str) else str(named.get("name"))
 
 
-def make_learning(registry: Registry, named: Named, stream: str) -> Learning:
+def make_learning(registry: Registry, named: Named, stream: Stream) -> Learning:
     """What a stream is learned by, with the stream's defaults for it."""
     if isinstance(named, str):
         named = {"name": named}
-    values = {**registry.learner_for(stream, name_of(named)), **named}
+    values = {**registry.learner_for(stream.name, name_of(named)), **named}
     learning: Learning = make(registry, "learner", values)
-    return learning
+    return learning.for_stream(stream)
 
 
 @hookimpl

@@ -19,7 +19,7 @@ from clframe.core.stream import Stream
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.heads import TaskHeads
-from clframe.models.policy import Activation, Policy, count_tasks, hidden_layers
+from clframe.models.policy import Activation, Body, Policy, count_tasks, hidden_layers
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry
@@ -83,6 +83,7 @@ class CategoricalPolicy(Policy):
         features: Maps inputs to one vector per sample.
         n_features: The length of that vector.
         n_choices: How many there are.
+        body: How the hidden layers are made; a value network's are made so, too.
         n_tasks: How many heads; None for one that all tasks share.
         mask: Which numbers of the inputs are 1 for a possible choice and 0 for another; None where
             all are always possible.
@@ -96,11 +97,13 @@ class CategoricalPolicy(Policy):
         features: nn.Module,
         n_features: int,
         n_choices: int,
+        body: Body,
         n_tasks: int | None = None,
         mask: slice | None = None,
     ) -> None:
         super().__init__(features, n_features, n_choices, n_tasks)
         self.n_choices = n_choices
+        self.body = body
         if mask is not None:
             self.features = MaskedFeatures(self.features, mask)
             head: Any = (
@@ -109,6 +112,27 @@ class CategoricalPolicy(Policy):
                 else MaskedTaskHeads(n_features, n_tasks, n_choices)
             )
             self.head = head
+
+    def sample(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
+        """Choices, drawn with their probabilities."""
+        return torch.multinomial(outputs.softmax(-1), 1, generator=generator).squeeze(1)
+
+    def act_on(self, drawn: Tensor) -> Tensor:
+        """What an environment is given for what was drawn: the choice."""
+        return drawn
+
+    def log_prob(self, outputs: Tensor, drawn: Tensor) -> Tensor:
+        """The log-probability of choices."""
+        return outputs.log_softmax(-1).gather(1, drawn[:, None]).squeeze(1)
+
+    def entropy(self, outputs: Tensor) -> Tensor:
+        """Of the choice among what is possible."""
+        logs = outputs.log_softmax(-1)
+        return -(logs.exp() * logs).sum(-1)
+
+    def law(self, outputs: Tensor) -> Tensor:
+        """What :meth:`action_loss` clones: the logits."""
+        return outputs
 
     def action_of(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
         """The most likely choice: how a policy is measured."""
@@ -160,7 +184,8 @@ def categorical(
     mask = None if stream is None else mask_of(stream, width, n_outputs)
     layers = hidden_layers(width, hidden, layer_norm, activation)
     features = nn.Sequential(nn.Flatten(), *layers)
-    return CategoricalPolicy(features, [width, *hidden][-1], n_outputs, n_tasks, mask)
+    body = Body(tuple(hidden), layer_norm, activation)
+    return CategoricalPolicy(features, [width, *hidden][-1], n_outputs, body, n_tasks, mask)
 
 
 def mask_of(stream: Stream, n_inputs: int, n_choices: int) -> slice | None:

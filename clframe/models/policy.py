@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
@@ -31,6 +32,15 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "gelu": nn.GELU,
     "silu": nn.SiLU,
 }
+
+
+@dataclass(frozen=True)
+class Body:
+    """How hidden layers are made: widths, a norm after the first one, the activation."""
+
+    hidden: tuple[int, ...]
+    layer_norm: bool
+    activation: Activation
 
 
 class ImageEncoder(nn.Module):

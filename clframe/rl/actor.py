@@ -1,9 +1,11 @@
-"""The policy of learning by reward: a Gaussian over actions that tanh squashes to -1 ... 1."""
+"""The policy of learning by reward: a Gaussian over actions that tanh squashes to -1 ... 1.
+
+Where actions are choices, it is :mod:`clframe.models.categorical`'s.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -12,7 +14,8 @@ from torch import Tensor, nn
 from clframe.core.stream import Stream
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
-from clframe.models.policy import Activation, Policy, count_tasks, hidden_layers
+from clframe.models.categorical import CategoricalPolicy, categorical
+from clframe.models.policy import Activation, Body, Policy, count_tasks, hidden_layers
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry
@@ -21,15 +24,6 @@ LOG_STD = (-20.0, 2.0)
 """Bounds of the logarithm of the actor's deviations."""
 EPSILON = 1e-6
 """Keeps the density of a squashed action finite where tanh is flat."""
-
-
-@dataclass(frozen=True)
-class Body:
-    """How hidden layers are made: widths, a norm after the first one, the activation."""
-
-    hidden: tuple[int, ...]
-    layer_norm: bool
-    activation: Activation
 
 
 class SquashedGaussian(Policy):
@@ -78,6 +72,34 @@ class SquashedGaussian(Policy):
         log_density = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
         return action, (log_density - (1 - action.square() + EPSILON).log()).sum(-1)
 
+    def sample(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
+        """Actions before tanh, drawn from the Gaussian; :meth:`act_on` makes them actions."""
+        means, log_std = self.gaussian(outputs)
+        noise = torch.randn(means.shape, generator=generator, device=means.device)
+        return means + log_std.exp() * noise
+
+    def act_on(self, drawn: Tensor) -> Tensor:
+        """What an environment is given for what was drawn."""
+        return drawn.tanh()
+
+    def log_prob(self, outputs: Tensor, drawn: Tensor) -> Tensor:
+        """The log-density of what was drawn, before tanh.
+
+        After it, all densities of an action change by one and the same factor, so that ratios of
+        two policies are those before it.
+        """
+        means, log_std = self.gaussian(outputs)
+        apart = (drawn - means) / log_std.exp()
+        return (-0.5 * apart.square() - log_std - 0.5 * math.log(2 * math.pi)).sum(-1)
+
+    def entropy(self, outputs: Tensor) -> Tensor:
+        """Of the Gaussian before tanh."""
+        return (self.gaussian(outputs)[1] + 0.5 * (1 + math.log(2 * math.pi))).sum(-1)
+
+    def law(self, outputs: Tensor) -> Tensor:
+        """What :meth:`action_loss` clones: means before tanh, then log-deviations in bounds."""
+        return torch.cat(self.gaussian(outputs), 1)
+
     def action_of(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
         """The action in the middle: how a policy is measured."""
         return self.gaussian(outputs)[0].tanh()
@@ -108,12 +130,14 @@ def actor(
     heads: Literal["shared", "task"] = "shared",
     activation: Activation = "relu",
     stream: Stream | None = None,
-) -> SquashedGaussian:
+) -> SquashedGaussian | CategoricalPolicy:
     """The policy of learning by reward: a Gaussian that tanh squashes to actions from -1 to 1.
+
+    Where the stream's actions are choices, ``model=categorical`` takes its place.
 
     Args:
         input_shape: Of one sample; flattened.
-        n_outputs: Numbers of an action.
+        n_outputs: Numbers of an action, or choices.
         hidden: Width of each hidden layer, of the critics as well unless the learner says else.
         layer_norm: Normalise the first hidden layer and squash it by tanh, as in Continual World.
         heads: ``shared``: one output layer. ``task``: one for each task of the stream, chosen by
@@ -121,6 +145,8 @@ def actor(
         activation: Of the hidden layers.
         stream: Gives the number of tasks to ``heads=task``.
     """
+    if getattr(stream, "discrete", False):
+        return categorical(input_shape, n_outputs, hidden, layer_norm, heads, activation, stream)
     n_tasks = None if heads == "shared" else count_tasks(stream, "model.heads=task")
     if stream is not None:
         count_tasks(stream, "model=actor")

@@ -1,4 +1,7 @@
-"""An environment whose every answer is checked, and which says in a sentence what is wrong."""
+"""An environment whose every answer is checked, and which says in a sentence what is wrong.
+
+Light on purpose: worker processes import it and have no use for torch.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
-from clframe.robot.task import Environment, MakeEnvironment, RobotTask, as_dictionary, success_of
-from clframe.robot.windows import STATE
+from clframe.robot.task import (
+    STATE,
+    Environment,
+    MakeEnvironment,
+    RobotTask,
+    as_dictionary,
+    success_of,
+)
 
 
 class Moment(NamedTuple):
@@ -68,14 +77,25 @@ class CheckedEnvironment:
     Args:
         robot: The task.
         state_size: Numbers of a state.
-        action_size: Numbers of an action, as the stream's first task has them.
+        action_size: Numbers of an action, or choices, as the stream's first task has them.
+        discrete: Whether actions are choices.
+        mask: Which numbers of a state are 1 for a possible choice and 0 for another; None where all
+            are always possible.
     """
 
-    def __init__(self, robot: RobotTask, state_size: int, action_size: int) -> None:
+    def __init__(
+        self,
+        robot: RobotTask,
+        state_size: int,
+        action_size: int,
+        discrete: bool = False,
+        mask: slice | None = None,
+    ) -> None:
         self.name = robot.name
-        self.state_size = state_size
+        self.state_size, self.mask = state_size, mask
         self.environment: Environment = robot.environment()
-        check_action_space(self.environment, robot.name, action_size)
+        check = check_choices if discrete else check_action_space
+        check(self.environment, robot.name, action_size)
         space = getattr(self.environment, "observation_space", None)
         if isinstance(getattr(space, "spaces", None), Mapping):
             space = space.spaces.get(STATE)  # type: ignore[union-attr]
@@ -87,7 +107,9 @@ class CheckedEnvironment:
         """Begin an episode; gives its first state."""
         self.steps = 0
         observation, _ = self.environment.reset(seed=seed)
-        return self._state(observation)
+        state = self._state(observation)
+        self._check_mask(state, ended=False)
+        return state
 
     def step(self, action: NDArray[Any]) -> Moment:
         """Do one action."""
@@ -96,9 +118,26 @@ class CheckedEnvironment:
         if not np.isfinite(reward):
             raise DataError(f"{self._where} gave the reward {reward}, which is not a finite number")
         success = success_of(info, self.name, self.steps)
-        return Moment(
-            self._state(observation), float(reward), bool(terminated), bool(truncated), success
-        )
+        state = self._state(observation)
+        self._check_mask(state, ended=bool(terminated or truncated))
+        return Moment(state, float(reward), bool(terminated), bool(truncated), success)
+
+    def _check_mask(self, state: NDArray[np.float32], ended: bool) -> None:
+        """Refuse a mask that is not made of 0 and 1, or leaves nothing to choose."""
+        if self.mask is None:
+            return
+        mask = state[self.mask]
+        odd = np.flatnonzero((mask != 0) & (mask != 1))
+        if len(odd):
+            raise DataError(
+                f"{self._where} gave a mask whose number {odd[0]} is {mask[odd[0]]:g}: 1 is for a "
+                "possible choice and 0 for another"
+            )
+        if not ended and not mask.any():
+            raise DataError(
+                f"{self._where} gave a mask of zeros: without a possible choice the episode must "
+                "be over (terminated)"
+            )
 
     def close(self) -> None:
         """Give the environment up."""
@@ -132,6 +171,30 @@ class CheckedEnvironment:
                     f"is {state[place]:g}, not in [{self._low[place]:g}, {self._high[place]:g}]"
                 )
         return state
+
+
+def check_choices(environment: Any, task: str, choices: int) -> None:
+    """Refuse an action space that is not the stream's number of choices, counted from 0.
+
+    One that has no space is taken to be right.
+    """
+    space = getattr(environment, "action_space", None)
+    if space is None:
+        return
+    where = f"the environment of task '{task}', before its first step,"
+    n, first = getattr(space, "n", None), getattr(space, "start", None)
+    if not isinstance(n, int | np.integer) or first is None:
+        raise DataError(
+            f"{where} has the action space {type(space).__name__}: the stream's actions are "
+            f"choices, which need Discrete({choices})"
+        )
+    if n != choices:
+        raise DataError(
+            f"{where} has {n} choices, but the stream's first task has {choices}: all tasks of a "
+            "stream need the same ones"
+        )
+    if first != 0:
+        raise DataError(f"{where} counts its choices from {first}: wrap it so that 0 is the first")
 
 
 def check_action_space(environment: Any, task: str, action_size: int) -> None:

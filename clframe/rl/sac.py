@@ -25,9 +25,9 @@ from clframe.core.learning import Learning
 from clframe.data.dataset import Batch, Data
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
-from clframe.models.policy import ACTIVATIONS
+from clframe.models.policy import ACTIVATIONS, Body
 from clframe.rl._interaction import Interaction, LiveData, Pace, TransitionBatch
-from clframe.rl.actor import Body, SquashedGaussian
+from clframe.rl.actor import SquashedGaussian
 from clframe.rl.stream import live_stream
 from clframe.rl.transitions import Transitions
 from clframe.robot.learner import ImitationLearner

@@ -58,7 +58,8 @@ def live_stream(
         )
     if stream.normalizer is None:
         first = stream.experiences[0].tasks[0].info["evaluation"]
-        look = functools.partial(explored, first, stream.n_outputs)
+        mask = state_mask(stream)
+        look = functools.partial(explored, first, stream.n_outputs, stream.discrete, mask)
         inputs = inputs.with_normalizer(functools.cache(look))
     tasks = [_held(task, inputs, action_repeat) for task in stream.tasks]
     all_data = [data(task) for task in tasks]
@@ -94,26 +95,52 @@ def _held(task: Task, inputs: ObservationTransform, action_repeat: int) -> Task:
     return dataclasses.replace(task, info={**task.info, "evaluation": evaluation})
 
 
-def explored(evaluation: Evaluation, action_size: int) -> Normalizer:
+def state_mask(stream: ImitationStream) -> slice | None:
+    """Which numbers of a state are the mask that a stream has in its inputs."""
+    if stream.mask is None:
+        return None
+    inputs: Any = stream.tasks[0].info["evaluation"].inputs
+    start, stop, _ = stream.mask.indices(inputs.size)
+    newest = (inputs.window - 1) * inputs.state_size
+    if not newest <= start < stop <= newest + inputs.state_size:
+        raise SettingError(
+            f"the mask of stream '{stream.name}' must be within the newest state of its inputs, "
+            f"{newest} to {newest + inputs.state_size}, not {start} to {stop}"
+        )
+    return slice(start - newest, stop - newest)
+
+
+def explored(
+    evaluation: Evaluation, action_size: int, discrete: bool = False, mask: slice | None = None
+) -> Normalizer:
     """Mean and deviation of the states that random actions lead to in a task.
 
-    Each action is done a few times, so that it leads somewhere. The episodes are the same in every
-    run.
+    Each action is done a few times, so that it leads somewhere; a choice is made once, among what
+    is possible. The mask is left as it is. The episodes are the same in every run.
     """
     robot: RobotTask = evaluation.robot
     key = seed_key(robot, evaluation.goal_seed, TRAINING)
     environment = robot.environment()
     states = []
     for seed in episode_seeds(_EPISODES, *key):
-        actions = np.random.default_rng(seed).uniform(
-            -1, 1, (math.ceil(evaluation.horizon / _HOLD), action_size)
-        )
+        draw = np.random.default_rng(seed)
         observation, _ = environment.reset(seed=seed)
         states.append(as_dictionary(observation)[STATE])
-        for action in np.repeat(actions.astype(np.float32), _HOLD, 0):
+        action: Any = None
+        for number in range(math.ceil(evaluation.horizon / _HOLD) * _HOLD):
+            if discrete:
+                possible = np.ones(action_size) if mask is None else states[-1][mask]
+                if not possible.any():  # what is wrong with it is said when it is acted in
+                    break
+                action = draw.choice(np.flatnonzero(possible))
+            elif number % _HOLD == 0:
+                action = draw.uniform(-1, 1, action_size).astype(np.float32)
             observation, _, terminated, truncated, _ = environment.step(action)
             states.append(as_dictionary(observation)[STATE])
             if terminated or truncated:
                 break
     getattr(environment, "close", lambda: None)()
-    return Normalizer.of_states(np.stack(states))
+    normalizer = Normalizer.of_states(np.stack(states))
+    if mask is not None:
+        normalizer.center[mask], normalizer.scale[mask] = 0, 1
+    return normalizer

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from clframe.errors import DataError
 
 Observation: TypeAlias = "dict[str, NDArray[Any]]"
+STATE = "state"
+"""The observation that is the robot's and the world's numbers."""
 
 
 class Environment(Protocol):
@@ -76,7 +78,7 @@ def as_dictionary(observation: Any) -> Observation:
     """An observation as arrays by name; a bare array is the ``state``."""
     if isinstance(observation, Mapping):
         return {str(name): np.asarray(value) for name, value in observation.items()}
-    return {"state": np.asarray(observation, dtype=np.float32)}
+    return {STATE: np.asarray(observation, dtype=np.float32)}
 
 
 def episode_seeds(n: int, *key: int, start: int = 0) -> list[int]:

@@ -15,9 +15,10 @@ from torch.nn import functional
 
 from clframe.data.dataset import TensorData
 from clframe.errors import DataError
+from clframe.robot import task as robot_task
 from clframe.robot.demonstrations import Demonstration
 
-STATE = "state"
+STATE = robot_task.STATE
 _CLIP = 5.0
 
 

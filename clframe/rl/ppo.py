@@ -1,0 +1,400 @@
+"""Proximal policy optimisation (Schulman et al., 2017), from top to bottom.
+
+Settings, advantages (generalised advantage estimation: Schulman et al., 2016), one update, the
+learner. The names and defaults of settings are those of stable-baselines3.
+
+The actor is ``learner.model``: plugins hold, prune, replay and freeze it as they do any model. The
+value network is the learner's own, with an optimizer of its own; no plugin sees it. What an
+experience leaves to plugins is the states that were visited last with the policy's own outputs, so
+that replay clones the old policies' behavior.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clframe.core import hooks
+from clframe.core.learning import Learning
+from clframe.data.dataset import Batch, Data
+from clframe.errors import PluginError, SettingError
+from clframe.hookspecs import hookimpl
+from clframe.models.categorical import CategoricalPolicy
+from clframe.rl.actor import SquashedGaussian
+from clframe.rl.rollout import Collector, Portions, RolloutBatch, RolloutData
+from clframe.rl.stream import live_stream
+from clframe.rl.value import Actor, renew, value_network
+from clframe.robot.learner import ImitationLearner
+from clframe.utils.settings import at_least, check_at_least
+
+if TYPE_CHECKING:
+    from clframe.core.engine import Engine
+    from clframe.core.registry import Registry
+    from clframe.core.step import Step
+    from clframe.core.stream import Experience, Stream
+
+Part: TypeAlias = Literal["optimizers", "value"]
+TRAINER = {"batch_size": 64, "gradient_clip_val": 0.5}
+"""What stable-baselines3 has where nothing is said."""
+
+
+# ---------------------------------------------------------------- settings
+
+
+@dataclass(frozen=True)
+class PPO(Learning):
+    """Proximal policy optimisation: learning by reward, rollout after rollout.
+
+    A minibatch has ``trainer.batch_size`` decisions (64 if nothing is said);
+    ``trainer.gradient_clip_val`` (0.5) clips the gradient of policy and value network together.
+
+    Args:
+        steps: Decisions in an experience, rounded up to whole rollouts.
+        n_steps: Decisions of a rollout in each environment.
+        n_envs: Environments that are acted in at once; None is ``stream.num_envs``.
+        n_epochs: Passes over a rollout.
+        gamma: What a reward one decision later counts.
+        gae_lambda: How far advantages look beyond the value network's own judgement; 1 is all the
+            way to the end of the episode.
+        clip_range: How far an action's probability may move before its gradient is cut off.
+        clip_range_vf: The same for values, in their own units; None for no bound.
+        normalize_advantage: Scale the advantages of a minibatch to mean 0 and deviation 1.
+        ent_coef: Weight of the entropy.
+        vf_coef: Weight of the values' squared error.
+        target_kl: Learn a rollout no further once the policy is 1.5 times this divergence away.
+        value_hidden: Widths of the value network's hidden layers; None is as the actor has it.
+        value_lr: Learning rate of the value network; None is the optimizer's.
+        action_repeat: How often each action is done, in learning and in evaluation.
+        reset: What is made new when a task begins: the ``optimizers``, the ``value`` network.
+        cloning: Weight of the divergence from what earlier policies have left, in replay.
+        remember: States of an experience to leave to plugins, the last ones.
+    """
+
+    steps: int = 100_000
+    n_steps: int = 2048
+    n_envs: int | None = None
+    n_epochs: int = 10
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    clip_range: float = 0.2
+    clip_range_vf: float | None = None
+    normalize_advantage: bool = True
+    ent_coef: float = 0.0
+    vf_coef: float = 0.5
+    target_kl: float | None = None
+    value_hidden: list[int] | tuple[int, ...] | None = None
+    value_lr: float | None = None
+    action_repeat: int = 1
+    reset: Sequence[Part] = ("optimizers", "value")
+    cloning: float = 1.0
+    remember: int = 10_000
+
+    def __post_init__(self) -> None:
+        check_at_least(
+            self, "learner", steps=1, n_steps=1, n_envs=1, n_epochs=1, gamma=0, gae_lambda=0,
+            ent_coef=0, vf_coef=0, value_lr=0, action_repeat=1, cloning=0, remember=1,
+        )  # fmt: skip
+        for width in self.value_hidden or ():
+            at_least(width, 1, "learner.value_hidden")
+        for name in ("clip_range", "clip_range_vf", "target_kl"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise SettingError(f"learner.{name} must be above 0, got {value!r}")
+        for name in ("gamma", "gae_lambda"):
+            if getattr(self, name) > 1:
+                raise SettingError(f"learner.{name} must be at most 1, got {getattr(self, name)!r}")
+
+    def for_stream(self, stream: Stream) -> PPO:
+        """With the stream's number of environments where none is given."""
+        tasks = getattr(stream, "tasks", ())
+        evaluation = tasks[0].info.get("evaluation") if tasks else None
+        if self.n_envs is not None or evaluation is None:
+            return self
+        return dataclasses.replace(self, n_envs=evaluation.num_envs)
+
+    def portions(self, batch_size: int) -> Portions:
+        """Of a rollout."""
+        return Portions(self.n_steps, self.n_envs or 1, self.n_epochs, batch_size)
+
+    def trainer(self, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """The budget is rollouts, with as many updates each; a stream's is for samples."""
+        values = {**TRAINER, **given}
+        # A wrong batch size is refused where all settings of the trainer are checked.
+        size = values["batch_size"]
+        portions = self.portions(size if isinstance(size, int) and size > 0 else 1)
+        rollouts = math.ceil(self.steps / portions.decisions)
+        budget = {"max_epochs": rollouts, "max_steps": rollouts * portions.updates}
+        for name, value in budget.items():
+            if given.get(name) not in (None, value):
+                raise SettingError(
+                    f"trainer.{name}={given[name]}: learner=ppo learns for learner.steps="
+                    f"{self.steps} decisions, which are {rollouts} rollouts (max_epochs) with "
+                    f"{portions.updates} updates each; set learner.steps instead"
+                )
+        return {**values, **budget}
+
+    def prepare_stream(self, stream: Stream, model: nn.Module, engine: Engine) -> Stream:
+        """The stream with environments to act in, in the place of demonstrations."""
+        name, kind, wanted = (
+            ("categorical", "choices", CategoricalPolicy)
+            if getattr(stream, "discrete", False)
+            else ("actor", "numbers", SquashedGaussian)
+        )
+        if not isinstance(model, wanted):
+            raise SettingError(
+                f"learner=ppo needs model={name}, not {type(model).__name__}: the actions of "
+                f"stream '{stream.name}' are {kind}"
+            )
+        if engine.world_size > 1:
+            raise SettingError("learner=ppo learns in one process: set trainer.devices=1")
+        if engine.settings.precision not in ("32", "32-true"):
+            raise SettingError(
+                f"learner=ppo learns in 32 bits: trainer.precision={engine.settings.precision} "
+                "must be 32-true"
+            )
+        for name in ("limit_train_batches", "drop_last"):
+            if getattr(engine.settings, name):
+                raise SettingError(
+                    f"trainer.{name} has no meaning with learner=ppo, whose epoch is a rollout: "
+                    "set learner.n_steps and learner.n_epochs instead"
+                )
+        portions = self.portions(engine.settings.batch_size)
+        samples = portions.updates * portions.batch_size
+        outputs = model.n_choices if isinstance(model, CategoricalPolicy) else 2 * model.n_actions
+
+        def data(task: Any) -> RolloutData:
+            return RolloutData(task, samples, outputs)
+
+        return live_stream(stream, "ppo", self.action_repeat, sys.maxsize, data)
+
+    def learner_class(self, stream: Stream) -> Callable[..., PPOLearner]:
+        """The learner with these settings."""
+        return functools.partial(PPOLearner, settings=self)
+
+
+# ---------------------------------------------------------------- advantages
+
+
+def generalized_advantages(
+    happened: Mapping[str, Tensor], gamma: float, gae_lambda: float
+) -> Tensor:
+    """``A_t = d_t + gamma lambda A_(t+1)`` within an episode, where ``d_t = r_t + gamma V' - V``.
+
+    Schulman et al., 2016, equations 11 and 16. ``V'`` is the value of the state that the decision
+    led to, 0 if the episode terminated there. Where it was cut off (horizon) only the sum ends.
+
+    Args:
+        happened: ``reward``, ``value``, ``next_value``, ``terminated`` and ``ended``, each
+            ``[step, environment]``.
+        gamma: Of the discount.
+        gae_lambda: Of the estimate.
+    """
+    # On the host: a chain of many small steps.
+    of = {name: column.cpu().numpy() for name, column in happened.items()}
+    deltas = of["reward"] + gamma * of["next_value"] * (1 - of["terminated"]) - of["value"]
+    kept = gamma * gae_lambda * (1 - of["ended"])
+    advantages = np.empty_like(deltas)
+    so_far = np.zeros_like(deltas[0])
+    for step in reversed(range(len(deltas))):
+        so_far = deltas[step] + kept[step] * so_far
+        advantages[step] = so_far
+    return torch.from_numpy(advantages).to(happened["reward"].device)
+
+
+# ---------------------------------------------------------------- one update
+
+
+def clipped_surrogate(
+    log_prob: Tensor, batch: RolloutBatch, clip_range: float, normalize: bool
+) -> Tensor:
+    """``-mean min(r A, clip(r, 1 - eps, 1 + eps) A)``: Schulman et al., 2017, equation 7.
+
+    Args:
+        log_prob: Of the batch's actions, by the policy as it is now.
+        batch: Of a rollout.
+        clip_range: The ``eps``.
+        normalize: Scale the batch's advantages to mean 0 and deviation 1.
+    """
+    advantage = batch.advantage
+    if normalize and len(advantage) > 1:
+        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    ratio = (log_prob - batch.log_prob).exp()
+    clipped = ratio.clamp(1 - clip_range, 1 + clip_range)
+    return -torch.min(ratio * advantage, clipped * advantage).mean()
+
+
+def value_error(values: Tensor, batch: RolloutBatch, clip_range: float | None) -> Tensor:
+    """The mean squared distance of values from the rollout's returns."""
+    if clip_range is not None:
+        values = batch.value + (values - batch.value).clamp(-clip_range, clip_range)
+    return functional.mse_loss(values, batch.returns)
+
+
+def divergence(log_prob: Tensor, old: Tensor) -> Tensor:
+    """``mean(r - 1 - log r)``, an estimate of ``KL(old || new)`` from old draws.
+
+    Never negative; Schulman's note "Approximating KL divergence" (2020), as in stable-baselines3.
+    """
+    log_ratio = log_prob - old
+    return (log_ratio.exp() - 1 - log_ratio).mean()
+
+
+# ---------------------------------------------------------------- learning
+
+
+class PPOLearner(ImitationLearner):
+    """Acts for a rollout, and improves policy and value network on it.
+
+    Args:
+        *arguments: Those of :class:`clframe.Learner`.
+        settings: The config group ``learner``.
+    """
+
+    model: Actor
+
+    def __init__(self, *arguments: Any, settings: PPO) -> None:
+        model, stream, plugins, engine, *rest = arguments
+        for plugin in plugins:
+            if plugin.name in ("multitask", "cumulative"):
+                raise PluginError(
+                    f"plugin '{plugin.name}' joins the data of several tasks, but learner=ppo has "
+                    "none before it acts: choose another strategy"
+                )
+        evaluation = stream.tasks[0].info["evaluation"]
+        portions = settings.portions(engine.settings.batch_size)
+        collector = Collector(portions, evaluation.num_workers, settings.remember, {})
+        super().__init__(model, stream, [*plugins, collector], engine, *rest)
+        self.settings = settings
+        self.collector = collector
+        self.value = value_network(model, math.prod(stream.input_shape), settings.value_hidden)
+        self._renew_optimizer()
+        for experience in stream:
+            data: Any = experience.data
+            data.collector = collector
+
+    # ------------------------------------------------------------ a task begins
+
+    def _renew_optimizer(self) -> None:
+        optimizer = self.make_optimizer(self.value.parameters())
+        if self.settings.value_lr is not None:
+            for group in optimizer.param_groups:
+                group["lr"] = self.settings.value_lr
+        self.collector.optimizers = {"value": optimizer}
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """The actor's; the value network's is the learner's own."""
+        return self.make_optimizer([p for p in self.model.parameters() if p.requires_grad])
+
+    def begin(self, experience: Experience) -> None:
+        """Make an experience the current one, and what is to be reset for it as new."""
+        super().begin(experience)
+        reset = self.settings.reset if self.seen else ()
+        self.collector.begin(experience.tasks[0], experience.index)
+        if "value" in reset:
+            renew(self.value)
+        if "optimizers" in reset:
+            self._renew_optimizer()
+            self.engine.renew_optimizer(self)
+
+    # ------------------------------------------------------------ a rollout
+
+    def act(self, x: Tensor, task: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What the policy draws, its log-probability, and what the environment is given."""
+        outputs = self.run_model(x, task)[0]
+        drawn = self.model.sample(outputs, self.generator)
+        return drawn, self.model.log_prob(outputs, drawn), self.model.act_on(drawn)
+
+    def value_of(self, x: Tensor) -> Tensor:
+        """What rewards are expected from each row on."""
+        return self.value(x).squeeze(1)  # type: ignore[no-any-return]
+
+    def advantages(self, happened: Mapping[str, Tensor]) -> Tensor:
+        """How much better each decision was than expected."""
+        return generalized_advantages(happened, self.settings.gamma, self.settings.gae_lambda)
+
+    @torch.no_grad()
+    def goes_on(self, batch: RolloutBatch) -> bool:
+        """Whether the policy is still near to the rollout's, on this minibatch."""
+        if self.settings.target_kl is None:
+            return True
+        outputs = self.run_model(batch.x, batch.task)[0]
+        moved = divergence(self.model.log_prob(outputs, batch.y), batch.log_prob)
+        return float(moved) <= 1.5 * self.settings.target_kl
+
+    # ------------------------------------------------------------ an update
+
+    def training_step(self, batch: Batch) -> Step:  # type: ignore[override]
+        """One update up to the actor's loss; a batch that is not of a rollout is cloned."""
+        if not isinstance(batch, RolloutBatch):
+            return super().training_step(batch)
+        step = self.run_parts(hooks.extra_batches(self, batch))
+        outputs, drawn = step.outputs[0], batch.y
+        batch.y = self.model.law(outputs).detach()  # what a memory of single steps keeps
+        batch.loss = lambda *_: self.actor_loss(outputs, drawn, batch)
+        self.loss_of(step)
+        # Its gradients wait for the policy's, to be clipped with them: see Collector.after_step.
+        self.value_loss(batch).backward()
+        return step
+
+    def actor_loss(self, outputs: Tensor, drawn: Tensor, batch: RolloutBatch) -> Tensor:
+        """The clipped surrogate, less the entropy's share."""
+        settings = self.settings
+        log_prob = self.model.log_prob(outputs, drawn)
+        surrogate = clipped_surrogate(
+            log_prob, batch, settings.clip_range, settings.normalize_advantage
+        )
+        entropy = self.model.entropy(outputs).mean()
+        with torch.no_grad():
+            beyond = ((log_prob - batch.log_prob).exp() - 1).abs() > settings.clip_range
+            self._log("policy_loss", surrogate)
+            self._log("entropy", entropy)
+            self._log("clip_fraction", beyond.float().mean())
+            self._log("approx_kl", divergence(log_prob, batch.log_prob))
+        return surrogate - settings.ent_coef * entropy
+
+    def value_loss(self, batch: RolloutBatch) -> Tensor:
+        """The values' squared error, with its weight."""
+        error = value_error(self.value_of(batch.x), batch, self.settings.clip_range_vf)
+        self._log("value_loss", error)
+        return self.settings.vf_coef * error
+
+    def task_loss(self, outputs: Any, batch: Batch) -> Tensor:
+        """Of samples that an earlier policy has left: cloning it."""
+        return self.settings.cloning * super().task_loss(outputs, batch)
+
+    def _log(self, name: str, value: Tensor) -> None:
+        each = self.engine.settings.log_every_n_steps is not None
+        self.log(f"ppo/{name}", value.detach(), on_step=each, on_epoch=True)
+
+    # ------------------------------------------------------------ a task has been learned
+
+    @torch.no_grad()
+    def left_by(self, experience: Experience, data: Data) -> Data:
+        """The states that were visited last, each with the policy's outputs there."""
+        if not isinstance(data, RolloutData):
+            return data
+        visited = self.collector.visited(data.task).to(self.engine.device)
+        rows = [
+            self.model.law(self.run_model(batch.x, batch.task)[0])
+            for batch in visited.batches(
+                torch.arange(len(visited)), self.engine.settings.eval_batch_size
+            )
+        ]
+        visited.labels = torch.cat(rows)
+        return visited
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Add the learner."""
+    registry.add("learner", "ppo", PPO, model={"name": "actor"})

@@ -1,0 +1,207 @@
+"""Several environments of one task, stepped together; each goes from episode to episode by itself.
+
+Environments are dealt out to workers (:mod:`clframe.rl.slots`), or stay in this process; results
+are the same. An episode follows from the key, the number of its environment and its own number.
+So a checkpoint needs no state of a simulator: to come to the middle of the episodes, a resumed run
+begins them again and does the actions that were done in them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from clframe.errors import DataError
+from clframe.rl import slots
+from clframe.rl.slots import Maker
+from clframe.robot.task import episode_seeds
+from clframe.robot.workers import environment_pool
+from clframe.utils.processes import WorkerPool
+
+_numbers = itertools.count()
+
+
+class Finished(NamedTuple):
+    """An episode that has come to its end."""
+
+    total: float
+    success: bool
+    steps: int
+
+
+class Steps(NamedTuple):
+    """What one step of all environments leads to."""
+
+    reward: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    """Whose episode is over since nothing can follow."""
+    ended: NDArray[np.bool_]
+    """Whose episode is over for whatever reason, the horizon among them."""
+    last: dict[int, NDArray[np.float32]]
+    """What was seen last in the episodes that ended."""
+    finished: list[Finished]
+
+
+class VectorEnvironment:
+    """So many environments of a task.
+
+    Args:
+        make: Makes one of them.
+        n: How many.
+        key: Of the episodes' seeds.
+        horizon: Steps until an episode is given up.
+        window: Observations that a policy sees.
+        processes: Worker processes; 0 for this one alone, None for one per core.
+    """
+
+    def __init__(
+        self,
+        make: Maker,
+        n: int,
+        key: tuple[int, ...],
+        horizon: int,
+        window: int = 1,
+        processes: int | None = 0,
+    ) -> None:
+        self.make, self.n, self.key, self.horizon = make, n, key, horizon
+        self.processes = processes
+        self._pool: WorkerPool | None = None
+        self._name = f"{os.getpid()}-{next(_numbers)}"
+        action = () if make.discrete else (make.action_size,)
+        kind = np.int64 if make.discrete else np.float32
+        self._columns: dict[str, NDArray[Any]] = {
+            "windows": np.zeros((n, window, make.state_size), np.float32),
+            "episode": np.zeros(n, np.int64),
+            "steps": np.zeros(n, np.int64),
+            "total": np.zeros(n, np.float64),
+            "success": np.zeros(n, np.bool_),
+            # Those of the current episodes.
+            "actions": np.zeros((n, horizon, *action), kind),
+        }
+        self._begun = False
+        """Whether the environments are where the columns say."""
+        self._fresh = True
+        """Whether the first episodes are still to be begun."""
+
+    @property
+    def windows(self) -> NDArray[np.float32]:
+        """What is seen now ``[n, window, state]``; it changes with the next step."""
+        if not self._begun:
+            self._go_there()
+        return self._columns["windows"]
+
+    def step(self, actions: NDArray[Any]) -> Steps:
+        """Do one action in each environment; where an episode ends, begin the next one."""
+        windows, columns = self.windows, self._columns
+        moments = self._ask(slots.step, dict(enumerate(actions)))
+        reward, terminated = np.zeros(self.n, np.float32), np.zeros(self.n, np.bool_)
+        ended, last, finished = np.zeros(self.n, np.bool_), {}, []
+        columns["actions"][np.arange(self.n), columns["steps"]] = actions
+        columns["steps"] += 1
+        for slot in range(self.n):
+            moment = moments[slot]
+            windows[slot] = np.concatenate([windows[slot, 1:], moment.state[None]])
+            reward[slot], terminated[slot] = moment.reward, moment.terminated
+            columns["total"][slot] += moment.reward
+            columns["success"][slot] |= moment.success
+            steps = int(columns["steps"][slot])
+            if moment.terminated or moment.truncated or steps >= self.horizon:
+                ended[slot], last[slot] = True, windows[slot].copy()
+                total, success = columns["total"][slot], columns["success"][slot]
+                finished.append(Finished(float(total), bool(success), steps))
+        if last:
+            self._begin_next(np.flatnonzero(ended))
+        return Steps(reward, terminated, ended, last, finished)
+
+    # ------------------------------------------------------------ episodes
+
+    def _begin_next(self, places: NDArray[np.int64]) -> None:
+        columns = self._columns
+        columns["episode"][places] += 1
+        for name in ("steps", "total", "success"):
+            columns[name][places] = 0
+        self._begin(places)
+
+    def _begin(self, places: NDArray[np.int64]) -> None:
+        """Begin the current episodes of these environments and do what was done in them."""
+        columns = self._columns
+        episodes = {
+            int(slot): (
+                episode_seeds(1, *self.key, int(slot), start=int(columns["episode"][slot]))[0],
+                columns["actions"][slot, : columns["steps"][slot]],
+            )
+            for slot in places
+        }
+        window = columns["windows"].shape[1]
+        seen = self._ask(slots.begin, episodes, self.make)
+        for slot, states in seen.items():
+            # Before the first observation there is the first one again.
+            places_seen = np.arange(len(states) - window, len(states)).clip(0)
+            columns["windows"][slot] = states[places_seen]
+
+    def _go_there(self) -> None:
+        """Bring the environments to where the columns say."""
+        expected = self._columns["windows"].copy()
+        self._begin(np.arange(self.n))
+        if not self._fresh:
+            moved = (self._columns["windows"] != expected).any((1, 2))
+            if moved.any():
+                slot = int(np.flatnonzero(moved)[0])
+                raise DataError(
+                    f"the environment of task '{self.make.robot.name}' does not repeat an episode: "
+                    f"after the same seed and {self._columns['steps'][slot]} equal actions its "
+                    "state is another one, so the run cannot be resumed"
+                )
+        self._begun, self._fresh = True, False
+
+    # ------------------------------------------------------------ workers
+
+    def _ask(self, function: Callable[..., Any], work: Mapping[int, Any], *more: Any) -> Any:
+        """Deal work by slot out to the workers and put the answers together."""
+        if self._pool is None:
+            self._pool = environment_pool(self.processes, self.n)
+        workers = self._pool.workers
+        # Always the same worker for a slot: it holds the slot's environment.
+        shares: list[dict[int, Any]] = [{} for _ in workers]
+        for slot, item in work.items():
+            shares[slot % len(shares)][slot] = item
+        busy = [pair for pair in zip(workers, shares, strict=True) if pair[1]]
+        for worker, share in busy:
+            worker.send(function, self._name, *more, share)
+        together: dict[int, Any] = {}
+        for worker, _ in busy:
+            together |= worker.receive()
+        return together
+
+    def close(self) -> None:
+        """Give the environments up, and the workers with them."""
+        if self._pool is not None:
+            slots.forget(self._name)
+            self._pool.close()
+            self._pool = None
+        self._begun = False
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the environments are, without their own state."""
+        most = int(self._columns["steps"].max())
+        columns = {**self._columns, "actions": self._columns["actions"][:, :most]}
+        arrays = {name: torch.from_numpy(column.copy()) for name, column in columns.items()}
+        return {"fresh": self._fresh, "columns": arrays}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`state_dict` gave; the environments follow when they are needed."""
+        self._fresh, self._begun = state["fresh"], False
+        for name, column in state["columns"].items():
+            kept = column.cpu().numpy()
+            if name == "actions":
+                self._columns[name][:, : kept.shape[1]] = kept
+            else:
+                self._columns[name][:] = kept
