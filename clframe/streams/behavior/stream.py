@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from clframe.errors import SettingError, nearest
+from clframe.errors import DataError, SettingError, nearest
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
 from clframe.robot.windows import Normalizer
@@ -241,8 +241,9 @@ def of_files(
             that no primitives solve; with file, line and column.
     """
     if not files:
-        raise SettingError(
-            "stream 'behavior_files' needs the files of activities: stream.files=[my.bddl]"
+        raise DataError(
+            "stream 'behavior_files' has no activities: put the paths of BDDL files into "
+            "stream.files=[a.bddl,b.bddl]"
         )
     found = [_of_file(Path(file)) for file in files]
     names = [activity.name for activity in found]

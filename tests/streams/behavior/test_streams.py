@@ -18,8 +18,7 @@ from gymnasium.utils.env_checker import check_env
 
 import clframe
 from clframe.cli.main import main
-from clframe.data.dataset import Batch
-from clframe.errors import SettingError
+from clframe.errors import DataError, SettingError
 from clframe.metrics import behavior as metrics
 from clframe.metrics.behavior_file import read_episode, write_episode
 from clframe.streams.behavior import corpus, features, tasks
@@ -137,9 +136,9 @@ def test_demonstrations_are_possible_choices_that_reach_the_goal() -> None:
         data = experience.data
         assert data.labels.dtype == torch.int64
         rows = torch.arange(len(data))
-        x = data.transform(data.take(rows).x, torch.full((len(data),), experience.index))
-        assert (x[rows, data.labels] == 1).all()
-        assert set(x[:, stream.mask].unique().tolist()) == {0.0, 1.0}
+        batch = next(data.batches(rows, len(data)))
+        assert (batch.x[rows, batch.y] == 1).all()
+        assert set(batch.x[:, stream.mask].unique().tolist()) == {0.0, 1.0}
     demonstration = stream.read(0)[0]
     env = stream.tasks[0].info["evaluation"].robot.environment()
     env.reset(seed=demonstration.seed)
@@ -156,7 +155,9 @@ def test_instances_for_learning_and_for_measuring_differ() -> None:
 
 
 def test_naive_forgets_and_what_should_remember_remembers() -> None:
-    naive, joint, replay = learn(), learn("multitask"), learn({"replay": {"size": 100}})
+    settings = {"max_epochs": 80}
+    naive, joint = learn(**settings), learn("multitask", **settings)
+    replay = learn({"replay": {"size": 100}}, **settings)
     assert naive.matrix.measure == "q"
     assert naive.matrix.learned[-1, -1] > 0.9
     assert naive.matrix.learned[-1, 0] < naive.matrix.learned[0, 0] - 0.2
@@ -173,23 +174,20 @@ def test_strategies_act_on_it_unchanged_those_that_need_classes_too(strategy: st
 def test_what_is_impossible_does_not_compete_whichever_model_it_is() -> None:
     stream: Any = clframe.stream("behavior_12", activities=TWO, num_demos=1)
     for model in ("mlp", "categorical"):
-        learner = prepare(stream, model={"name": model, "hidden": [8]})
-        data = stream.experiences[0].data
-        samples = data.take(torch.arange(4))
-        x = data.transform(samples.x, torch.zeros(4, dtype=torch.int64))
-        outputs, _ = learner.run_model(x, torch.zeros(4, dtype=torch.int64))
-        possible = x[:, stream.mask] == 1
+        learner: Any = prepare(stream, model={"name": model, "hidden": [8]}).learner
+        batch = next(stream.experiences[0].data.batches(torch.arange(4), 4))
+        outputs, _ = learner.run_model(batch.x, batch.task)
+        possible = batch.x[:, stream.mask] == 1
         share = outputs.softmax(1)
         assert (share[~possible] == 0).all()
         by_hand = torch.stack(
             [
                 -row[ok].log_softmax(0)[int(label - (~ok[:label]).sum())]
-                for row, ok, label in zip(outputs, possible, data.labels[:4], strict=True)
+                for row, ok, label in zip(outputs, possible, batch.y, strict=True)
             ]
         )
-        batch = Batch(x, data.labels[:4], torch.zeros(4, dtype=torch.int64))
         assert learner.label_loss(outputs, batch).item() == pytest.approx(by_hand.mean().item())
-        chosen = learner.action_of(learner.possible(torch.zeros_like(outputs), x), None)
+        chosen = learner.action_of(learner.possible(torch.zeros_like(outputs), batch.x), None)
         assert possible[torch.arange(4), chosen].all()
 
 
@@ -239,7 +237,7 @@ def test_measures_of_an_episode_are_those_of_its_file(tmp_path: Path) -> None:
 def test_a_broken_episode_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
     path = tmp_path / "episode.json"
     path.write_text(text)
-    with pytest.raises(clframe.errors.DataError, match=sentence):
+    with pytest.raises(DataError, match=sentence):
         read_episode(path)
 
 
@@ -337,7 +335,7 @@ def test_a_bad_file_is_refused_with_file_line_and_column(
 
 
 def test_files_that_are_not_there_or_alike_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"needs the files of activities"):
+    with pytest.raises(DataError, match=r"put the paths of BDDL files into stream.files"):
         clframe.stream("behavior_files")
     with pytest.raises(SettingError, match=r"'nowhere.bddl' cannot be read"):
         clframe.stream("behavior_files", files=["nowhere.bddl"])
