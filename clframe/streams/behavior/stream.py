@@ -22,6 +22,7 @@ from clframe.robot.task import RobotTask
 from clframe.robot.windows import Normalizer
 from clframe.streams.behavior import corpus, features, generate, tasks
 from clframe.streams.behavior.efficiency import METRICS, NORMALIZED
+from clframe.streams.behavior.faults import at_goal
 from clframe.streams.behavior.layout import VERBS, Primitives
 from clframe.streams.behavior.planner.search import require
 from clframe.streams.behavior.sampling import sample
@@ -266,7 +267,9 @@ def _of_file(path: Path) -> Activity:
             f"stream.files: '{path}' is not text in UTF-8 (byte {error.start})"
         ) from error
     source = (text, str(path))
-    require(sample(tasks.problem_of(source, False)))
+    if not require(sample(tasks.problem_of(source, False))).steps:
+        problem = tasks.problem_of(source, False)
+        raise at_goal(problem, ("",), "The goal holds at the start; nothing is left to do.")
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     return Activity(path.stem, source, False, f"-{digest}")
 

@@ -311,6 +311,7 @@ def test_a_file_of_ones_own_is_learned(tmp_path: Path) -> None:
             "7:14",
             "No primitive reaches (ontop table.n.02_1 apple.n.01_1)",
         ),
+        ("shelf.n.01_1))))", "table.n.02_1))))", "7:9", "The goal holds at the start"),
         ("(:domain igibson)", "(:domain robosuite)", "5:9", "has no predicate"),
     ],
 )
