@@ -154,6 +154,9 @@ class BehaviorEnv(gymnasium.Env[Observation, int]):
             mask[verb * self.slots + slot] = True
         return mask
 
+    def render(self) -> None:
+        """Nothing: without physics there are no pictures."""
+
     def literals(self) -> frozenset[Literal]:
         """All literals that hold, in the words of the activity's domain."""
         return literals(self.household, self.state)
