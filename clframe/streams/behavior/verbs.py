@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from typing import Any
 
 from clframe.streams.behavior import handling, matter, moving
@@ -110,26 +110,59 @@ def act(household: Household, state: State, verb: int, slot: int) -> str:
     return ""
 
 
-_PLACING = (
-    Verb.PLACE_ON_TOP,
-    Verb.PLACE_INSIDE,
-    Verb.PLACE_UNDER,
-    Verb.PLACE_NEXT_TO,
-    Verb.SOAK,
-    Verb.FILL,
-    Verb.POUR_INTO,
-    Verb.POUR_ON,
-    Verb.EMPTY,
-    Verb.ATTACH,
+class _Hands(IntFlag):
+    """What the hands allow for, whatever a verb is done to."""
+
+    HOLDING = 1
+    CLOTH = 2
+    FREE = 4
+    SOAKS = 8
+    CONTAINER = 16
+    POURS = 32
+    FULL = 64
+    WIPES = 128
+    CUTS = 256
+    MENDS = 512
+    DRIES = 1024
+
+
+_TOOLS = (
+    (_Hands.WIPES, Can.CLEANER | Can.PRESSES | Can.SANDS),
+    (_Hands.CUTS, Can.SLICER),
+    (_Hands.MENDS, Can.MENDS),
+    (_Hands.DRIES, Can.DRIES_BY_AIR | Can.SOAKABLE),
 )
-"""What needs something in the acting hand."""
-_TOOLS = (Verb.SLICE, Verb.WIPE, Verb.DRY, Verb.REPAIR)
-"""What needs a tool in a hand."""
-_CLOTHS = (Verb.DRAPE, Verb.OVERLAY)
-"""What needs a cloth in the acting hand."""
-_ABILITIES = {
+_TAKES_UP = int(Can.SOAKABLE | Can.CLOTH | Can.CLEANER)
+_NEEDED_HANDS = {
+    Verb.GRASP: 0,
+    Verb.RELEASE: _Hands.HOLDING,
+    Verb.PLACE_ON_TOP: _Hands.HOLDING,
+    Verb.PLACE_INSIDE: _Hands.HOLDING,
+    Verb.PLACE_UNDER: _Hands.HOLDING,
+    Verb.PLACE_NEXT_TO: _Hands.HOLDING,
+    Verb.OPEN: _Hands.FREE,
+    Verb.CLOSE: _Hands.FREE,
+    Verb.TOGGLE_ON: _Hands.FREE,
+    Verb.TOGGLE_OFF: _Hands.FREE,
+    Verb.SLICE: _Hands.CUTS,
+    Verb.WIPE: _Hands.WIPES,
+    Verb.SOAK: _Hands.SOAKS,
+    Verb.FILL: _Hands.CONTAINER,
+    Verb.POUR_INTO: _Hands.POURS,
+    Verb.POUR_ON: _Hands.POURS,
+    Verb.EMPTY: _Hands.FULL,
+    Verb.DRY: _Hands.DRIES,
+    Verb.ATTACH: _Hands.HOLDING,
+    Verb.DRAPE: _Hands.CLOTH,
+    Verb.OVERLAY: _Hands.CLOTH,
+    Verb.FOLD: _Hands.FREE,
+    Verb.UNFOLD: _Hands.FREE,
+    Verb.REPAIR: _Hands.MENDS,
+}
+_NEEDED_ABILITY = {
     Verb.PLACE_INSIDE: Can.CONTAINER,
     Verb.POUR_INTO: Can.CONTAINER,
+    Verb.EMPTY: Can.CONTAINER | Can.TAP,
     Verb.OPEN: Can.OPENABLE,
     Verb.CLOSE: Can.OPENABLE,
     Verb.TOGGLE_ON: Can.TOGGLEABLE,
@@ -137,35 +170,52 @@ _ABILITIES = {
     Verb.FOLD: Can.CLOTH,
     Verb.UNFOLD: Can.CLOTH,
 }
-"""What a thing has to be able to; those of these verbs that place nothing need a free hand."""
+"""What a thing has to be able to, whatever its state."""
+_CARRIED = (Verb.GRASP, Verb.RELEASE, Verb.SLICE)
+"""Done only to what can be carried."""
 
 
-def _candidates(
-    household: Household, hands: tuple[bool, bool, bool], offered: tuple[Verb, ...]
-) -> list[list[int]]:
-    """For each slot, the verbs that hands and abilities do not rule out.
+def _hands(household: Household, state: State) -> int:
+    """What the hands allow for now."""
+    left, right = state.hands
+    found = int(_Hands.FREE) if left < 0 or right < 0 else 0
+    thing = held(state)
+    if thing < 0:
+        return found
+    can = household.can[thing]
+    found |= _Hands.HOLDING
+    if can & Can.CLOTH:
+        found |= _Hands.CLOTH
+    if can & _TAKES_UP:
+        found |= _Hands.SOAKS
+    if can & Can.CONTAINER:
+        found |= _Hands.CONTAINER
+    if matter.pourable(household, state, thing):
+        found |= _Hands.POURS
+    if state.contains[thing]:
+        found |= _Hands.FULL
+    both = (household.can[left] if left >= 0 else 0) | (household.can[right] if right >= 0 else 0)
+    for tool, ability in _TOOLS:
+        if both & ability:
+            found |= tool
+    return int(found)
 
-    Args:
-        household: The household.
-        hands: Whether a hand holds something, whether that is a cloth, whether a hand is free.
-        offered: The verbs that are of interest.
-    """
-    holding, cloth, free = hands
-    verbs = [Verb.GRASP]
-    if holding:
-        verbs += [Verb.RELEASE, *_PLACING, *_TOOLS]
-    if cloth:
-        verbs += _CLOTHS
-    if free:
-        verbs += [verb for verb in _ABILITIES if verb not in _PLACING]
+
+def _candidates(household: Household, hands: int, offered: tuple[Verb, ...]) -> list[list[int]]:
+    """For each slot, the offered verbs that hands and abilities do not rule out."""
+    verbs = [
+        verb
+        for verb, needed in _NEEDED_HANDS.items()
+        if needed & hands == needed and verb in offered
+    ]
     found = []
     for slot, can in enumerate(household.can):
-        fits = [verb for verb in verbs if verb not in _ABILITIES or can & _ABILITIES[verb]]
+        fits = [
+            verb for verb in verbs if verb not in _NEEDED_ABILITY or can & _NEEDED_ABILITY[verb]
+        ]
         if not household.carried[slot]:
-            fits = [verb for verb in fits if verb not in (Verb.GRASP, Verb.RELEASE, Verb.SLICE)]
-        if can & Can.SUBSTANCE:
-            fits = [verb for verb in fits if verb not in _PLACING]
-        found.append(sorted(int(verb) for verb in fits if verb in offered))
+            fits = [verb for verb in fits if verb not in _CARRIED]
+        found.append([int(verb) for verb in fits])
     return found
 
 
@@ -173,12 +223,10 @@ def possible(
     household: Household, state: State, offered: tuple[Verb, ...] = tuple(Verb)
 ) -> list[tuple[int, int]]:
     """All (verb, slot) pairs of the offered verbs that nothing forbids, in order of slots."""
-    thing = held(state)
-    hands = (thing >= 0, thing >= 0 and bool(household.can[thing] & Can.CLOTH), -1 in state.hands)
-    key = (offered, *hands)
+    key = (offered, _hands(household, state))
     candidates = household.candidates.get(key)
     if candidates is None:
-        candidates = household.candidates[key] = _candidates(household, hands, offered)
+        candidates = household.candidates[key] = _candidates(household, key[1], offered)
     agent = household.agent
     found = [(int(Verb.WAIT), agent)] if Verb.WAIT in offered else []
     walks = Verb.NAVIGATE_TO in offered

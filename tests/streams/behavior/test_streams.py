@@ -108,7 +108,7 @@ def test_a_row_says_what_the_goal_still_wants() -> None:
     assert goal(state)[target, 10] == 0
     steps = list(tasks.expert(env))
     for action in steps:
-        verb, slot = env.layout.choice(action)
+        verb, _ = env.layout.choice(action)
         state = env.step(action)[0]["state"]
         if verb == Verb.GRASP:  # the floor is where what is held belongs
             assert goal(state)[target, 10] == 1
