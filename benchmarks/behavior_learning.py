@@ -68,7 +68,7 @@ def in_turn(found: grid.Found) -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     for method in CONTINUAL:
-        runs = [run["values"] for run in found.get(method, {}).values()]
+        runs = [run["values"] for run in found.get(f"in_turn_{method}", {}).values()]
         if not runs:
             continue
         finals = [statistics.mean(values[-1]) for values in runs]
@@ -113,7 +113,7 @@ no physics, full observability, in iGibson 2.0). The households are not the pape
 ## In turn by imitation
 
 `experiment=behavior/<method>`: 20 demonstrations of each activity by the planner, in the order of
-the first table; a perceptron with two layers of 256 leaky units and a head for each activity, 100
+the first table; a perceptron with two layers of 256 leaky units and a head for each activity, 50
 epochs.
 Strengths were chosen on other instances and another seed (`stream.goal_seed=5 seed=10`). Mean ±
 standard error over seeds; forgetting is what an activity loses from right after it was learned to
@@ -128,7 +128,11 @@ The values of each run are in `{numbers_file}`.
 def main() -> None:
     """Run what is missing and print the tables."""
     arguments = robot_grid.parser(__doc__, "runs/behavior_learning", METHODS).parse_args()
-    cells = {name: [f"experiment=behavior/{name}"] for name in arguments.methods if name != "ppo"}
+    cells = {
+        f"in_turn_{name}": [f"experiment=behavior/{name}"]
+        for name in arguments.methods
+        if name != "ppo"
+    }
     if "ppo" in arguments.methods:
         for activity in TWELVE:
             chosen = f"stream.activities=[{activity}]"
