@@ -171,6 +171,14 @@ _NEEDED_ABILITY = {
     Verb.UNFOLD: Can.CLOTH,
 }
 """What a thing has to be able to, whatever its state."""
+_PLACING: dict[int, Check] = {
+    Verb.PLACE_ON_TOP: lambda household, state, slot: "",
+    Verb.PLACE_INSIDE: moving.not_open,
+    Verb.PLACE_UNDER: moving.not_standing,
+    Verb.PLACE_NEXT_TO: moving.no_room_beside,
+    Verb.ATTACH: moving.is_floor,
+}
+"""What these verbs ask for beside what all of them do: that a thing can be put there."""
 _CARRIED = (Verb.GRASP, Verb.RELEASE, Verb.SLICE)
 """Done only to what can be carried."""
 
@@ -241,7 +249,15 @@ def possible(
         # What is not in a hand has to be touched, whatever is done to it.
         if relation != HELD and present(household, state, slot):
             continue
+        can_put: bool | None = None
         for verb in fits:
-            if not _CHECKS[verb](household, state, slot):
+            asks = _PLACING.get(verb)
+            if asks is None:
+                if not _CHECKS[verb](household, state, slot):
+                    found.append((verb, slot))
+                continue
+            if can_put is None:
+                can_put = not moving.check_place_on_top(household, state, slot)
+            if can_put and not asks(household, state, slot):
                 found.append((verb, slot))
     return found

@@ -21,6 +21,8 @@ from clframe.cli.main import main
 from clframe.errors import DataError, SettingError
 from clframe.metrics import behavior as metrics
 from clframe.metrics.behavior_file import read_episode, write_episode
+from clframe.plugins.builtin.rollouts import _means
+from clframe.robot.episodes import Outcome
 from clframe.streams.behavior import corpus, features, tasks
 from clframe.streams.behavior.choices import ChoiceEnv
 from clframe.streams.behavior.efficiency import METRICS
@@ -347,3 +349,35 @@ def test_files_that_are_not_there_or_alike_are_refused(tmp_path: Path) -> None:
         twice.append(str(tmp_path / folder / "errand.bddl"))
     with pytest.raises(SettingError, match=r"two files called 'errand'"):
         clframe.stream("behavior_files", files=twice)
+
+
+# ------------------------------------------------------------ by reward
+
+
+def test_ppo_learns_it_by_the_increase_of_q() -> None:
+    result = clframe.fit(
+        {"name": "behavior_12", "activities": ["moving_boxes_to_storage"], "eval_episodes": 8},
+        learner={"name": "ppo", "steps": 6000, "n_steps": 64},
+        model={"name": "categorical", "hidden": [64]},
+        optimizer={"name": "adam", "lr": 3e-3},
+        batch_size=256,
+        run_dir=False,
+        progress=False,
+        logger=None,
+    )
+    assert result.matrix.measure == "q"
+    before, after = result.matrix.values[:, 0]
+    assert before < 0.3
+    assert after > before + 0.4
+
+
+def test_means_leave_out_what_is_not_a_number() -> None:
+    stream: Any = clframe.stream("behavior_12", activities=TWO, num_demos=1)
+    engine = prepare(stream, model={"name": "mlp", "hidden": [8]}).learner.engine
+    outcomes = [
+        Outcome(True, 4, {"q": 1.0, "share": float("nan")}),
+        Outcome(False, 10, {"q": 0.5, "share": 2.0}),
+    ]
+    means = _means(engine, outcomes, ("share", "q", "success", "steps"))
+    assert means == {"share": 2.0, "q": 0.75, "success": 0.5, "steps": 7.0}
+    assert next(iter(means)) == "share"
