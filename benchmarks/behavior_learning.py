@@ -13,16 +13,27 @@ from __future__ import annotations
 
 import datetime
 import statistics
+import time
 from typing import Any
 
 import grid
 import robot_grid
 
+from clframe.streams.behavior import tasks
+from clframe.streams.behavior.layout import VERBS, Primitives
 from clframe.streams.behavior.stream import TWELVE
+from clframe.streams.behavior.supplies import gather
 
 PAPER = (1.0, 0.95, 0.83, 0.0, 0.56, 0.94, 0.55, 0.56, 0.0, 0.5, 0.67, 1.0)
 """Q of the paper's Table 2 by PPO with primitives, full observability and no physics."""
 CONTINUAL = ("naive", "ewc", "packnet", "replay", "multitask")
+SPEEDS: tuple[tuple[str, str, int, Primitives], ...] = (
+    ("b100", "bringing_in_wood", 13, "six"),
+    ("b100", "setting_up_candles", 13, "six"),
+    ("b100", "making_tea", 35, "all"),
+    ("b100", "assembling_gift_baskets", 35, "all"),
+    ("b1k", "boil_water", 66, "all"),
+)
 METHODS = ("ppo", *CONTINUAL)
 
 
@@ -87,6 +98,31 @@ def _learned(values: list[list[float]]) -> float:
     return statistics.mean(row[k] for k, row in enumerate(values))
 
 
+def speed(group: str, name: str, slots: int, primitives: Primitives, steps: int = 8000) -> float:
+    """Steps a second of processor time along the planner's route, as a stream's task."""
+    env = tasks.environment((group, name), True, 500, slots, primitives)
+    actions = list(tasks.expert(env))
+    began = time.process_time()
+    done = 0
+    while done < steps:
+        env.reset()
+        for action in actions:
+            env.step(action)
+        done += len(actions)
+    return done / (time.process_time() - began)
+
+
+def speeds() -> str:
+    """The third table."""
+    lines = ["| activity | things | choices | steps a second |", "| --- | --- | --- | --- |"]
+    for group, name, slots, primitives in SPEEDS:
+        things = len(gather(tasks.problem_of((group, name), True)).types)
+        rate = speed(group, name, slots, primitives)
+        choices = slots * len(VERBS[primitives])
+        lines.append(f"| {name} | {things} | {choices:,} | {rate:,.0f} |")
+    return "\n".join(lines)
+
+
 def table(found: grid.Found) -> str:
     """Both tables."""
     return f"{alone(found)}\n\n{in_turn(found)}"
@@ -106,7 +142,8 @@ is learned, always the same ones.
 
 `experiment=behavior/ppo stream.activities=[NAME]`, beside the paper's last row (PPO, primitives,
 no physics, full observability, in iGibson 2.0). The households are not the paper's: see
-[behavior.md](../behavior.md) for what is simulated.
+[behavior.md](../behavior.md) for what is simulated. Which column of the paper's table belongs to which
+activity could not be checked against its text here.
 
 {alone(found)}
 
@@ -122,6 +159,13 @@ the end.
 {in_turn(found)}
 
 The values of each run are in `{numbers_file}`.
+
+## Speed
+
+Steps a second of processor time of one core, with the observed vector, the mask of choices and Q,
+along the planner's routes:
+
+{speeds()}
 """
 
 
