@@ -142,8 +142,8 @@ is learned, always the same ones.
 
 `experiment=behavior/ppo stream.activities=[NAME]`, beside the paper's last row (PPO, primitives,
 no physics, full observability, in iGibson 2.0). The households are not the paper's: see
-[behavior.md](../behavior.md) for what is simulated. Which column of the paper's table belongs to which
-activity could not be checked against its text here.
+[behavior.md](../behavior.md) for what is simulated. Which column of the paper's table belongs to
+which activity could not be checked against its text here.
 
 {alone(found)}
 
