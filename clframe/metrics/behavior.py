@@ -206,10 +206,12 @@ def efficiency(episode: Episode, settle: int = 0) -> dict[str, float]:
     if episode.base is not None:
         result["distance_navigated"] = distance_navigated(episode.base)
     if episode.hands:
-        result["hand_displacement"] = sum(
-            hand_displacement(path, episode.hand_active.get(name))
+        lengths = {
+            name: hand_displacement(path, episode.hand_active.get(name))
             for name, path in episode.hands.items()
-        )
+        }
+        result.update({f"hand_displacement_{name}": value for name, value in lengths.items()})
+        result["hand_displacement"] = sum(lengths.values())
     return result
 
 

@@ -51,10 +51,15 @@ def record(task: RobotTask, environment: Environment, seed: int) -> Demonstratio
     succeeded = False
     for action in task.expert(environment):
         seen.append(as_dictionary(observation))
-        actions.append(np.clip(np.asarray(action, np.float32), -1.0, 1.0))
+        done: Any = action
+        if task.discrete:  # stored as a vector of one number
+            actions.append(np.array([action], np.float32))
+        else:
+            done = np.clip(np.asarray(action, np.float32), -1.0, 1.0)
+            actions.append(done)
         if tell is not None:
             states.append(tell())
-        observation, _, terminated, truncated, info = environment.step(actions[-1])
+        observation, _, terminated, truncated, info = environment.step(done)
         left -= 1
         if info["success"] and not succeeded:
             succeeded, left = True, min(left, AFTER_SUCCESS)

@@ -9,8 +9,8 @@ stays in this process.
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,10 +38,17 @@ _environments: collections.OrderedDict[tuple[str, int], Environment] = collectio
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an episode ended: whether the goal was reached, and after how many steps."""
+    """How an episode ended.
+
+    Args:
+        success: Whether the goal was reached.
+        steps: After how many steps it ended.
+        measures: What else the environment measured of it, by name.
+    """
 
     success: bool
     steps: int
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 # ------------------------------------------------------------ what a worker does
@@ -70,17 +77,21 @@ def reset(key: str, make: MakeEnvironment, seeds: dict[int, int]) -> dict[int, O
 
 def step(
     key: str, make: MakeEnvironment, actions: dict[int, tuple[NDArray[Any], int]]
-) -> dict[int, tuple[Observation, bool, bool]]:
+) -> dict[int, tuple[Observation, bool, bool, dict[str, float]]]:
     """One action in each of these slots: what is seen, whether the goal holds, whether it ended.
 
-    With each action comes the number of its step in the episode.
+    With each action comes the number of its step in the episode, and with an end what the
+    environment's ``measures()`` give, if it has them.
     """
     results = {}
     for slot, (action, number) in actions.items():
         environment = _environment(key, slot, make)
         observation, _, terminated, truncated, info = environment.step(action)
         success = success_of(info, key.rpartition("/")[2], number)
-        results[slot] = (as_dictionary(observation), success, terminated or truncated)
+        ended = bool(terminated or truncated)
+        tell: Any = getattr(environment, "measures", dict)
+        measures: dict[str, float] = tell() if success or ended else {}
+        results[slot] = (as_dictionary(observation), success, ended, measures)
     return results
 
 
@@ -173,12 +184,12 @@ def run_episodes(
         actions = act(windows.arrays, begun)
         check_action(actions[list(number_of)], key)
         wanted = {slot: (actions[slot], steps[slot] + 1) for slot in sorted(number_of)}
-        for slot, (observation, success, ended) in sorted(
+        for slot, (observation, success, ended, measures) in sorted(
             _ask(pool, step, key, make, wanted).items()
         ):
             steps[slot] += 1
             if success or ended or steps[slot] >= horizon:
-                outcomes[number_of.pop(slot)] = Outcome(success, steps[slot])
+                outcomes[number_of.pop(slot)] = Outcome(success, steps[slot], measures)
                 free.append(slot)
             else:
                 windows.add(slot, observation)

@@ -1,4 +1,4 @@
-"""The success rate of a learner on a task."""
+"""How well a learner does a task: the share of successes, and what else is measured."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from clframe.robot.episodes import Act, Outcome, run_episodes
 from clframe.robot.sequences import SequenceInputs
 from clframe.robot.task import EVALUATION, Observation, RobotTask, episode_seeds, seed_key
 from clframe.robot.windows import STATE, ObservationTransform
+
+MEASURES = ("success", "steps")
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -35,6 +37,8 @@ class Evaluation:
         num_envs: Environments stepped at once.
         goal_seed: The stream's choice of goals.
         num_workers: Worker processes; 0 for this one alone, None for one per core.
+        measures: What is measured, first what fills the matrix; beside ``success`` and ``steps``,
+            names of what the environment's ``measures()`` give at the end of an episode.
     """
 
     robot: RobotTask
@@ -44,6 +48,7 @@ class Evaluation:
     num_envs: int = 6
     goal_seed: int = 0
     num_workers: int | None = None
+    measures: tuple[str, ...] = MEASURES
 
     @property
     def seeds(self) -> list[int]:
@@ -60,13 +65,17 @@ def policy_of(learner: Learner, task: Task, inputs: ObservationTransform | Seque
     names = (STATE, *inputs.pictures)
     reset: Any = getattr(learner.model, "reset", None)
     action_of: Any = learner.action_of
+    possible: Any = getattr(learner, "possible", None)
 
     def act(windows: Observation, begun: NDArray[np.bool_]) -> NDArray[Any]:
         if reset is not None and begun.any():
             reset(torch.from_numpy(begun).to(device))
         raw = {name: torch.from_numpy(windows[name]).to(device) for name in names}
         number = torch.full((len(begun),), task.index, dtype=torch.long, device=device)
-        outputs = hooks.predict(learner, inputs(raw, number), task)
+        x = inputs(raw, number)
+        outputs = hooks.predict(learner, x, task)
+        if possible is not None:  # whoever predicts, with whichever scores
+            outputs = possible(outputs, x)
         chosen = action_of(outputs, generator)
         if chosen.is_floating_point():
             chosen = chosen.float()
@@ -89,7 +98,7 @@ def evaluate(
     with learner.engine.autocast(), acting():
         return run_episodes(
             pool,
-            f"{evaluation.robot.family}/{evaluation.robot.name}",
+            f"{evaluation.robot.family}{evaluation.robot.variant}/{evaluation.robot.name}",
             evaluation.robot.environment,
             evaluation.seeds if seeds is None else seeds,
             policy_of(learner, task, evaluation.inputs),

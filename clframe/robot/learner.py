@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -14,7 +15,6 @@ from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
     from clframe.core.engine import Engine
@@ -60,6 +60,39 @@ class ImitationLearner(Learner):
         action: Tensor = outputs if action_of is None else action_of(outputs, generator)
         # A choice is a whole number, and as it is.
         return action.clamp(-1.0, 1.0) if action.is_floating_point() else action
+
+
+class ChoiceLearner(ImitationLearner):
+    """Learns to choose what demonstrations choose: a classifier of actions.
+
+    Labels are the numbers of choices, learned by cross-entropy, so strategies that need classes act
+    as they do elsewhere. Where inputs say which choices are possible (``stream.mask``), the others
+    do not compete, whichever model it is.
+    """
+
+    classifies = True
+    task_loss = Learner.task_loss
+
+    @property
+    def squared_error(self) -> bool:
+        """Outputs are logits."""
+        return False
+
+    def run_model(self, x: Any, task: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Logits of what is possible and, where the model tells them apart, the head's inputs."""
+        outputs, features = super().run_model(x, task)
+        return self.possible(outputs, x), features
+
+    def possible(self, outputs: Tensor, x: Any) -> Tensor:
+        """The outputs, with the lowest number of their type for what the inputs rule out."""
+        mask: slice | None = getattr(self.stream, "mask", None)
+        if mask is None:
+            return outputs
+        return outputs.masked_fill(x[:, mask] < 0.5, torch.finfo(outputs.dtype).min)
+
+    def action_of(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
+        """The most likely choice."""
+        return outputs.argmax(-1)
 
 
 class Imitation(Learning):

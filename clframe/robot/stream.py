@@ -18,8 +18,8 @@ from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
 from clframe.robot import collect, demonstrations, language, sentences
 from clframe.robot.demonstrations import Demonstration
-from clframe.robot.evaluation import Evaluation
-from clframe.robot.learner import ImitationLearner
+from clframe.robot.evaluation import MEASURES, Evaluation
+from clframe.robot.learner import ChoiceLearner, ImitationLearner
 from clframe.robot.sequences import SequenceData, SequenceInputs, sequences_of
 from clframe.robot.task import RobotTask
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
@@ -128,7 +128,7 @@ class ImitationStream(Stream):
 
         @functools.cache
         def data(index: int) -> TensorData:
-            return data_of(self.read(index), index, inputs)
+            return data_of(self.read(index), index, inputs, self.discrete)
 
         return dataclasses.replace(self._given(inputs, data), input_shape=(inputs.size,))
 
@@ -172,6 +172,8 @@ def imitation_stream(
     picture_size: int = 0,
     parts: Mapping[str, Sequence[int]] | None = None,
     read: Read | None = None,
+    mask: slice | None = None,
+    measures: tuple[str, ...] = MEASURES,
 ) -> ImitationStream:
     """Put robot tasks together to a stream that is learned by imitation.
 
@@ -186,7 +188,7 @@ def imitation_stream(
         imitation: The settings.
         data_dir: The data folder.
         state_size: Length of an observation's state.
-        action_size: Numbers of an action.
+        action_size: Numbers of an action; choices where the tasks are discrete.
         normalizer: Of the state; None takes mean and deviation of the first experience's
             demonstrations, so that nothing is known of later tasks.
         seed: What the stream was made with.
@@ -197,7 +199,10 @@ def imitation_stream(
             has. What is in no part they do not see; None is one part of all.
         read: Reads a task's demonstrations; None makes them with the expert where they are not
             there.
+        mask: Which numbers of the state are 1 for a choice that is possible now and 0 for another.
+        measures: What is measured, first what fills the matrix.
     """
+    discrete = all(task.discrete for task in tasks)
     if not order or not all(0 <= number < len(tasks) for number in order):
         raise SettingError(f"stream '{name}' needs at least one task to learn")
     taught = [tasks[number] for number in dict.fromkeys(order)]
@@ -209,7 +214,8 @@ def imitation_stream(
                 taught, data_dir, imitation.num_demos, imitation.goal_seed, imitation.num_workers
             )
         demos = demonstrations.read(path, imitation.num_demos, (STATE, *pictures))
-        demonstrations.check_sizes(demos, path, {"actions": action_size, STATE: state_size})
+        numbers = 1 if discrete else action_size
+        demonstrations.check_sizes(demos, path, {"actions": numbers, STATE: state_size})
         return demos
 
     demos_of = read or collected
@@ -224,7 +230,7 @@ def imitation_stream(
 
     @functools.cache
     def data(number: int) -> TensorData:
-        return data_of(demos_of(number), number, inputs)
+        return data_of(demos_of(number), number, inputs, discrete)
 
     outputs = tuple(range(action_size))
     columns = [
@@ -244,6 +250,7 @@ def imitation_stream(
                     imitation.num_envs,
                     imitation.goal_seed,
                     imitation.num_workers,
+                    measures,
                 ),
             },
         )
@@ -262,6 +269,9 @@ def imitation_stream(
         )
         for position, number in enumerate(order)
     ]
+    if mask is not None:  # of the newest observation in the window
+        before = (imitation.window - 1) * state_size
+        mask = slice(before + mask.start, before + mask.stop)
     return ImitationStream(
         name,
         "task",
@@ -271,10 +281,12 @@ def imitation_stream(
         action_size,
         source,
         seed,
-        learner=ImitationLearner,
+        learner=ChoiceLearner if discrete else ImitationLearner,
         read=demos_of,
         sequence_inputs=SequenceInputs(inputs, parts or {STATE: range(state_size)}, picture_size),
         normalizer=normalizer,
+        discrete=discrete,
+        mask=mask,
     )
 
 

@@ -32,13 +32,16 @@ class Environment(Protocol):
         """Start an episode."""
         ...
 
-    def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Do one action: observation, reward, terminated, truncated, info."""
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Do one action (a vector, or a choice): observation, reward, terminated, truncated, info.
+
+        Where the environment has ``measures()``, these are asked for at the end of an episode.
+        """
         ...
 
 
 MakeEnvironment: TypeAlias = "Callable[[], Environment]"
-Expert: TypeAlias = "Callable[[Environment], Iterator[NDArray[Any]]]"
+Expert: TypeAlias = "Callable[[Any], Iterator[Any]]"
 """Yields the actions that reach the goal of an environment that was just reset."""
 
 
@@ -56,6 +59,8 @@ class RobotTask:
         expert: Solves it; likewise. None where demonstrations come from elsewhere.
         limit: Steps that an expert may take.
         facts: Anything else worth writing into the demonstrations (versions, settings).
+        discrete: Whether an action is the number of a choice, instead of a vector in -1..1.
+        variant: What tells the environment from others that have the same demonstrations.
     """
 
     name: str
@@ -65,6 +70,8 @@ class RobotTask:
     expert: Expert | None = None
     limit: int = 500
     facts: Mapping[str, Any] = field(default_factory=dict)
+    discrete: bool = False
+    variant: str = ""
 
 
 def as_dictionary(observation: Any) -> Observation:

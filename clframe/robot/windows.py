@@ -178,7 +178,10 @@ def joined(demos: Sequence[Demonstration], name: str) -> NDArray[Any]:
     return np.concatenate([demo.observations[name] for demo in demos])
 
 
-def data_of(demos: Sequence[Demonstration], task: int, inputs: ObservationTransform) -> TensorData:
-    """Demonstrations of one task as training data, whose labels are actions."""
+def data_of(
+    demos: Sequence[Demonstration], task: int, inputs: ObservationTransform, discrete: bool = False
+) -> TensorData:
+    """Demonstrations of one task as training data; labels are actions, or numbers of choices."""
     samples = windowed(demos, inputs.window, (STATE, *inputs.pictures))
-    return TensorData(samples.inputs, samples.actions, task, transform=inputs)
+    labels = samples.actions[:, 0].long() if discrete else samples.actions
+    return TensorData(samples.inputs, labels, task, transform=inputs)

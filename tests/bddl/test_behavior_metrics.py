@@ -89,6 +89,8 @@ def test_evaluate_an_episode() -> None:
             "logical_accumulated": 2,
             "logical_differential": 2,
             "distance_navigated": 2.0,
+            "hand_displacement_left": 2.0,
+            "hand_displacement_right": 0.0,
             "hand_displacement": 2.0,
         }
     )

@@ -27,7 +27,7 @@ from clframe.utils.settings import check
 
 REGISTRY = discover()
 NEED_DATA = {name for name in REGISTRY.names("stream") if "fashion" in name or "cifar" in name}
-NEED_DATA |= {"tabletop_files"}
+NEED_DATA |= {"tabletop_files", "behavior_files"}
 
 
 @pytest.mark.parametrize("name", REGISTRY.names("stream"))

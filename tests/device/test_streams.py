@@ -37,6 +37,8 @@ ROBOT: dict[str, Any] = {
     "num_envs": 1,
     "num_workers": 0,
 }
+HOUSE: dict[str, Any] = {**ROBOT, "horizon": 50}
+CHOOSE: dict[str, Any] = {"name": "categorical", "hidden": [8]}
 SEEN: dict[str, Any] = {"cameras": ["agentview"], "size": 16}
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -52,6 +54,9 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("tabletop_goal", {**ROBOT, "tasks": ["7"]}, POLICY),
     ("tabletop_goal", {**ROBOT, **SEEN, "tasks": ["7", "8"]}, POLICY),
     ("metaworld_cw10", {**ROBOT, "tasks": ["push"]}, POLICY),
+    ("behavior_12", {**HOUSE, "activities": ["bringing_in_wood", "laying_tile_floors"]}, CHOOSE),
+    ("behavior_generated", {**HOUSE, "n_tasks": 2}, CHOOSE),
+    ("behavior_files", {**HOUSE, "files": [str(Path(__file__).with_name("errand.bddl"))]}, CHOOSE),
 ]
 REWARDED: list[tuple[str, dict[str, Any]]] = [
     ("gym", {"envs": ["Pendulum-v1", "MountainCarContinuous-v0"], "success_return": 90.0}),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 import torch
 
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
+from clframe.robot.episodes import Outcome
 from clframe.robot.evaluation import Evaluation, evaluate
 from clframe.robot.workers import environment_pool
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
+    from clframe.core.engine import Engine
     from clframe.core.learner import Learner
     from clframe.core.stream import Task
     from clframe.utils.processes import WorkerPool
@@ -31,7 +34,10 @@ class Rollouts(Plugin):
 
     @hookimpl(trylast=True)
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
-        """The success rate and the mean length of an episode; several ranks share the episodes."""
+        """Means over episodes, which several ranks share: first what fills the matrix.
+
+        Beside the success rate and the length of an episode there is what its environment measures.
+        """
         evaluation = task.info.get("evaluation")
         if not isinstance(evaluation, Evaluation):
             return None
@@ -41,14 +47,7 @@ class Rollouts(Plugin):
         seeds = evaluation.seeds
         rank_seeds = [seeds[i] for i in engine.share(torch.arange(len(seeds))).tolist()]
         outcomes = evaluate(learner, task, evaluation, self.pool, rank_seeds) if rank_seeds else []
-        total = torch.tensor(
-            [sum(o.success for o in outcomes), sum(o.steps for o in outcomes)],
-            dtype=torch.float64,
-            device=engine.device,
-        )
-        engine.sum({"outcomes": total})
-        successes, steps = (total / len(seeds)).tolist()
-        return {"success": successes, "steps": steps}
+        return _means(engine, outcomes, evaluation.measures)
 
     @hookimpl
     def teardown(self) -> None:
@@ -56,3 +55,16 @@ class Rollouts(Plugin):
         if self.pool is not None:
             self.pool.close()
             self.pool = None
+
+
+def _means(engine: Engine, outcomes: list[Outcome], names: Sequence[str]) -> dict[str, float]:
+    """The means over the episodes of all ranks, the measure of the matrix first."""
+    rows = [{**o.measures, "success": o.success, "steps": o.steps} for o in outcomes]
+    # All ranks sum the same numbers, whichever had episodes; what is not a number is left out.
+    values = torch.tensor(
+        [[float(row[name]) for name in names] for row in rows], dtype=torch.float64
+    ).reshape(-1, len(names))
+    known = ~values.isnan()
+    total = torch.stack([values.nan_to_num(0.0).sum(0), known.sum(0).double()]).to(engine.device)
+    engine.sum({"outcomes": total})
+    return dict(zip(names, (total[0] / total[1]).tolist(), strict=True))

@@ -5,4 +5,24 @@ An activity (`corpus`, `clframe.bddl`) becomes a household of slots with abiliti
 (`sampling`). Primitives (`verbs`: `moving`, `handling`, `matter`) change its `state`, while `heat`
 lets time pass; `facts` says which literals hold and `tracker` scores them. `env` is the Gymnasium
 environment (extra ``clframe[robot]``), `planner` the solver, `record` what the metrics need.
+Streams (`stream`) choose among primitives and things (`choices`, `layout`) by one vector
+(`features`).
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clframe.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from clframe.core.registry import Registry
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Add the streams."""
+    # Here and not above: worker processes import this package and have no use for torch.
+    from clframe.streams.behavior.stream import add_streams
+
+    add_streams(registry)

@@ -32,6 +32,18 @@ def activities(corpus: str) -> tuple[str, ...]:
     return tuple(_texts()[corpus])
 
 
+@cache
+def solved(corpus: str) -> tuple[str, ...]:
+    """The activities that the planner solves (docs/results/behavior.md), in alphabetical order.
+
+    >>> len(solved("b100")), len(solved("b1k"))
+    (99, 923)
+    """
+    file = resources.files(__package__) / "data" / "unsolved.json"
+    unsolved = set(json.loads(file.read_text(encoding="utf-8"))[corpus])
+    return tuple(name for name in activities(corpus) if name not in unsolved)
+
+
 def activity_text(corpus: str, name: str) -> str:
     """The published definition of an activity."""
     known = activities(corpus)
@@ -51,10 +63,10 @@ def load_activity(corpus: str, name: str) -> Problem:
     return read_activity(activity_text(corpus, name), f"{corpus}/{name}/problem0.bddl")
 
 
-def read_activity(text: str, path: str) -> Problem:
+def read_activity(text: str, path: str, lenient: Leniency = Leniency.ALL) -> Problem:
     """Read a definition whose errors shall name a path."""
     try:
-        problem = parse(text, lenient=Leniency.ALL)
+        problem = parse(text, lenient=lenient)
     except BDDLError as error:
         error.path = path
         raise

@@ -20,13 +20,15 @@ from clframe.streams.behavior.verbs import Verb, act, possible
 
 try:
     import gymnasium
-    from gymnasium import spaces
+    from gymnasium import spaces as spaces
 except ModuleNotFoundError as error:
     raise SettingError(
         "BEHAVIOR's environments need Gymnasium; install it with: pip install 'clframe[robot]'"
     ) from error
 
 HORIZON = 500
+KEPT = 100
+"""Instances that an environment keeps."""
 VERBS = len(Verb)
 Observation = dict[str, NDArray[Any]]
 
@@ -35,7 +37,7 @@ class BehaviorEnv(gymnasium.Env[Observation, int]):
     """One activity: an action is a verb with a thing, the reward is the increase of Q.
 
     An action is a number, ``verb * slots + slot`` (see `action`). An impossible one changes nothing
-    but the time, and ``info["refusal"]`` says why; `action_mask` says what is possible. An episode
+    but the time, and ``info["refusal"]`` says why; `action_masks` says what is possible. An episode
     ends when the goal holds, and is cut off after ``horizon`` steps. Observations are ``things``
     (a row per slot), ``matter`` (substances per slot) and ``agent``; `literals` gives the same
     state as a set. ``info`` holds ``q``, ``success`` and ``refusal``.
@@ -70,6 +72,7 @@ class BehaviorEnv(gymnasium.Env[Observation, int]):
         self.horizon = horizon
         self._record = record
         self._instances: dict[int, tuple[Instance, GoalTracker]] = {}
+        self._scores: dict[int, tuple[float, bool]] = {}
         self._take(instance)
         count = len(self.household.names)
         if slots is not None and slots < count:
@@ -90,8 +93,10 @@ class BehaviorEnv(gymnasium.Env[Observation, int]):
 
     def _take(self, seed: int) -> None:
         if seed not in self._instances:
+            if len(self._instances) >= KEPT:
+                del self._instances[next(iter(self._instances))]
             drawn = sample(self.problem, seed)
-            self._instances[seed] = (drawn, GoalTracker(drawn.household))
+            self._instances[seed] = (drawn, GoalTracker(drawn.household, self._scores))
         self.instance, self.tracker = self._instances[seed]
         self.household = self.instance.household
         self.state = self.instance.start.copy()
@@ -121,8 +126,11 @@ class BehaviorEnv(gymnasium.Env[Observation, int]):
     def step(self, action: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Do one primitive."""
         verb, slot = divmod(int(action), self.slots)
+        return self._act(verb, slot)
+
+    def _act(self, verb: int, slot: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         before = self.q
-        if slot >= len(self.household.names) or not 0 <= verb < VERBS:
+        if not 0 <= slot < len(self.household.names) or not 0 <= verb < VERBS:
             refusal = "there is no such thing"
         else:
             refusal = act(self.household, self.state, verb, slot)
@@ -139,12 +147,15 @@ class BehaviorEnv(gymnasium.Env[Observation, int]):
         place = self.household.index[slot] if isinstance(slot, str) else slot
         return int(verb) * self.slots + place
 
-    def action_mask(self) -> NDArray[np.int8]:
-        """1 for every action that is possible now."""
-        mask = np.zeros(VERBS * self.slots, dtype=np.int8)
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Which actions are possible now; the name is that of sb3-contrib."""
+        mask = np.zeros(VERBS * self.slots, dtype=np.bool_)
         for verb, slot in possible(self.household, self.state):
-            mask[verb * self.slots + slot] = 1
+            mask[verb * self.slots + slot] = True
         return mask
+
+    def render(self) -> None:
+        """Nothing: without physics there are no pictures."""
 
     def literals(self) -> frozenset[Literal]:
         """All literals that hold, in the words of the activity's domain."""

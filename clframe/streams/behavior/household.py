@@ -59,6 +59,8 @@ class Household:
     areas: dict[int, Area] = field(init=False, default_factory=dict)
     area_of: dict[int, int] = field(init=False, default_factory=dict)
     """Fixture -> the floor it stands on."""
+    candidates: dict[tuple[object, ...], list[list[int]]] = field(init=False, default_factory=dict)
+    """What hands hold -> verbs of each slot that may be possible (see `verbs.possible`)."""
 
     def __post_init__(self) -> None:
         table = categories()

@@ -186,13 +186,18 @@ def place_on_top(household: Household, state: State, slot: int) -> None:
     put(household, state, thing, slot, ONTOP, spot_on_top(household, state, thing, slot))
 
 
-def check_place_inside(household: Household, state: State, slot: int) -> str:
-    """The target must be a container, and open if it can be closed."""
+def not_open(household: Household, state: State, slot: int) -> str:
+    """What keeps a thing from being put inside."""
     if not household.can[slot] & Can.CONTAINER:
         return "it is no container"
     if household.can[slot] & Can.OPENABLE and not state.opened[slot]:
         return "it is closed"
-    return _check_place(household, state, slot)
+    return ""
+
+
+def check_place_inside(household: Household, state: State, slot: int) -> str:
+    """The target must be a container, and open if it can be closed."""
+    return not_open(household, state, slot) or _check_place(household, state, slot)
 
 
 def place_inside(household: Household, state: State, slot: int) -> None:
@@ -209,11 +214,16 @@ def floor_below(household: Household, state: State, slot: int) -> int:
     return parent if parent >= 0 and household.floor[parent] else -1
 
 
-def check_place_under(household: Household, state: State, slot: int) -> str:
-    """The target must stand on the floor."""
+def not_standing(household: Household, state: State, slot: int) -> str:
+    """What keeps a thing from being put beneath another."""
     if household.floor[slot] or floor_below(household, state, slot) < 0:
         return "it does not stand on the floor"
-    return _check_place(household, state, slot)
+    return ""
+
+
+def check_place_under(household: Household, state: State, slot: int) -> str:
+    """The target must stand on the floor."""
+    return not_standing(household, state, slot) or _check_place(household, state, slot)
 
 
 def place_under(household: Household, state: State, slot: int) -> None:
@@ -226,11 +236,8 @@ def place_under(household: Household, state: State, slot: int) -> None:
     state.under[thing] = slot
 
 
-def check_place_next_to(household: Household, state: State, slot: int) -> str:
-    """The target must stand or lie somewhere with room beside it."""
-    reason = _check_place(household, state, slot)
-    if reason:
-        return reason
+def no_room_beside(household: Household, state: State, slot: int) -> str:
+    """What keeps a thing from being put beside another, if it can be put there at all."""
     if household.floor[slot]:
         return "there is nothing beside it"
     if not household.fixed[slot] and state.relation[slot] not in (ONTOP, INSIDE, OVERLAID):
@@ -238,6 +245,11 @@ def check_place_next_to(household: Household, state: State, slot: int) -> str:
     if spot_beside(household, state, held(state), slot) is None:
         return "there is no room beside it"
     return ""
+
+
+def check_place_next_to(household: Household, state: State, slot: int) -> str:
+    """The target must stand or lie somewhere with room beside it."""
+    return _check_place(household, state, slot) or no_room_beside(household, state, slot)
 
 
 def place_next_to(household: Household, state: State, slot: int) -> None:
@@ -252,9 +264,14 @@ def place_next_to(household: Household, state: State, slot: int) -> None:
         put(household, state, thing, state.parent[slot], relation, spot)
 
 
+def is_floor(household: Household, state: State, slot: int) -> str:
+    """What keeps a thing from being fastened to another."""
+    return "it is a floor" if household.floor[slot] else ""
+
+
 def check_attach(household: Household, state: State, slot: int) -> str:
     """Anything in reach that is not a floor."""
-    return "it is a floor" if household.floor[slot] else _check_place(household, state, slot)
+    return is_floor(household, state, slot) or _check_place(household, state, slot)
 
 
 def attach(household: Household, state: State, slot: int) -> None:

@@ -13,13 +13,19 @@ class GoalTracker:
 
     Only atoms of the goal decide its score. Their truth is a whole number, one bit each, under
     which the exact score of `clframe.bddl` is remembered.
+
+    Args:
+        household: The household.
+        scores: What is remembered, shared by instances of one activity; None begins anew.
     """
 
-    def __init__(self, household: Household) -> None:
+    def __init__(
+        self, household: Household, scores: dict[int, tuple[float, bool]] | None = None
+    ) -> None:
         self.goal = household.problem.goal
         self.atoms: tuple[Literal, ...] = tuple(sorted(self.goal.atoms))
         self._facts = [(1 << place, fact(household, atom)) for place, atom in enumerate(self.atoms)]
-        self._scores: dict[int, tuple[float, bool]] = {}
+        self._scores = {} if scores is None else scores
 
     def truth(self, state: State) -> int:
         """Which atoms of the goal hold, as bits in the order of ``atoms``."""

@@ -1,0 +1,63 @@
+"""A recorded episode of BEHAVIOR as one JSON file, from which all of its metrics follow."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clframe.errors import DataError
+from clframe.metrics.behavior import Episode
+from clframe.utils.files import write_json
+
+FORMAT = "clframe-behavior-episode-1"
+
+
+def write_episode(path: Path, activity: str, episode: Episode) -> None:
+    """Write an episode, whole or not at all.
+
+    Args:
+        path: The file.
+        activity: What was done.
+        episode: What was recorded.
+    """
+    record = {field.name: getattr(episode, field.name) for field in dataclasses.fields(episode)}
+    record["states"] = [sorted(state) for state in episode.states]
+    for name in ("objects", "hands", "hand_active"):
+        record[name] = {key: np.asarray(rows).tolist() for key, rows in record[name].items()}
+    if episode.base is not None:
+        record["base"] = np.asarray(episode.base).tolist()
+    write_json(path, {"format": FORMAT, "activity": activity, **record})
+
+
+def read_episode(path: Path) -> tuple[str, Episode]:
+    """The activity and the episode of a file.
+
+    Raises:
+        DataError: It is no such file.
+    """
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"the episode '{path}' cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise DataError(f"the episode '{path}' is not JSON: {error}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DataError(f"'{path}' is not an episode: its 'format' must be '{FORMAT}'")
+    names = {field.name for field in dataclasses.fields(Episode)}
+    unknown = sorted(set(content) - names - {"format", "activity"})
+    missing = sorted(names - set(content))
+    if unknown or missing:
+        what = f"unknown '{unknown[0]}'" if unknown else f"missing '{missing[0]}'"
+        raise DataError(f"the episode '{path}' has an entry too many or too few: {what}")
+    record = {name: content[name] for name in names}
+    try:
+        record["states"] = [
+            frozenset(tuple(map(str, literal)) for literal in state) for state in record["states"]
+        ]
+        return str(content["activity"]), Episode(**record)
+    except (KeyError, TypeError) as error:
+        raise DataError(f"the episode '{path}' does not list its states as literals") from error

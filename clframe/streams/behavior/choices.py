@@ -1,0 +1,81 @@
+"""An activity as a task of choices: one vector in, the number of a primitive with a thing out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.bddl import Problem
+from clframe.streams.behavior import efficiency, features
+from clframe.streams.behavior.env import KEPT, BehaviorEnv, Observation, spaces
+from clframe.streams.behavior.features import Features
+from clframe.streams.behavior.layout import VERBS, Layout, Primitives
+
+
+class ChoiceEnv(BehaviorEnv):
+    """A `BehaviorEnv` whose actions and observations have the same size in all of a stream.
+
+    An action is a choice of `Layout`, an observation is ``state``, the vector of `Features`, whose
+    first numbers are the mask of choices that are possible.
+
+    Args:
+        problem: An activity as read by `clframe.bddl`, or (corpus, name) of a published one.
+        horizon: Steps until the episode is cut off.
+        slots: Of the stream.
+        primitives: The paper's ``six``, or ``all``.
+        record: Whether to keep what the efficiency metrics need.
+    """
+
+    def __init__(
+        self,
+        problem: Problem | tuple[str, str],
+        horizon: int,
+        slots: int,
+        primitives: Primitives = "all",
+        record: bool = False,
+    ) -> None:
+        self.verbs = VERBS[primitives]
+        self._features: Features | None = None
+        self._references: dict[int, dict[str, float]] = {}
+        self._things = slots
+        super().__init__(problem, 0, horizon, None, record)
+        actions: spaces.Space[Any] = spaces.Discrete(len(self.verbs) * slots)
+        self.action_space = actions
+        shape = (features.size(slots, len(self.verbs)),)
+        seen: spaces.Space[Any] = spaces.Dict(
+            {"state": spaces.Box(-np.inf, np.inf, shape, np.float32)}
+        )
+        self.observation_space = seen
+
+    def _take(self, seed: int) -> None:
+        super()._take(seed)
+        if self._features is None:
+            self.layout = Layout(self.household, self._things, self.verbs)
+            self._features = Features(self.household, self.layout, self.tracker)
+
+    def _observe(self) -> Observation:
+        assert self._features is not None
+        return {"state": self._features.vector(self.household, self.state, self._truth, self.q)}
+
+    def step(self, action: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Do the primitive of a choice."""
+        return self._act(*self.layout.choice(int(action)))
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Which choices are possible now."""
+        mask: NDArray[np.bool_] = self._observe()["state"][: len(self.verbs) * self._things] > 0.5
+        return mask
+
+    def measures(self) -> dict[str, float]:
+        """Of the episode so far: Q and, where it is recorded, its efficiency."""
+        found = {"q": self.q}
+        if self.recorder is not None:
+            seed = self.instance.seed
+            if seed not in self._references:
+                if len(self._references) >= KEPT:
+                    self._references.clear()
+                self._references[seed] = efficiency.reference_of(self.instance)
+            found |= efficiency.measures(self.recorder, self._references[seed])
+        return found
