@@ -1,0 +1,156 @@
+"""Where on the table everything stands: a piece of it for each floor, furniture in rows behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil, floor
+
+import numpy as np
+
+from clframe.streams.behavior.faults import at_object
+from clframe.streams.behavior.physics.fitting import Cast
+from clframe.streams.tabletop.assets import Asset, Geom
+from clframe.streams.tabletop.assets.shapes import Vector
+
+Rectangle = tuple[float, float, float, float]
+"""x0, y0, x1, y1."""
+DEPTH = 1.04
+"""Of the table, from back to front, as far as a hand reaches."""
+WIDTH = 1.32
+_GAP = 0.05
+_KNOB = 0.05
+"""Room for the hand in front of an open drawer."""
+
+
+@dataclass(frozen=True)
+class Zone:
+    """The part of the table that stands for a floor.
+
+    Attributes:
+        name: The floor.
+        bounds: Its rectangle.
+        rows: Names of the furniture in each row, from the back; the front line of each row.
+    """
+
+    name: str
+    bounds: Rectangle
+    rows: tuple[tuple[tuple[str, ...], float], ...]
+
+
+def extent(asset: Asset) -> Rectangle:
+    """What a standing thing covers in its own frame, its parts opened."""
+    boxes = [_spread(geom, (0.0, 0.0, 0.0), (0.0, 0.0)) for geom in asset.geoms]
+    for part in asset.parts:
+        if part.joint.kind == "slide":
+            way = part.joint.limits[1] + _KNOB
+            move = (part.joint.axis[0] * way, part.joint.axis[1] * way)
+            boxes += [_spread(geom, part.pos, move) for geom in part.geoms]
+        elif abs(part.handle[0]) > 0.03:  # a door swings out to the front
+            reach = part.handle[0] + 0.03
+            x, y, _ = part.pos
+            boxes.append((x - 0.06, y - reach - _KNOB, x + reach, y))
+    low, high = np.min(boxes, axis=0), np.max(boxes, axis=0)
+    return float(low[0]), float(low[1]), float(high[2]), float(high[3])
+
+
+def _spread(geom: Geom, at: Vector, move: tuple[float, float]) -> Rectangle:
+    half = geom.size[:2] if geom.kind == "box" else (geom.size[0], geom.size[0])
+    x, y = geom.pos[0] + at[0], geom.pos[1] + at[1]
+    return (
+        x - half[0] + min(0.0, move[0]),
+        y - half[1] + min(0.0, move[1]),
+        x + half[0] + max(0.0, move[0]),
+        y + half[1] + max(0.0, move[1]),
+    )
+
+
+def lay_out(cast: Cast) -> tuple[Zone, ...]:
+    """Divide the table among the floors.
+
+    Raises:
+        ActivityError: If there is no room.
+    """
+    wanted = {}
+    for name in cast.floors:
+        furniture = [other for other in cast.standing if cast.holder[other] == name]
+        wanted[name] = _narrowest(cast, name, furniture)
+    total = sum(width for width, _ in wanted.values())
+    if total > WIDTH:
+        name = max(wanted, key=lambda floor: wanted[floor][0])
+        sentence = f"There is no room for all on a table: what is on {name} alone takes {wanted[name][0]:.2f} m of {WIDTH} m."
+        raise at_object(cast.household.problem, name, sentence)
+    zones, left = [], -total / 2
+    for name, (width, rows) in wanted.items():
+        bounds = (-DEPTH / 2, left, DEPTH / 2, left + width)
+        zones.append(Zone(name, bounds, rows))
+        left += width
+    return tuple(zones)
+
+
+def _narrowest(
+    cast: Cast, name: str, furniture: list[str]
+) -> tuple[float, tuple[tuple[tuple[str, ...], float], ...]]:
+    sizes = {other: _footprint(cast.assets[other]) for other in furniture}
+    order = sorted(furniture, key=lambda other: -sizes[other][1])
+    load = cast.loads[name]
+    pitch = 2 * load.radius + 0.05
+    for width in np.arange(0.30, WIDTH + 0.3, 0.04):
+        rows: list[list[str]] = []
+        filled = 0.0
+        for other in order:
+            wide = sizes[other][0] + _GAP
+            if wide + _GAP > width:
+                break
+            if not rows or filled + wide + _GAP > width:
+                rows.append([])
+                filled = 0.0
+            rows[-1].append(other)
+            filled += wide
+        else:
+            depths = [max(sizes[other][1] for other in row) + _GAP for row in rows]
+            strip = ceil(load.count / max(1, floor((width - 0.02) / pitch))) * pitch
+            if sum(depths) + strip <= DEPTH:
+                fronts = np.cumsum(depths) - DEPTH / 2
+                lines = tuple(
+                    (tuple(row), float(front)) for row, front in zip(rows, fronts, strict=True)
+                )
+                return float(width), lines
+    thing = order[0] if order else name
+    sentence = f"There is no room for {thing} on a table with all else that is on {name}."
+    raise at_object(cast.household.problem, thing, sentence)
+
+
+def _footprint(asset: Asset) -> tuple[float, float]:
+    """Along the table and across it, seen from the camera: its front shows there."""
+    x0, y0, x1, y1 = extent(asset)
+    return x1 - x0, y1 - y0
+
+
+def stand(
+    cast: Cast, zones: Iterable[Zone], rng: np.random.Generator
+) -> dict[str, tuple[float, float]]:
+    """Where furniture stands: rows are kept, the order within them is drawn."""
+    found: dict[str, tuple[float, float]] = {}
+    for zone in zones:
+        _, y0, _, y1 = zone.bounds
+        back = zone.bounds[0]
+        for row, front in zone.rows:
+            names = [row[k] for k in rng.permutation(len(row))]
+            widths = [_footprint(cast.assets[name])[0] for name in names]
+            spare = y1 - y0 - sum(widths)
+            shares = rng.dirichlet(np.full(len(names) + 1, 4.0)) * (
+                spare - _GAP * (len(names) + 1)
+            ) + _GAP
+            at = y0
+            for name, width, space in zip(names, widths, shares, strict=False):
+                x_low, y_low, x_high, y_high = extent(cast.assets[name])
+                at += float(space)
+                # Its front (-y) faces the camera (+x): its own x runs along the table.
+                along = at - x_low
+                across = back + _GAP / 2 + y_high
+                found[name] = (across, along)
+                at += width
+                assert x_high - x_low <= width + 1e-9
+            back = front
+    return found
