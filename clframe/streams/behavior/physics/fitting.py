@@ -34,6 +34,7 @@ class Cast:
         floors: Names of the floors, each a part of the table.
         holder: Standing thing -> what it stands on at the start: a floor or another one.
         loads: Floor -> how many things lie on it, and how large they are.
+        margins: Standing thing -> how much ground around it stays free for what goes beside it.
     """
 
     household: Household
@@ -43,6 +44,7 @@ class Cast:
     floors: list[str] = field(default_factory=list)
     holder: dict[str, str] = field(default_factory=dict)
     loads: dict[str, Load] = field(default_factory=dict)
+    margins: dict[str, float] = field(default_factory=dict)
 
 
 def fit(instance: Instance) -> Cast:
@@ -79,7 +81,10 @@ class _Fitter:
                 still = self.cast.assets[name].grip is None and self._stands(name)
                 (self.cast.standing if still else self.cast.free).append(name)
         for name in self.cast.standing:
-            self.cast.holder[name] = household.names[self.start.parent[household.index[name]]]
+            slot = household.index[name]
+            self.cast.holder[name] = household.names[self.start.parent[slot]]
+            around = self._load(slot, self.beside[slot])
+            self.cast.margins[name] = 2 * around.radius + 0.03 if around.count else 0.0
         for name in self.cast.floors:
             slot = household.index[name]
             # What stands has ground of its own; one more thing may be put down at any time.
@@ -113,6 +118,7 @@ class _Fitter:
         count = len(household.names)
         self.inside: list[set[int]] = [set() for _ in range(count)]
         self.above: list[set[int]] = [set() for _ in range(count)]
+        self.beside: list[set[int]] = [set() for _ in range(count)]
         for slot in range(count):
             if slot != household.agent and start.relation[slot] in (ONTOP, INSIDE):
                 uses = self.inside if start.relation[slot] == INSIDE else self.above
@@ -123,6 +129,9 @@ class _Fitter:
             if wanted and atom[0] in ("inside", "ontop", "onfloor"):
                 first, second = household.literal_slots(atom)
                 (self.inside if atom[0] == "inside" else self.above)[second].add(first)
+            elif wanted and atom[0] == "nextto":
+                first, second = household.literal_slots(atom)
+                self.beside[second].add(first)
         self.opened: set[int] = set()
         self.switched: set[int] = set()
         self.carried: dict[int, Literal] = {}
@@ -198,7 +207,7 @@ class _Fitter:
         if atom is None and household.names[slot] in household.things.fixed:
             if inside.count:
                 return furniture.open_bin(category, inside, top)
-            return furniture.bench(category, top)
+            return furniture.bench(category, top, self._load(slot, self.beside[slot]))
         return self._portable(slot, inside, top)
 
     def _portable(self, slot: int, inside: Load, top: Load) -> Asset:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, hypot
 
-from clframe.streams.behavior.physics.bodies import color_of
+from clframe.streams.behavior.physics.bodies import color_of as _bright
 from clframe.streams.tabletop.assets import Asset, Geom, Joint, Part, Place
 from clframe.streams.tabletop.assets.machines import microwave
-from clframe.streams.tabletop.assets.shapes import walls
+from clframe.streams.tabletop.assets.shapes import Color, walls
 
 _KNOB = Joint("hinge", (0, 0, 1), (0.0, 1.6), 0.5, 0.1, (0.8, 1.2), 0.02, 0.01)
+_BROWN = (0.58, 0.42, 0.28)
 _LEAST = (0.05, 0.05)
 _WALL = 0.006
 DEEP = 0.050
@@ -23,6 +24,13 @@ _HIGH = 0.115
 _BENCH = 0.055
 _ACROSS = 4
 """Most things side by side."""
+
+
+def color_of(category: str, light: float) -> Color:
+    """The category's color, faded towards that of wood."""
+    mixed = zip(_bright(category, light), _BROWN, strict=True)
+    red, green, blue = (0.3 * own + 0.7 * wood * light / 0.6 for own, wood in mixed)
+    return red, green, blue
 
 
 @dataclass(frozen=True)
@@ -42,9 +50,10 @@ class Load:
         return columns * pitch / 2 + margin, rows * pitch / 2 + margin
 
 
-def bench(category: str, load: Load) -> Asset:
-    """A table, counter, bed or anything else that things are put on."""
-    x, y = load.half(0.008)
+def bench(category: str, load: Load, beside: Load) -> Asset:
+    """A table, counter, bed or anything else that things are put on, or next to."""
+    side = Load(ceil(beside.count / 4), beside.radius).half(0.0)[0] if beside.count else 0.0
+    x, y = (max(side, half) for half in load.half(0.008))
     color, leg = color_of(category, 0.62), color_of(category, 0.4)
     geoms = (
         Geom("box", (x, y, 0.008), (0, 0, _BENCH - 0.008), color, texture="wood"),
@@ -60,7 +69,7 @@ def bench(category: str, load: Load) -> Asset:
 
 def open_bin(category: str, inside: Load, top: Load) -> Asset:
     """A shelf, sink, basket or bucket: filled from above; beside it a top, if one is needed."""
-    x, y = inside.half(0.010)
+    x, y = inside.half(0.014)
     color = color_of(category, 0.7)
     geoms = [
         Geom("box", (x, y, 0.004), (0, 0, 0.004), color_of(category, 0.5)),
@@ -79,7 +88,7 @@ def open_bin(category: str, inside: Load, top: Load) -> Asset:
 
 def chest(category: str, inside: Load, top: Load) -> Asset:
     """Anything that opens and holds things: one drawer towards the front, and a top."""
-    x, y = inside.half(0.012)
+    x, y = inside.half(0.014)
     over = top.half(0.008) if top.count else _LEAST
     x = max(x, 0.075, over[0] - 0.02)
     y = max(y, 0.060, over[1] - 0.01)

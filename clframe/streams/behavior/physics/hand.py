@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
 
 from clframe.streams.behavior.physics.surfaces import Surface, best_spot, spots
 from clframe.streams.behavior.physics.table import Table
 from clframe.streams.behavior.verbs import Verb
+from clframe.streams.tabletop.expert.grasping import Candidate
 from clframe.streams.tabletop.expert.motion import UP, Actions, Dropped
 from clframe.streams.tabletop.expert.parts import Parts
 from clframe.streams.tabletop.expert.placing import Spot
@@ -17,6 +21,8 @@ _ABOVE = 0.12
 _BESIDE = 0.005
 _DROPPED = "it slipped out of the hand"
 _WAIT_STEPS = 20
+_SLACK = 0.022
+"""Between the fingers, beyond the width of what they take."""
 
 
 class Hand(Parts):
@@ -30,6 +36,7 @@ class Hand(Parts):
         super().__init__(table)
         self.table = table
         self.refusal = ""
+        self._failures: dict[tuple[str, str], int] = {}
 
     def do(self, verb: Verb, name: str, floor: str) -> Actions:
         """The actions of a primitive.
@@ -89,12 +96,20 @@ class Hand(Parts):
         if self.held is None:
             self.refusal = "the hand does not get hold of it"
 
+    def _candidates(self, name: str, side: bool) -> Iterator[Candidate]:
+        """Grips with the fingers no further open than needed: others stand close by."""
+        grip = self.table.cast.assets[name].grip
+        for candidate in super()._candidates(name, side):
+            if grip is not None and grip.kind == "across":
+                candidate = replace(candidate, opening=grip.width + _SLACK)
+            yield candidate
+
     def _letting_go(self, name: str) -> float:
-        """No further than needed, since others stand close by."""
+        """How far to open: inside a vessel no further than its walls."""
         grip = self.world.plan.objects[name].grip
         if grip is None or grip.kind == "rim":
             return 0.05
-        return min(MAX_OPENING, grip.width + 0.024)
+        return min(MAX_OPENING, grip.width + _SLACK)
 
     def _put_on(self, target: str, inside: bool) -> Actions:
         name = self.held
@@ -134,9 +149,28 @@ class Hand(Parts):
         if not len(points):
             self.refusal = "there is no room beside it"
             return
-        yield from self._set_down(name, surface, points[0])
+        failures = self._failures.get((name, target), 0)
+        point = points[min(7 * failures, len(points) - 1)]
+        yield from self._set_down(name, surface, self._closer(name, target, surface, point))
         if not self.table.relations(self.held).next_to(name, target):
+            self._failures[name, target] = failures + 1
             self.refusal = "it did not stay beside it"
+
+    def _closer(self, name: str, target: str, surface: Surface, point: Point) -> Point:
+        """A point moved up to a thing, as far as the held one's shape leaves room."""
+        turned = self._best_rotation(Spot(point, surface.owner, UP)) @ self._offset()[1]
+        low, high = self.world.bounds(target)
+        way = np.clip(point, low, high) - point
+        way[2] = 0.0
+        distance = float(np.linalg.norm(way))
+        if distance < 1e-6:
+            return point
+        along = way / distance
+        body = self.table.cast.assets[name].geoms[0]
+        reach = self.table.cast.assets[name].radius
+        if body.kind == "box" and len(self.table.cast.assets[name].places) == 0:
+            reach = float(np.abs(along @ turned) @ np.array(body.size))
+        return np.asarray(point + along * max(0.0, distance - reach - 2 * _BESIDE))
 
     def _ground_of(self, target: str) -> Surface | None:
         """What a thing stands on or in."""

@@ -18,6 +18,7 @@ Rectangle = tuple[float, float, float, float]
 DEPTH = 1.04
 """Of the table, from back to front, as far as a hand reaches."""
 WIDTH = 1.32
+_LEAST = 0.40
 _GAP = 0.05
 _KNOB = 0.05
 """Room for the hand in front of an open drawer."""
@@ -65,65 +66,94 @@ def _spread(geom: Geom, at: Vector, move: tuple[float, float]) -> Rectangle:
     )
 
 
+Rows = tuple[tuple[tuple[str, ...], float], ...]
+
+
 def lay_out(cast: Cast) -> tuple[Zone, ...]:
-    """Divide the table among the floors.
+    """Divide the table among the floors, and make it no larger than that needs.
 
     Raises:
         ActivityError: If there is no room.
     """
-    wanted = {}
+    plans = {}
     for name in cast.floors:
         furniture = [other for other in cast.standing if cast.holder[other] == name]
-        wanted[name] = _narrowest(cast, name, furniture)
-    total = sum(width for width, _ in wanted.values())
+        plans[name] = _plans(cast, name, furniture)
+    # As square as can be; where that is too wide, as narrow as can be.
+    chosen = {name: min(found, key=lambda plan: plan[0] + plan[1]) for name, found in plans.items()}
+    if sum(width for width, *_ in chosen.values()) > WIDTH:
+        chosen = {name: found[0] for name, found in plans.items()}
+    total = sum(width for width, *_ in chosen.values())
     if total > WIDTH:
-        name = max(wanted, key=lambda floor: wanted[floor][0])
-        sentence = f"There is no room for all on a table: what is on {name} alone takes {wanted[name][0]:.2f} m of {WIDTH} m."
+        name = max(chosen, key=lambda floor: chosen[floor][0])
+        sentence = (
+            f"There is no room for all on a table: what is on {name} alone takes "
+            f"{chosen[name][0]:.2f} m of {WIDTH} m."
+        )
         raise at_object(cast.household.problem, name, sentence)
+    depth = max(_LEAST, *(needed for _, needed, _ in chosen.values()))
     zones, left = [], -total / 2
-    for name, (width, rows) in wanted.items():
-        bounds = (-DEPTH / 2, left, DEPTH / 2, left + width)
-        zones.append(Zone(name, bounds, rows))
+    for name, (width, _, rows) in chosen.items():
+        bounds = (-depth / 2, left, depth / 2, left + width)
+        lines = tuple((row, front - depth / 2) for row, front in rows)
+        zones.append(Zone(name, bounds, lines))
         left += width
     return tuple(zones)
 
 
-def _narrowest(
-    cast: Cast, name: str, furniture: list[str]
-) -> tuple[float, tuple[tuple[tuple[str, ...], float], ...]]:
-    sizes = {other: _footprint(cast.assets[other]) for other in furniture}
+def _plans(cast: Cast, name: str, furniture: list[str]) -> list[tuple[float, float, Rows]]:
+    """Width, depth and rows of furniture that a floor can do with, the narrowest first."""
+    sizes = {other: _footprint(cast, other) for other in furniture}
     order = sorted(furniture, key=lambda other: -sizes[other][1])
     load = cast.loads[name]
     pitch = 2 * load.radius + 0.05
-    for width in np.arange(0.30, WIDTH + 0.3, 0.04):
-        rows: list[list[str]] = []
-        filled = 0.0
-        for other in order:
-            wide = sizes[other][0] + _GAP
-            if wide + _GAP > width:
-                break
-            if not rows or filled + wide + _GAP > width:
-                rows.append([])
-                filled = 0.0
-            rows[-1].append(other)
-            filled += wide
-        else:
-            depths = [max(sizes[other][1] for other in row) + _GAP for row in rows]
-            strip = ceil(load.count / max(1, floor((width - 0.02) / pitch))) * pitch
-            if sum(depths) + strip <= DEPTH:
-                fronts = np.cumsum(depths) - DEPTH / 2
-                lines = tuple(
-                    (tuple(row), float(front)) for row, front in zip(rows, fronts, strict=True)
-                )
-                return float(width), lines
-    thing = order[0] if order else name
-    sentence = f"There is no room for {thing} on a table with all else that is on {name}."
-    raise at_object(cast.household.problem, thing, sentence)
+    found: list[tuple[float, float, Rows]] = []
+    for width in np.arange(0.22, WIDTH + 0.01, 0.04):
+        rows = _rows(order, sizes, float(width))
+        if rows is None:
+            continue
+        depths = [max(sizes[other][1] for other in row) + _GAP for row in rows]
+        strip = ceil(load.count / max(1, floor((width - 0.02) / pitch))) * pitch
+        depth = sum(depths) + strip
+        if depth <= DEPTH:
+            fronts = np.cumsum(depths)
+            lines = tuple((tuple(row), float(line)) for row, line in zip(rows, fronts, strict=True))
+            found.append((float(width), depth, lines))
+    if not found:
+        thing = order[0] if order else name
+        sentence = f"There is no room for {thing} on a table with all else that is on {name}."
+        raise at_object(cast.household.problem, thing, sentence)
+    return found
 
 
-def _footprint(asset: Asset) -> tuple[float, float]:
+def _rows(
+    order: list[str], sizes: dict[str, tuple[float, float]], width: float
+) -> list[list[str]] | None:
+    """Furniture in rows of a width, or None if a piece is wider."""
+    rows: list[list[str]] = []
+    filled = 0.0
+    for other in order:
+        wide = sizes[other][0] + _GAP
+        if wide + _GAP > width:
+            return None
+        if not rows or filled + wide + _GAP > width:
+            rows.append([])
+            filled = 0.0
+        rows[-1].append(other)
+        filled += wide
+    return rows
+
+
+def ground(cast: Cast, name: str) -> Rectangle:
+    """What a standing thing needs in its own frame, with room for what goes beside it."""
+    margin = cast.margins[name]
+    x0, y0, x1, y1 = extent(cast.assets[name])
+    return x0 - margin, y0 - margin, x1 + margin, y1 + margin
+
+
+def _footprint(cast: Cast, name: str) -> tuple[float, float]:
     """Along the table and across it, seen from the camera: its front shows there."""
-    x0, y0, x1, y1 = extent(asset)
+    x0, y0, x1, y1 = ground(cast, name)
     return x1 - x0, y1 - y0
 
 
@@ -137,20 +167,19 @@ def stand(
         back = zone.bounds[0]
         for row, front in zone.rows:
             names = [row[k] for k in rng.permutation(len(row))]
-            widths = [_footprint(cast.assets[name])[0] for name in names]
+            widths = [_footprint(cast, name)[0] for name in names]
             spare = y1 - y0 - sum(widths)
             shares = rng.dirichlet(np.full(len(names) + 1, 4.0)) * (
                 spare - _GAP * (len(names) + 1)
             ) + _GAP
             at = y0
             for name, width, space in zip(names, widths, shares, strict=False):
-                x_low, y_low, x_high, y_high = extent(cast.assets[name])
+                x_low, _, _, y_high = ground(cast, name)
                 at += float(space)
                 # Its front (-y) faces the camera (+x): its own x runs along the table.
                 along = at - x_low
                 across = back + _GAP / 2 + y_high
                 found[name] = (across, along)
                 at += width
-                assert x_high - x_low <= width + 1e-9
             back = front
     return found

@@ -17,6 +17,8 @@ _STEP = 0.012
 ROOM = 0.022
 """Distance to neighbors that leaves room for a finger."""
 _MINIMUM = 0.003
+_WALL = 0.024
+"""Distance to walls, for the same reason."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def spots(
         radius: Of the circle that the thing needs.
         ignored: Things that are not in the way, such as the one that is to be put.
     """
-    edge = radius + (0.012 if surface.walled else 0.0)
+    edge = radius + (_WALL if surface.walled else 0.0)
     reach = [max(0.0, half - edge) for half in surface.half]
     axes = [np.linspace(-r, r, 2 * int(r / _STEP) + 1) for r in reach]
     flat = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)

@@ -8,14 +8,14 @@ from clframe.streams.behavior.categories import lemma
 from clframe.streams.behavior.faults import at_object
 from clframe.streams.behavior.physics.bodies import color_of
 from clframe.streams.behavior.physics.fitting import Cast, fit
-from clframe.streams.behavior.physics.layout import Rectangle, Zone, extent, lay_out, stand
+from clframe.streams.behavior.physics.layout import Rectangle, Zone, ground, lay_out, stand
 from clframe.streams.behavior.physics.relations import Relations
 from clframe.streams.behavior.physics.surfaces import Surface, random_spot, surface_of
 from clframe.streams.behavior.sampling import Instance
 from clframe.streams.behavior.state import INSIDE, State
 from clframe.streams.tabletop.assets import Arena, Asset, Geom
 from clframe.streams.tabletop.compiler import Blueprint
-from clframe.streams.tabletop.poses import quat_of_matrix, rotate_z
+from clframe.streams.tabletop.poses import Point, quat_of_matrix, rotate_z
 from clframe.streams.tabletop.world import World
 
 _TRIES = 40
@@ -53,6 +53,27 @@ class Table(World):
         center = np.array([(x0 + x1) / 2, (y0 + y1) / 2, 0.0])
         half = ((x1 - x0) / 2 - 0.01, (y1 - y0) / 2 - 0.01)
         return Surface(center, np.eye(3), half, self.plan.workspace, kept=self.kept)
+
+    def bounds(self, name: str) -> tuple[Point, Point]:
+        """The bounding box of a thing, exact for cylinders as well, however they are turned."""
+        if name not in self._round:
+            return super().bounds(name)
+        low, high = [], []
+        for geom, radius, half in self._round[name]:
+            axis = np.array(self.data.geom_xmat[geom]).reshape(3, 3)[:, 2]
+            reach = radius * np.sqrt(np.maximum(0.0, 1 - axis**2)) + half * np.abs(axis)
+            low.append(self.data.geom_xpos[geom] - reach)
+            high.append(self.data.geom_xpos[geom] + reach)
+        return np.min(low, axis=0), np.max(high, axis=0)
+
+    def _index(self) -> None:
+        super()._index()
+        self._round: dict[str, list[tuple[int, float, float]]] = {}
+        for name, asset in self.plan.objects.items():
+            if all(geom.kind == "cylinder" for geom in asset.geoms):
+                sizes = [(geom.size[0], geom.size[1]) for geom in asset.geoms]
+                ids = [self.model.geom(f"{name}:{number}").id for number in range(len(sizes))]
+                self._round[name] = [(g, *size) for g, size in zip(ids, sizes, strict=True)]
 
     def relations(self, held: str | None) -> Relations:
         """What holds now.
@@ -115,7 +136,7 @@ class Table(World):
         kept: list[Rectangle] = []
         for name, (x, y) in places.items():
             self.set_fixture(name, np.array([x, y, 0.0]), _FRONT)
-            x0, y0, x1, y1 = extent(self.cast.assets[name])
+            x0, y0, x1, y1 = ground(self.cast, name)
             kept.append((x - y1, y + x0, x - y0, y + x1))
         self.kept = tuple(kept)
         for key, part in self.joints.items():
@@ -198,7 +219,7 @@ class Table(World):
 def _blueprint(cast: Cast, layout: tuple[Zone, ...]) -> Blueprint:
     width = layout[-1].bounds[3] - layout[0].bounds[1]
     depth = layout[0].bounds[2]
-    far = max(0.9, width)
+    far = max(0.55, width, 1.1 * 2 * depth)
     arena = Arena(
         (depth + 0.06, width / 2 + 0.06),
         0.75,
@@ -206,8 +227,8 @@ def _blueprint(cast: Cast, layout: tuple[Zone, ...]) -> Blueprint:
         "wood",
         (0.45, 0.45, 0.48),
         (0.80, 0.82, 0.84),
-        camera=(0.35 + 0.85 * far, 0.0, 0.20 + 0.85 * far),
-        target=(0.0, 0.0, 0.02),
+        camera=(0.20 + 0.85 * far, 0.0, 0.15 + 0.95 * far),
+        target=(0.02, 0.0, 0.03),
     )
     mats = {zone.name: _mat(zone) for zone in layout}
     fixtures = {**mats, **{name: cast.assets[name] for name in cast.standing}}
