@@ -50,6 +50,9 @@ class World(Simulation):
         BDDLError: If it cannot be built.
     """
 
+    reach = REACH
+    """The box that the hand's origin stays in."""
+
     def __init__(self, problem: Problem, plan: Blueprint | None = None) -> None:
         super().__init__(problem, plan)
         self._goal_atoms = sorted(problem.goal.atoms)
@@ -112,7 +115,7 @@ class World(Simulation):
         distance = float(np.sqrt(ahead @ ahead))
         if distance > _LEASH:
             goal = here + ahead * (_LEASH / distance)
-        goal = np.clip(goal, REACH[0], REACH[1])
+        goal = np.clip(goal, self.reach[0], self.reach[1])
         if act[3:6].any():
             wanted = matrix_of_rotvec(TURN * act[3:6]) @ self._target_rotation
             lead = rotvec_of_matrix(wanted @ now.T)

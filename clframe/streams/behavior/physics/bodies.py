@@ -26,7 +26,7 @@ _ROUND = (
     *("lotion", "juice", "pitcher", "kettle", "press", "lamp", "candlestick", "firework"),
 )
 _EIGHT = tuple(pi / 4 * n for n in range(8))
-_MASS = 0.06
+_MASS = 0.04
 
 
 def color_of(category: str, light: float = 0.8) -> Color:
@@ -122,5 +122,5 @@ def tub(category: str, foot: float) -> Asset:
     side = foot / 2**0.5
     inside = Place((0, 0, 0.045), (side + 0.008, side + 0.008, 0.040))
     return Asset(
-        geoms, 0.10, 0.0, height, top + wall + 0.004, grip, places={"inside": inside}
+        geoms, 0.08, 0.0, height, top + wall + 0.004, grip, places={"inside": inside}
     )

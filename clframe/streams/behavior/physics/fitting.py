@@ -18,7 +18,7 @@ from clframe.streams.tabletop.assets import Asset
 JUDGED = ("inside", "ontop", "onfloor", "nextto", "open", "toggled_on")
 """Predicates that are decided by physics."""
 _PLACING = ("inside", "ontop", "onfloor", "nextto")
-_MOST = 12
+_MOST = 24
 """Most things that one piece of furniture holds."""
 
 
@@ -90,7 +90,7 @@ class _Fitter:
             # What stands has ground of its own; one more thing may be put down at any time.
             lying = [s for s in self._on(slot) if household.names[s] in self.cast.free]
             radii = [self.cast.assets[household.names[s]].radius for s in lying]
-            self.cast.loads[name] = Load(len(lying) + 1, max([0.035, *radii]))
+            self.cast.loads[name] = Load((0.035, *radii))
         return self.cast
 
     # ------------------------------------------------------------------ what is asked
@@ -172,8 +172,7 @@ class _Fitter:
     def _load(self, slot: int, members: set[int]) -> Load:
         if len(members) > _MOST:
             raise self._refuse(slot, f"it has to hold {len(members)} things, more than {_MOST}")
-        radii = [self._body(member).radius for member in sorted(members)]
-        return Load(len(members), max(radii, default=0.0))
+        return Load(tuple(self._body(member).radius for member in sorted(members)))
 
     def _body(self, slot: int) -> Asset:
         name = self.household.names[slot]
@@ -188,8 +187,10 @@ class _Fitter:
         household = self.household
         category = household.types[slot]
         inside, top = self._load(slot, self.inside[slot]), self._load(slot, self._on(slot))
-        opens = bool(household.can[slot] & Can.OPENABLE) and (slot in self.opened or inside.count)
         atom = self.carried.get(slot)
+        opens = bool(household.can[slot] & Can.OPENABLE) and (slot in self.opened or inside.count)
+        # What is carried and need not be closed has no lid: a bag, a box.
+        opens = opens and (atom is None or slot in self.opened)
         if atom is not None and (opens or slot in self.switched):
             sentence = (
                 f"({' '.join(atom)}) cannot be had with physics: {household.names[slot]} has a moving "

@@ -22,8 +22,6 @@ DEEP = 0.050
 _HIGH = 0.115
 """Height of a chest."""
 _BENCH = 0.055
-_ACROSS = 4
-"""Most things side by side."""
 
 
 def color_of(category: str, light: float) -> Color:
@@ -35,24 +33,53 @@ def color_of(category: str, light: float) -> Color:
 
 @dataclass(frozen=True)
 class Load:
-    """How many things are to be held, and the radius of the largest."""
+    """The radii of things that are to be held, side by side."""
 
-    count: int = 0
-    radius: float = 0.0
+    radii: tuple[float, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return len(self.radii)
+
+    @property
+    def radius(self) -> float:
+        """Of the largest."""
+        return max(self.radii, default=0.0)
 
     def half(self, margin: float) -> tuple[float, float]:
         """Half sizes of a rectangle with room for all of them and for the hand's fingers."""
-        if not self.count:
+        if not self.radii:
             return _LEAST
-        pitch = 2 * self.radius + 0.034
-        columns = min(self.count, _ACROSS)
-        rows = ceil(self.count / columns)
-        return columns * pitch / 2 + margin, rows * pitch / 2 + margin
+        sides = sorted((2 * radius + FINGERS for radius in self.radii), reverse=True)
+        found = []
+        for columns in range(1, len(sides) + 1):
+            width = sum(sides[:columns])
+            depth = depth_of(sides, width)
+            if depth <= width + 1e-9:  # wider than deep, so that all is seen and reached
+                found.append((max(width, 2.2 * depth), width, depth))
+        _, width, depth = min(found)
+        return width / 2 + margin, depth / 2 + margin
+
+
+FINGERS = 0.034
+"""Room that a thing needs beside it."""
+
+
+def depth_of(sides: list[float], width: float) -> float:
+    """How deep squares are in rows of a width, the largest first."""
+    depth = filled = 0.0
+    for side in sides:
+        if filled == 0.0 or filled + side > width + 1e-9:
+            depth += side
+            filled = 0.0
+        filled += side
+    return depth
 
 
 def bench(category: str, load: Load, beside: Load) -> Asset:
     """A table, counter, bed or anything else that things are put on, or next to."""
-    side = Load(ceil(beside.count / 4), beside.radius).half(0.0)[0] if beside.count else 0.0
+    side = Load((beside.radius,) * ceil(beside.count / 4)).half(0.0)[0] if beside.count else 0.0
     x, y = (max(side, half) for half in load.half(0.008))
     color, leg = color_of(category, 0.62), color_of(category, 0.4)
     geoms = (

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import ceil, floor
 
 import numpy as np
 
 from clframe.streams.behavior.faults import at_object
 from clframe.streams.behavior.physics.fitting import Cast
+from clframe.streams.behavior.physics.furniture import depth_of
 from clframe.streams.tabletop.assets import Asset, Geom
 from clframe.streams.tabletop.assets.shapes import Vector
 
 Rectangle = tuple[float, float, float, float]
 """x0, y0, x1, y1."""
-DEPTH = 1.04
+DEPTH = 1.30
 """Of the table, from back to front, as far as a hand reaches."""
-WIDTH = 1.32
+WIDTH = 1.80
 _LEAST = 0.40
 _GAP = 0.05
+_SPACE = 0.05
+"""Room that a thing on a floor needs beside it."""
 _KNOB = 0.05
 """Room for the hand in front of an open drawer."""
 
@@ -105,16 +107,16 @@ def _plans(cast: Cast, name: str, furniture: list[str]) -> list[tuple[float, flo
     """Width, depth and rows of furniture that a floor can do with, the narrowest first."""
     sizes = {other: _footprint(cast, other) for other in furniture}
     order = sorted(furniture, key=lambda other: -sizes[other][1])
-    load = cast.loads[name]
-    pitch = 2 * load.radius + 0.05
+    sides = sorted((2 * radius + _SPACE for radius in cast.loads[name].radii), reverse=True)
     found: list[tuple[float, float, Rows]] = []
     for width in np.arange(0.22, WIDTH + 0.01, 0.04):
         rows = _rows(order, sizes, float(width))
         if rows is None:
             continue
         depths = [max(sizes[other][1] for other in row) + _GAP for row in rows]
-        strip = ceil(load.count / max(1, floor((width - 0.02) / pitch))) * pitch
-        depth = sum(depths) + strip
+        if sides[0] + 0.02 > width:
+            continue
+        depth = sum(depths) + depth_of(sides, float(width) - 0.02) + 0.02
         if depth <= DEPTH:
             fronts = np.cumsum(depths)
             lines = tuple((tuple(row), float(line)) for row, line in zip(rows, fronts, strict=True))

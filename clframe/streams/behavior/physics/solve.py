@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from clframe.streams.behavior.physics.env import PhysicalBehaviorEnv
 from clframe.streams.behavior.planner.search import plan
 from clframe.streams.behavior.sampling import Instance
+from clframe.streams.behavior.verbs import Verb
 
 _ROUNDS = 6
 
@@ -53,4 +54,7 @@ def solve(env: PhysicalBehaviorEnv, seconds: float = 5.0, rounds: int = _ROUNDS)
             if info["refusal"]:
                 refusal = f"{env.household.names[slot]}: {info['refusal']}"
                 break
+        if env.hand.held is not None:  # the planner has two hands, the table one
+            *_, info = env.step(env.action(Verb.RELEASE, env.hand.held))
+            primitives, motion = primitives + 1, motion + info["motion_steps"]
     return Solution(env.q, primitives, motion, rounds, refusal)

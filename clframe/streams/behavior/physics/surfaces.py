@@ -17,6 +17,7 @@ _STEP = 0.012
 ROOM = 0.022
 """Distance to neighbors that leaves room for a finger."""
 _MINIMUM = 0.003
+_HIGHEST_PILE = 0.07
 _WALL = 0.024
 """Distance to walls, for the same reason."""
 
@@ -102,10 +103,13 @@ def spots(
 def best_spot(
     world: Simulation, surface: Surface, radius: float, ignored: Iterable[str]
 ) -> Point | None:
-    """A spot with room for fingers, packed from a corner; else the freest; None if all is full."""
+    """A spot with room for fingers, packed from a corner; else the freest; None if all is full.
+
+    Within walls there is always one: on top of what lies there already.
+    """
     points, clear = spots(world, surface, radius, ignored)
     if clear.max() < _MINIMUM:
-        return None
+        return _pile(world, surface, points, radius, ignored) if surface.walled else None
     roomy = np.flatnonzero(clear >= ROOM)
     if not len(roomy):
         return np.asarray(points[int(np.argmax(clear))])
@@ -113,6 +117,30 @@ def best_spot(
     # Near the corner, and where several are as near, as free as possible.
     away = np.abs(points[roomy, :2] - corner[:2]).sum(axis=1)
     return np.asarray(points[roomy[int(np.argmin(away - 0.2 * np.minimum(clear[roomy], 0.05)))]])
+
+
+def _pile(
+    world: Simulation,
+    surface: Surface,
+    points: NDArray[np.float64],
+    radius: float,
+    ignored: Iterable[str],
+) -> Point | None:
+    """The lowest spot on what lies within the walls."""
+    heights = np.full(len(points), float(surface.center[2]))
+    skipped = {surface.owner, *ignored}
+    for name in world.plan.objects:
+        if name in skipped:
+            continue
+        low, high = world.bounds(name)
+        dx = np.maximum(0.0, np.maximum(low[0] - points[:, 0], points[:, 0] - high[0]))
+        dy = np.maximum(0.0, np.maximum(low[1] - points[:, 1], points[:, 1] - high[1]))
+        covered = (np.hypot(dx, dy) < radius) & (high[2] > heights)
+        heights[covered] = high[2]
+    lowest = int(np.argmin(heights))
+    if heights[lowest] > surface.center[2] + _HIGHEST_PILE:
+        return None
+    return np.array([*points[lowest][:2], heights[lowest]])
 
 
 def random_spot(
@@ -123,11 +151,9 @@ def random_spot(
     rng: np.random.Generator,
     dense: bool,
 ) -> Point | None:
-    """A spot drawn among those with room, or among the corners of what is free."""
+    """A spot drawn among those with room, or the best one where there is little."""
     points, clear = spots(world, surface, radius, ignored)
     roomy = np.flatnonzero(clear >= ROOM)
-    if not len(roomy):
-        return best_spot(world, surface, radius, ignored)
-    if dense:
+    if dense or not len(roomy):
         return best_spot(world, surface, radius, ignored)
     return np.asarray(points[int(rng.choice(roomy))])

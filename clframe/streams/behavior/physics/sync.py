@@ -43,6 +43,8 @@ def write_back(state: State, table: Table, relations: Relations) -> None:
         state.position[slot] = (float(middle[0]), float(middle[1]), float(low[2]))
         if table.cast.assets[name].door is not None:
             state.opened[slot] = int(relations.opened(name))
+        elif "inside" in table.cast.assets[name].places:
+            state.opened[slot] = 1  # it has no lid
         if table.cast.assets[name].device is not None:
             state.toggled[slot] = int(relations.switched_on(name))
     for name in table.cast.free:

@@ -27,6 +27,7 @@ _DEPTH = 0.0015
 _FRONT = np.pi / 2
 """Furniture turns its front to the camera."""
 WORKSPACE = "table top"
+_REACH = np.array([[-0.75, -1.0, -0.01], [0.75, 1.0, 0.75]])
 
 
 class Table(World):
@@ -38,6 +39,8 @@ class Table(World):
     Raises:
         ActivityError: If it cannot be had on a table.
     """
+
+    reach = _REACH
 
     def __init__(self, instance: Instance) -> None:
         self.cast = fit(instance)
