@@ -120,7 +120,7 @@ def tub(category: str, foot: float) -> Asset:
     reach = top + wall / 2 - deep * tan(lean)
     grip = Grip("rim", wall, height - deep, reach=reach, yaws=_EIGHT, lean=lean, side=height - deep)
     side = foot / 2**0.5
-    inside = Place((0, 0, 0.045), (side + 0.008, side + 0.008, 0.040))
+    inside = Place((0, 0, 0.048), (side + 0.008, side + 0.008, 0.040))
     return Asset(
         geoms, 0.08, 0.0, height, top + wall + 0.004, grip, places={"inside": inside}
     )

@@ -224,6 +224,4 @@ class _Fitter:
 
 def _radius(load: Load) -> float:
     """Of a round bottom with room for a load, side by side."""
-    if load.count == 1:
-        return load.radius + 0.012
-    return load.radius * (2.3 if load.count == 2 else 2.5 if load.count <= 4 else 3.4) + 0.008
+    return load.radius + 0.012 if load.count == 1 else 0.95 * load.radius * (1 + load.count**0.5) + 0.01

@@ -149,7 +149,7 @@ def chest(category: str, inside: Load, top: Load) -> Asset:
         (0, -y - 0.032, 0.037),
     )
     places = {
-        "inside": Place((0, 0, 0.050), (x, y, 0.046), part="drawer"),
+        "inside": Place((0, 0, 0.052), (x, y, 0.046), part="drawer"),
         "top": Place((0, 0, _HIGH + t), (wide + t, deep - 0.004, 0.0)),
     }
     radius = hypot(wide, deep)

@@ -78,7 +78,8 @@ def spots(
         radius: Of the circle that the thing needs.
         ignored: Things that are not in the way, such as the one that is to be put.
     """
-    edge = radius + (_WALL if surface.walled else 0.0)
+    wall = 0.5 * _WALL if surface.owner in world.plan.objects else _WALL
+    edge = radius + (wall if surface.walled else 0.0)
     reach = [max(0.0, half - edge) for half in surface.half]
     axes = [np.linspace(-r, r, 2 * int(r / _STEP) + 1) for r in reach]
     flat = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
