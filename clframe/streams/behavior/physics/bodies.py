@@ -25,6 +25,8 @@ _ROUND = (
     *("flashlight", "wineglass", "soda", "catsup", "perfume", "shampoo", "canned_food", "battery"),
     *("lotion", "juice", "pitcher", "kettle", "press", "lamp", "candlestick", "firework"),
 )
+_PLATES = ("plate", "saucer", "platter", "dish", "tray")
+_BOWLS = ("bowl", "saucepan", "caldron", "bucket", "basket", "tupperware")
 _EIGHT = tuple(pi / 4 * n for n in range(8))
 _MASS = 0.04
 
@@ -45,7 +47,7 @@ def _words(category: str) -> tuple[str, ...]:
 
 
 def plain(category: str) -> Asset:
-    """A thing that holds nothing: flat, round or a box, after its name, else by chance.
+    """A thing that need not hold anything: of the shape its name says, else a box or a cylinder.
 
     >>> plain("book.n.02").geoms[0].kind, plain("bottle__of__beer.n.01").geoms[0].kind
     ('box', 'cylinder')
@@ -55,6 +57,10 @@ def plain(category: str) -> Asset:
         return _box(category, (0.032, 0.023, 0.011))
     if any(word in _ROUND for word in words):
         return _cylinder(category, 0.022, 0.030)
+    if any(word in _PLATES for word in words):
+        return plate(category, 0.030)
+    if any(word in _BOWLS for word in words):
+        return tub(category, 0.026)
     kind = crc32(lemma(category).encode()) % 4
     if kind == 0:
         return _cylinder(category, 0.025, 0.020)

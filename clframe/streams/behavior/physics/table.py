@@ -222,7 +222,7 @@ class Table(World):
 def _blueprint(cast: Cast, layout: tuple[Zone, ...]) -> Blueprint:
     width = layout[-1].bounds[3] - layout[0].bounds[1]
     depth = layout[0].bounds[2]
-    far = max(0.55, width, 1.1 * 2 * depth)
+    far = max(0.45, width, 1.5 * depth)
     arena = Arena(
         (depth + 0.06, width / 2 + 0.06),
         0.75,

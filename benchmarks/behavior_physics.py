@@ -1,0 +1,247 @@
+"""BEHAVIOR's activities with physics: how many fit on a table, how many are brought to Q = 1, films.
+
+    python benchmarks/behavior_physics.py [--seeds 0 1 2] [--at-most SECONDS]
+    python benchmarks/behavior_physics.py --film b100/storing_food ... [--seeds 0] [--out FOLDER]
+
+Every published activity is set up; what does not fit is noted with the sentence that refuses it. The
+planner's plan is then done by the hand, and made anew where a primitive failed. What was measured
+before is kept, so that the work can be done in pieces (``--at-most`` so many processor seconds
+each); delete docs/results/behavior_physics.json to begin again. A film is an animated GIF from the
+agent's camera with a strip of some of its pictures (PNG).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from clframe.errors import ClframeError
+from clframe.robot.video import write
+from clframe.streams.behavior.corpus import CORPORA, activities
+from clframe.streams.behavior.physics.env import PhysicalBehaviorEnv
+from clframe.streams.behavior.physics.solve import solve
+from clframe.streams.behavior.verbs import Verb
+from clframe.streams.tabletop.pictures import Pictures
+from clframe.utils.files import write_json
+
+RESULTS = Path(__file__).parent.parent / "docs" / "results"
+STORED = "behavior_physics.json"
+SIZE, BAR = 320, 26
+EVERY = 4
+"""Low-level steps between two pictures of a film."""
+
+
+def measure(corpus: str, name: str, seeds: list[int]) -> dict[str, Any]:
+    """Set an activity up and solve it once for each seed."""
+    try:
+        env = PhysicalBehaviorEnv((corpus, name), instance=seeds[0])
+    except ClframeError as error:
+        return {"refusal": str(error).split(": ", 1)[1], "episodes": []}
+    episodes = []
+    for seed in seeds:
+        began = time.process_time()
+        try:
+            env.reset(seed=seed)
+            start = env.q
+            found = solve(env)
+        except ClframeError as error:
+            episodes.append({"seed": seed, "q": 0.0, "failure": str(error).split(": ", 1)[1]})
+            continue
+        episodes.append(
+            {
+                "seed": seed,
+                "start": start,
+                "q": found.score,
+                "primitives": found.primitives,
+                "motion_steps": found.motion_steps,
+                "plans": found.plans,
+                "failure": "" if found.score == 1.0 else found.refusal,
+                "seconds": round(time.process_time() - began, 2),
+            }
+        )
+    return {"refusal": "", "episodes": episodes}
+
+
+def _reason(refusal: str) -> str:
+    """What a refusal comes down to, for counting."""
+    if "is not simulated" in refusal:
+        return "a literal that physics does not simulate: " + refusal.split("'")[1]
+    if "substance" in refusal:
+        return "a substance is to be moved"
+    if "moving part" in refusal:
+        return "what opens or has a switch is to be carried"
+    if "no room" in refusal or "no place" in refusal or "more than" in refusal:
+        return "no room on the table"
+    return refusal
+
+
+def page(record: dict[str, Any], seeds: list[int]) -> str:
+    """The results page."""
+    lines = [
+        "# BEHAVIOR's activities with physics",
+        "",
+        f"`python benchmarks/behavior_physics.py --seeds {' '.join(map(str, seeds))}`. An activity fits if the table can have "
+        "all its things and judge its goal. An episode is solved if physics says Q = 1 after the planner's primitives.",
+        "",
+        "| corpus | activities | fit | episodes | solved | by the first plan | activities solved from every seed "
+        "| primitives, median | low-level steps, median | processor seconds, median |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for corpus, rows in record.items():
+        fitting = {name: row for name, row in rows.items() if not row["refusal"]}
+        episodes = [e for row in fitting.values() for e in row["episodes"]]
+        solved = [e for e in episodes if e["q"] == 1.0]
+        always = sum(all(e["q"] == 1.0 for e in row["episodes"]) for row in fitting.values())
+        if not solved:
+            continue
+        medians = [statistics.median(e[key] for e in solved) for key in ("primitives", "motion_steps", "seconds")]
+        lines.append(
+            f"| {CORPORA[corpus]} | {len(rows)} | {len(fitting)} | {len(episodes)} | {len(solved)} "
+            f"| {sum(e['plans'] == 1 for e in solved)} | {always} | {medians[0]:g} | {medians[1]:g} | {medians[2]:.1f} |"
+        )
+    lines += ["", "![Four activities](behavior_physics.png)", ""]
+    lines += ["## Why others do not fit", "", "| reason | BEHAVIOR-100 | BEHAVIOR-1K |", "| --- | --- | --- |"]
+    counts = {c: Counter(_reason(r["refusal"]) for r in rows.values() if r["refusal"]) for c, rows in record.items()}
+    for reason, _ in sum(counts.values(), Counter()).most_common():
+        lines.append(f"| {reason} | {counts.get('b100', Counter())[reason]} | {counts.get('b1k', Counter())[reason]} |")
+    lines += ["", "## Activities that fit", "", "| activity | Q at the end, by seed | primitives | the last failure |", "| --- | --- | --- | --- |"]
+    for corpus, rows in record.items():
+        for name, row in rows.items():
+            if row["refusal"]:
+                continue
+            scores = " ".join(f"{e['q']:.2f}" for e in row["episodes"])
+            counts_of = " ".join(str(e.get("primitives", "-")) for e in row["episodes"])
+            failure = next((e["failure"] for e in row["episodes"] if e["failure"]), "")
+            lines.append(f"| {corpus}/{name} | {scores} | {counts_of} | {failure} |")
+    return "\n".join(lines) + "\n"
+
+
+# ---------------------------------------------------------------------- films
+
+
+class Film:
+    """Pictures of an episode, with what is done and Q written below.
+
+    Args:
+        env: Whose table is filmed.
+    """
+
+    def __init__(self, env: PhysicalBehaviorEnv) -> None:
+        assert env.table is not None
+        self.env = env
+        self.pictures = Pictures(env.table, SIZE, samples=2)
+        self.frames: list[NDArray[np.uint8]] = []
+        self.marks: list[int] = []
+        """The frame at the end of every primitive."""
+        self.caption = "start"
+        self._count = 0
+        env.watcher = self._watch
+
+    def _watch(self, action: NDArray[np.float64]) -> None:
+        self._count += 1
+        if self._count % EVERY == 0:
+            self.take()
+
+    def take(self) -> None:
+        """Add a picture of now."""
+        seen = self.pictures.take("agentview").rgb
+        sheet = Image.new("RGB", (SIZE, SIZE + BAR), (24, 24, 28))
+        sheet.paste(Image.fromarray(seen), (0, 0))
+        draw = ImageDraw.Draw(sheet)
+        font = ImageFont.load_default(13)
+        draw.text((6, SIZE + 5), self.caption, fill=(240, 240, 240), font=font)
+        score = f"Q = {self.env.q:.2f}"
+        draw.text((SIZE - 66, SIZE + 5), score, fill=(150, 230, 150), font=font)
+        self.frames.append(np.asarray(sheet))
+
+    def step(self, action: int) -> Any:
+        """One primitive of the environment, filmed."""
+        verb, slot = divmod(int(action), self.env.slots)
+        self.caption = f"{Verb(verb).name.lower()} {self.env.household.names[slot]}"
+        result = PhysicalBehaviorEnv.step(self.env, action)
+        self.take()
+        self.marks.append(len(self.frames) - 1)
+        return result
+
+
+def film(corpus: str, name: str, seed: int, out: Path) -> tuple[float, Film]:
+    """Film the solution of an activity; the result is Q at the end."""
+    env = PhysicalBehaviorEnv((corpus, name), instance=seed)
+    taken = Film(env)
+    taken.take()
+    env.step = taken.step  # type: ignore[method-assign]  # filmed from here on
+    found = solve(env)
+    write(out / f"{corpus}_{name}.gif", taken.frames + taken.frames[-1:] * 15)
+    strip([taken.frames[k] for k in _chosen(taken)], out / f"{corpus}_{name}.png")
+    return found.score, taken
+
+
+def _chosen(taken: Film, count: int = 5) -> list[int]:
+    """Frames for a strip: the start, the middle of some motions, the end."""
+    last = len(taken.frames) - 1
+    return [round(last * k / (count - 1)) for k in range(count)]
+
+
+def strip(frames: list[NDArray[np.uint8]], path: Path, width: int = 0) -> None:
+    """Write pictures side by side, in few colors so that the file is small."""
+    joined = Image.fromarray(np.concatenate(frames, axis=1))
+    if width:
+        joined = joined.resize((width, round(joined.height * width / joined.width)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    joined.quantize(128).save(path, optimize=True)
+
+
+def films(names: list[str], seed: int, out: Path) -> None:
+    """Film activities, and put their strips below each other on one sheet."""
+    rows = []
+    for full in names:
+        corpus, name = full.split("/")
+        score, taken = film(corpus, name, seed, out)
+        print(f"{full}: Q = {score:.2f}, {len(taken.frames)} pictures", flush=True)
+        rows.append(np.concatenate([taken.frames[k] for k in _chosen(taken)], axis=1))
+    sheet = Image.fromarray(np.concatenate(rows))
+    sheet = sheet.resize((1000, round(sheet.height * 1000 / sheet.width)))
+    sheet.quantize(96).save(out / "behavior_physics.png", optimize=True)
+
+
+def main() -> None:
+    """Measure or film."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--at-most", type=float, default=float("inf"))
+    parser.add_argument("--film", nargs="+", metavar="CORPUS/ACTIVITY")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    if given.film:
+        films(given.film, given.seeds[0], given.out)
+        return
+    stored = given.out / STORED
+    record: dict[str, Any] = {corpus: {} for corpus in CORPORA}
+    if stored.exists():
+        record = json.loads(stored.read_text(encoding="utf-8"))
+    began = time.process_time()
+    for corpus in CORPORA:
+        for name in activities(corpus):
+            if name in record[corpus]:
+                continue
+            if time.process_time() - began > given.at_most:
+                break
+            record[corpus][name] = measure(corpus, name, given.seeds)
+    write_json(stored, record)
+    (given.out / "behavior_physics.md").write_text(page(record, given.seeds), encoding="utf-8")
+    done = sum(len(rows) for rows in record.values())
+    print(f"{done} of {sum(len(activities(corpus)) for corpus in CORPORA)} activities", flush=True)
+
+
+if __name__ == "__main__":
+    main()
