@@ -64,7 +64,9 @@ def plain(category: str) -> Asset:
     kind = crc32(lemma(category).encode()) % 4
     if kind == 0:
         return _cylinder(category, 0.025, 0.020)
-    return _box(category, ((0.026, 0.020, 0.019), (0.021, 0.021, 0.021), (0.034, 0.018, 0.015))[kind - 1])
+    return _box(
+        category, ((0.026, 0.020, 0.019), (0.021, 0.021, 0.021), (0.034, 0.018, 0.015))[kind - 1]
+    )
 
 
 def _box(category: str, half: tuple[float, float, float]) -> Asset:
@@ -127,6 +129,4 @@ def tub(category: str, foot: float) -> Asset:
     grip = Grip("rim", wall, height - deep, reach=reach, yaws=_EIGHT, lean=lean, side=height - deep)
     side = foot / 2**0.5
     inside = Place((0, 0, 0.048), (side + 0.008, side + 0.008, 0.040))
-    return Asset(
-        geoms, 0.08, 0.0, height, top + wall + 0.004, grip, places={"inside": inside}
-    )
+    return Asset(geoms, 0.08, 0.0, height, top + wall + 0.004, grip, places={"inside": inside})

@@ -18,7 +18,7 @@ from clframe.streams.behavior.physics.hand import Hand
 from clframe.streams.behavior.physics.sync import scale, write_back
 from clframe.streams.behavior.physics.table import Table
 from clframe.streams.behavior.record import Recorder
-from clframe.streams.behavior.sampling import Instance
+from clframe.streams.behavior.sampling import Instance, sample
 from clframe.streams.behavior.state import State
 from clframe.streams.behavior.tracker import GoalTracker
 from clframe.streams.behavior.verbs import PRIMITIVES, REFUSED, Verb
@@ -79,8 +79,6 @@ class PhysicalBehaviorEnv(BehaviorEnv):
     # ------------------------------------------------------------------ starts
 
     def _take(self, seed: int) -> None:
-        from clframe.streams.behavior.sampling import sample
-
         drawn = sample(self.problem, seed)
         if self.table is None:
             self.table = Table(drawn)
@@ -92,8 +90,7 @@ class PhysicalBehaviorEnv(BehaviorEnv):
         self.tracker = GoalTracker(self.household)
         self._motion_steps = 0
         self._write_back()
-        x, y, _ = self.household.areas[self.state.area].center + (0.0,)
-        self.state.base = (x, y)
+        self.state.base = self.household.areas[self.state.area].center
         self.instance = Instance(self.household, self.state.copy(), seed)
         self.steps = 0
         self.recorder = Recorder(self.household) if self._record else None

@@ -99,18 +99,24 @@ class _Fitter:
         household = self.household
         for atom in self.tracker.atoms:
             if atom[0] not in JUDGED:
-                sentence = f"({' '.join(atom)}) cannot be had with physics: {atom[0]!r} is not simulated."
+                sentence = (
+                    f"({' '.join(atom)}) cannot be had with physics: {atom[0]!r} is not simulated."
+                )
                 raise at_goal(self.problem, atom, sentence)
             for slot in household.literal_slots(atom):
                 if household.can[slot] & Can.SUBSTANCE:
-                    name = household.names[slot]
-                    sentence = f"({' '.join(atom)}) cannot be had with physics: {name} is a substance."
-                    raise at_goal(self.problem, atom, sentence)
+                    raise self._unreachable(atom, f"{household.names[slot]} is a substance")
         for entry in self.problem.init_literals:
-            if entry.positive and entry.literal[0] in ("under", "attached", "draped", "overlaid"):
-                text = " ".join(entry.literal)
-                sentence = f"({text}) cannot be set up with physics: {entry.literal[0]!r} is not simulated."
+            predicate, text = entry.literal[0], " ".join(entry.literal)
+            if entry.positive and predicate in ("under", "attached", "draped", "overlaid"):
+                sentence = (
+                    f"({text}) cannot be set up with physics: {predicate!r} is not simulated."
+                )
                 raise at_literal(self.problem, entry, sentence)
+
+    def _unreachable(self, atom: Literal, why: str) -> ActivityError:
+        sentence = f"({' '.join(atom)}) cannot be had with physics: {why}."
+        return at_goal(self.problem, atom, sentence)
 
     def _note_uses(self) -> None:
         """What is put on and in what, what is opened and switched, what has to be carried."""
@@ -163,7 +169,9 @@ class _Fitter:
     def _furniture(self) -> set[str]:
         """What is part of a room and does not have to be carried."""
         household = self.household
-        return {name for name in household.things.fixed if household.index[name] not in self.carried}
+        return {
+            name for name in household.things.fixed if household.index[name] not in self.carried
+        }
 
     def _refuse(self, slot: int, why: str) -> ActivityError:
         name = self.household.names[slot]
@@ -192,11 +200,8 @@ class _Fitter:
         # What is carried and need not be closed has no lid: a bag, a box.
         opens = opens and (atom is None or slot in self.opened)
         if atom is not None and (opens or slot in self.switched):
-            sentence = (
-                f"({' '.join(atom)}) cannot be had with physics: {household.names[slot]} has a moving "
-                "part, and what has one stands still."
-            )
-            raise at_goal(self.problem, atom, sentence)
+            why = f"{household.names[slot]} has a moving part, and what has one stands still"
+            raise self._unreachable(atom, why)
         if slot in self.switched:
             if opens or inside.count or top.count:
                 raise self._refuse(slot, "a device with a switch holds nothing here")
@@ -224,4 +229,8 @@ class _Fitter:
 
 def _radius(load: Load) -> float:
     """Of a round bottom with room for a load, side by side."""
-    return load.radius + 0.012 if load.count == 1 else 0.95 * load.radius * (1 + load.count**0.5) + 0.01
+    return (
+        load.radius + 0.012
+        if load.count == 1
+        else 0.95 * load.radius * (1 + load.count**0.5) + 0.01
+    )

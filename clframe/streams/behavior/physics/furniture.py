@@ -1,6 +1,6 @@
 """Furniture of the scale model, sized by what it has to hold: benches, bins, chests, doors, knobs.
 
-Frames are as in the tabletop's assets: z is up, the front is the -y side, the origin is at the foot.
+Frames are as in the tabletop's assets: z is up, the front is the -y side, the origin at the foot.
 """
 
 from __future__ import annotations
@@ -85,7 +85,12 @@ def bench(category: str, load: Load, beside: Load) -> Asset:
     geoms = (
         Geom("box", (x, y, 0.008), (0, 0, _BENCH - 0.008), color, texture="wood"),
         *(
-            Geom("box", (0.008, 0.008, (_BENCH - 0.016) / 2), (sx * (x - 0.01), sy * (y - 0.01), (_BENCH - 0.016) / 2), leg)
+            Geom(
+                "box",
+                (0.008, 0.008, (_BENCH - 0.016) / 2),
+                (sx * (x - 0.01), sy * (y - 0.01), (_BENCH - 0.016) / 2),
+                leg,
+            )
             for sx in (-1, 1)
             for sy in (-1, 1)
         ),

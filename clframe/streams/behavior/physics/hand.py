@@ -59,7 +59,9 @@ class Hand(Parts):
             elif verb == Verb.PLACE_NEXT_TO:
                 yield from self._put_beside(name)
             elif verb in (Verb.OPEN, Verb.CLOSE):
-                yield from self._move_part(name, self.table.cast.assets[name].door, verb == Verb.OPEN)
+                yield from self._move_part(
+                    name, self.table.cast.assets[name].door, verb == Verb.OPEN
+                )
             elif verb in (Verb.TOGGLE_ON, Verb.TOGGLE_OFF):
                 on = verb == Verb.TOGGLE_ON
                 yield from self._move_part(name, self.table.cast.assets[name].device, on)

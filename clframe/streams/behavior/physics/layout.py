@@ -171,9 +171,10 @@ def stand(
             names = [row[k] for k in rng.permutation(len(row))]
             widths = [_footprint(cast, name)[0] for name in names]
             spare = y1 - y0 - sum(widths)
-            shares = rng.dirichlet(np.full(len(names) + 1, 4.0)) * (
-                spare - _GAP * (len(names) + 1)
-            ) + _GAP
+            shares = (
+                rng.dirichlet(np.full(len(names) + 1, 4.0)) * (spare - _GAP * (len(names) + 1))
+                + _GAP
+            )
             at = y0
             for name, width, space in zip(names, widths, shares, strict=False):
                 x_low, _, _, y_high = ground(cast, name)

@@ -2,8 +2,9 @@
 
 ``ontop`` (and ``onfloor``): the upper thing is held up by a contact from below, and is not inside
 the lower one. ``inside``: its origin is in the other's inner box. ``nextto``: side by side with a
-gap of at most a sixth of the mean extent, as without physics. ``open``: a joint is beyond 5 % of its
-range, as in iGibson. ``toggled_on``: a knob is beyond its threshold. What a hand holds is nowhere.
+gap of at most a sixth of the mean extent, as without physics. ``open``: a joint is beyond 5 % of
+its range, as in iGibson. ``toggled_on``: a knob is beyond its threshold. What a hand holds is
+nowhere.
 """
 
 from __future__ import annotations

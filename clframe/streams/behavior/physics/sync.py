@@ -70,7 +70,7 @@ def _place(table: Table, relations: Relations, name: str) -> tuple[int, int]:
     inner = [other for other in around if other in table.plan.objects]
     if inner:
         return index[inner[0]], INSIDE
-    if carriers and (around or not below[0] in table.plan.fixtures):
+    if carriers and (around or below[0] not in table.plan.fixtures):
         return index[carriers[0]], ONTOP
     if around:
         return index[around[0]], INSIDE

@@ -171,14 +171,18 @@ class Table(World):
     def _place(self, start: State, rng: np.random.Generator, dense: bool) -> str:
         """Put what can move, holders first; the result is the one that finds no room."""
         household = self.cast.household
-        left = [self.cast.free[k] for k in rng.permutation(len(self.cast.free))]
+        left: list[str] = [self.cast.free[k] for k in rng.permutation(len(self.cast.free))]
         # Wide things first, and what holds before what it holds.
         left.sort(key=lambda name: -self.cast.assets[name].radius)
         for number, name in enumerate(left):  # out of the way
-            self.set_object(name, np.array([3.0 + 0.3 * number, 3.0, 1.0]), np.array([1.0, 0, 0, 0]))
+            self.set_object(
+                name, np.array([3.0 + 0.3 * number, 3.0, 1.0]), np.array([1.0, 0, 0, 0])
+            )
         self.forward()
         while left:
-            ready = [n for n in left if household.names[start.parent[household.index[n]]] not in left]
+            ready = [
+                n for n in left if household.names[start.parent[household.index[n]]] not in left
+            ]
             for name in ready or left[:1]:
                 slot = household.index[name]
                 holder = household.names[start.parent[slot]]
@@ -244,5 +248,6 @@ def _mat(zone: Zone) -> Asset:
     x0, y0, x1, y1 = zone.bounds
     color = color_of(lemma(zone.name) + zone.name[-1], 0.72)
     half = ((x1 - x0) / 2 - 0.006, (y1 - y0) / 2 - 0.006, 0.0006)
-    sheet = Geom("box", half, color=tuple(0.6 + 0.3 * c for c in color), solid=False)
+    red, green, blue = (0.6 + 0.3 * part for part in color)
+    sheet = Geom("box", half, color=(red, green, blue), solid=False)
     return Asset((sheet,), 0.0, 0.0, 0.001, half[0])
