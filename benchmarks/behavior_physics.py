@@ -2,12 +2,14 @@
 
     python benchmarks/behavior_physics.py [--seeds 0 1 2] [--at-most SECONDS]
     python benchmarks/behavior_physics.py --film b100/storing_food ... [--seeds 0] [--out FOLDER]
+    python benchmarks/behavior_physics.py --eyes b100/storing_food
 
 Every published activity is set up; what does not fit is noted with the sentence that refuses it.
 The planner's plan is then done by the hand, and made anew where a primitive failed. What was
 measured before is kept, so that the work can be done in pieces (``--at-most`` so many processor
 seconds each); delete docs/results/behavior_physics.json to begin again. A film is an animated GIF
-from the agent's camera with a strip of some of its pictures (PNG).
+from the agent's camera with a strip of some of its pictures (PNG). ``--eyes`` makes the picture of
+the world without physics in docs/behavior.md, and says how fast such observations are.
 """
 
 from __future__ import annotations
@@ -28,8 +30,10 @@ from PIL import Image, ImageDraw, ImageFont
 from clframe.errors import ClframeError
 from clframe.robot.video import write
 from clframe.streams.behavior.corpus import CORPORA, activities
+from clframe.streams.behavior.egocentric import EgocentricEnv
 from clframe.streams.behavior.physics.env import PhysicalBehaviorEnv
 from clframe.streams.behavior.physics.solve import solve
+from clframe.streams.behavior.planner.search import plan
 from clframe.streams.behavior.verbs import Verb
 from clframe.streams.tabletop.pictures import Pictures
 from clframe.utils.files import write_json
@@ -246,15 +250,43 @@ def films(names: list[str], seed: int, out: Path) -> None:
     sheet.quantize(96).save(out / "behavior_physics.png", optimize=True)
 
 
+def eyes(full: str, seed: int, path: Path, count: int = 10, size: int = 200) -> None:
+    """A sheet of what the agent sees without physics, and how fast that is."""
+    corpus, name = full.split("/")
+    env = EgocentricEnv((corpus, name), instance=seed)
+    steps = plan(env.instance).steps
+    pictures = [env.picture(size, 2)[0]]
+    for verb, slot in steps[: count - 1]:
+        env.step(env.action(verb, slot))
+        pictures.append(env.picture(size, 2)[0])
+    half = count // 2
+    rows = [np.concatenate(row, axis=1) for row in (pictures[:half], pictures[half:])]
+    Image.fromarray(np.concatenate(rows)).quantize(200).save(path, optimize=True)
+    for pixels in (64, 128):
+        env = EgocentricEnv((corpus, name), instance=seed, size=pixels)
+        began, done = time.process_time(), 0
+        while done < 120:
+            env.reset()
+            for verb, slot in steps:
+                env.step(env.action(verb, slot))
+                done += 1
+        rate = done / (time.process_time() - began)
+        print(f"{full}: {rate:.0f} steps a second with pictures of {pixels} pixels", flush=True)
+
+
 def main() -> None:
     """Measure or film."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--at-most", type=float, default=float("inf"))
     parser.add_argument("--film", nargs="+", metavar="CORPUS/ACTIVITY")
+    parser.add_argument("--eyes", metavar="CORPUS/ACTIVITY")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
+    if given.eyes:
+        eyes(given.eyes, given.seeds[0], given.out.parent / "behavior_eyes.png")
+        return
     if given.film:
         films(given.film, given.seeds[0], given.out)
         return
