@@ -155,18 +155,25 @@ def compile_model(plan: Blueprint) -> Any:
     import mujoco
 
     model = mujoco.MjModel.from_xml_string(to_mjcf(plan))
-    # Rays cast together pass over a body by directions around its origin; what is not centered
-    # there, or seen from near, bulges out. Wider bounds make no difference to collisions.
-    bodies = np.flatnonzero(model.body_bvhadr >= 0)[1:]
-    roots = model.body_bvhadr[bodies]
-    bounds, off = model.bvh_aabb[roots], np.abs(model.body_ipos[bodies])
-    model.bvh_aabb[roots, 3:] = 1.1 * bounds[:, 3:] + np.abs(bounds[:, :3]) + off + 0.01
+    widen_bounds(model)
     # Newer versions always look for several points of contact between convex bodies. Older ones
     # must be asked to, or things that stand on each other rock for ever.
     several = getattr(mujoco.mjtEnableBit, "mjENBL_MULTICCD", None)
     if several is not None:
         model.opt.enableflags |= int(several)
     return model
+
+
+def widen_bounds(model: Any) -> None:
+    """Widen the boxes around bodies by which rays that are cast together pass over them.
+
+    They do so by directions around a body's origin; what is not centered there, or seen from near,
+    bulges out. Wider bounds make no difference to collisions.
+    """
+    bodies = np.flatnonzero(model.body_bvhadr >= 0)[1:]
+    roots = model.body_bvhadr[bodies]
+    bounds, off = model.bvh_aabb[roots], np.abs(model.body_ipos[bodies])
+    model.bvh_aabb[roots, 3:] = 1.1 * bounds[:, 3:] + np.abs(bounds[:, :3]) + off + 0.01
 
 
 def textures(plan: Blueprint) -> dict[str, str]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from clframe.bddl import BDDLError, Literal, Problem
 from clframe.streams.tabletop.assets import Joint
-from clframe.streams.tabletop.compiler import blueprint, compile_model
+from clframe.streams.tabletop.compiler import Blueprint, blueprint, compile_model
 from clframe.streams.tabletop.gripper import HAND, LEFT, RIGHT, TARGET
 from clframe.streams.tabletop.poses import Matrix, Point, quat_of_matrix, rotate_z
 
@@ -43,17 +43,18 @@ class Simulation:
 
     Args:
         problem: A task description in LIBERO's dialect.
+        plan: The models of everything in it; None looks them up.
 
     Raises:
         BDDLError: If it cannot be built.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, plan: Blueprint | None = None) -> None:
         import mujoco
 
         self._mj = mujoco
         self.problem = problem
-        self.plan = blueprint(problem)
+        self.plan = blueprint(problem) if plan is None else plan
         self.model: Any = compile_model(self.plan)
         self.data: Any = mujoco.MjData(self.model)
         self._scratch: Any = mujoco.MjData(self.model)

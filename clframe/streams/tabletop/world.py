@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.bddl import Literal, Problem
-from clframe.streams.tabletop.compiler import TIMESTEP
+from clframe.streams.tabletop.compiler import TIMESTEP, Blueprint
 from clframe.streams.tabletop.gripper import (
     HAND,
     HOME,
@@ -44,24 +44,32 @@ class World(Simulation):
 
     Args:
         problem: A task description in LIBERO's dialect.
+        plan: The models of everything in it; None looks them up.
 
     Raises:
         BDDLError: If it cannot be built.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
+    reach = REACH
+    """The box that the hand's origin stays in."""
+
+    def __init__(self, problem: Problem, plan: Blueprint | None = None) -> None:
+        super().__init__(problem, plan)
         self._goal_atoms = sorted(problem.goal.atoms)
         self._target_rotation = pointing_down()
         self.forward()
 
     def reset(self, rng: np.random.Generator) -> None:
         """Draw a start state: same generator, same state."""
+        self._go_home()
+        place_all(self, rng)
+
+    def _go_home(self) -> None:
+        """Set time, speeds and forces to zero and the hand, open, to where it starts."""
         self._mj.mj_resetData(self.model, self.data)
         self._aim(HOME, pointing_down())
         self.data.ctrl[:] = MAX_OPENING / 2
         self.data.qpos[self._fingers] = MAX_OPENING / 2
-        place_all(self, rng)
 
     # ------------------------------------------------------------------ the goal
 
@@ -107,7 +115,7 @@ class World(Simulation):
         distance = float(np.sqrt(ahead @ ahead))
         if distance > _LEASH:
             goal = here + ahead * (_LEASH / distance)
-        goal = np.clip(goal, REACH[0], REACH[1])
+        goal = np.clip(goal, self.reach[0], self.reach[1])
         if act[3:6].any():
             wanted = matrix_of_rotvec(TURN * act[3:6]) @ self._target_rotation
             lead = rotvec_of_matrix(wanted @ now.T)

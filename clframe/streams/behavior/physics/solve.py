@@ -1,0 +1,60 @@
+"""Bringing an activity with physics to its goal: plan, do, look, and plan again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clframe.streams.behavior.physics.env import PhysicalBehaviorEnv
+from clframe.streams.behavior.planner.search import plan
+from clframe.streams.behavior.sampling import Instance
+from clframe.streams.behavior.verbs import Verb
+
+_ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What an episode came to.
+
+    Attributes:
+        score: Q at the end.
+        primitives: How many were done.
+        motion_steps: How many low-level steps that took.
+        plans: How many plans were made: 1 if the first one led to the goal.
+        refusal: What the last failed primitive said.
+    """
+
+    score: float
+    primitives: int
+    motion_steps: int
+    plans: int
+    refusal: str
+
+
+def solve(env: PhysicalBehaviorEnv, seconds: float = 5.0, rounds: int = _ROUNDS) -> Solution:
+    """Do the planner's plan from where the environment is; after a failure, plan anew from there.
+
+    Args:
+        env: Which was reset.
+        seconds: Most processor time of one plan.
+        rounds: Most plans.
+    """
+    primitives = motion = 0
+    refusal = ""
+    for number in range(1, rounds + 1):
+        found = plan(Instance(env.household, env.state, env.instance.seed), seconds, number - 1)
+        for verb, slot in found.steps:
+            _, _, ended, cut_off, info = env.step(env.action(verb, slot))
+            primitives += 1
+            motion += info["motion_steps"]
+            if ended:
+                return Solution(env.q, primitives, motion, number, refusal)
+            if cut_off:
+                return Solution(env.q, primitives, motion, number, info["refusal"])
+            if info["refusal"]:
+                refusal = f"{env.household.names[slot]}: {info['refusal']}"
+                break
+        if env.hand.held is not None:  # the planner has two hands, the table one
+            *_, info = env.step(env.action(Verb.RELEASE, env.hand.held))
+            primitives, motion = primitives + 1, motion + info["motion_steps"]
+    return Solution(env.q, primitives, motion, rounds, refusal)
