@@ -50,18 +50,29 @@ class Odd(gymnasium.Env[Any, Any]):
         return np.full(3, self.steps, np.float32), -1.0, self.steps == 5, False, told
 
 
+def made_with(**settings: Any) -> Any:
+    def make() -> gymnasium.Env[Any, Any]:
+        return Odd(**settings)
+
+    return make
+
+
+def broken() -> gymnasium.Env[Any, Any]:
+    return 1 / 0  # type: ignore[return-value]
+
+
 @pytest.fixture(autouse=True)
 def odd(monkeypatch: pytest.MonkeyPatch) -> None:
     """A module of odd environments."""
     module = SimpleNamespace(
         plain=Odd,
-        silent=lambda: Odd(info={}),
-        boundless=lambda: Odd(action=spaces.Box(-np.inf, np.inf, (2,))),
-        several=lambda: Odd(action=spaces.MultiDiscrete([2, 3])),
-        texts=lambda: Odd(seen=spaces.Text(5)),
-        huge=lambda: Odd(seen=spaces.Box(0, 255, (210, 160, 3), np.uint8)),
-        three=lambda: Odd(action=spaces.Box(-1, 1, (3,))),
-        broken=lambda: 1 / 0,
+        silent=made_with(info={}),
+        boundless=made_with(action=spaces.Box(-np.inf, np.inf, (2,))),
+        several=made_with(action=spaces.MultiDiscrete([2, 3])),
+        texts=made_with(seen=spaces.Text(5)),
+        huge=made_with(seen=spaces.Box(0, 255, (210, 160, 3), np.uint8)),
+        three=made_with(action=spaces.Box(-1, 1, (3,))),
+        broken=broken,
     )
     monkeypatch.setitem(sys.modules, "odd_environments", module)  # type: ignore[arg-type]
 
@@ -339,6 +350,24 @@ def test_an_environment_that_falls_silent_is_named() -> None:
     environment.inner.info = {}
     with pytest.raises(ClframeError, match="does not say at step 1 whether the goal holds"):
         environment.step([0, 0])
+
+
+@pytest.mark.parametrize(
+    ("maker", "arguments"),
+    [
+        ("subprocess:Popen", {"args": ["touch", "made"]}),
+        ("os:mkdir", {"path": "made"}),
+        ("pathlib:Path", {}),
+    ],
+)
+def test_only_what_makes_environments_is_called(
+    maker: str, arguments: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The config of a run that was sent by somebody else may name anything."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ClframeError, match=f"'{maker}' is not called, since it does not say"):
+        create(Source(maker, arguments))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_name_with_a_module_imports_it() -> None:

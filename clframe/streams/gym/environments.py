@@ -5,9 +5,11 @@ Light on purpose: worker processes import it and have no use for torch.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import types
+import typing
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -82,6 +84,7 @@ def create(source: Source) -> Any:
             if module:
                 maker = getattr(_imported(module, source.id), name, None)
                 if maker is not None:
+                    _check_maker(maker, source.id)
                     return maker(**source.arguments)
             elif name not in gymnasium.registry:
                 _import_known()
@@ -109,6 +112,30 @@ def _imported(module: str, whole: str) -> types.ModuleType:
             f"stream.envs: '{whole}' names the module '{module}', but there is no module "
             f"'{error.name}': write the id alone, MODULE:ID or MODULE:ATTRIBUTE"
         ) from error
+
+
+def _check_maker(maker: Any, whole: str) -> None:
+    """Refuse to call anything that does not say that it makes an environment.
+
+    The name may come from the config of a run that somebody else has sent.
+    """
+    import gymnasium
+
+    if isinstance(maker, type):
+        made: Any = maker
+    else:
+        made = None
+        with contextlib.suppress(Exception):
+            # Gymnasium may have been imported for the type checker alone.
+            known = {"gymnasium": gymnasium, **maker.__globals__}
+            made = typing.get_type_hints(maker, known).get("return")
+            made = typing.get_origin(made) or made
+    if not (isinstance(made, type) and issubclass(made, gymnasium.Env)):
+        raise SettingError(
+            f"stream.envs: '{whole}' is not called, since it does not say that it makes an "
+            "environment: it must be a subclass of gymnasium.Env, or a function annotated with "
+            "'-> gymnasium.Env'"
+        )
 
 
 @functools.cache

@@ -5,9 +5,12 @@ Light on purpose: worker processes import it and have no use for torch.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clframe.streams.gym.environments import Source, create
+
+if TYPE_CHECKING:
+    import gymnasium
 
 TASKS = (
     "bottom burner",
@@ -21,7 +24,7 @@ TASKS = (
 """In the order of Gymnasium-Robotics."""
 
 
-def make(task: str) -> Any:
+def make(task: str) -> gymnasium.Env[Any, Any]:
     """The kitchen with one thing to be moved; observations are the robot's and all things' alone.
 
     What is achieved and asked for has another length in each sub-task, and says nothing within one

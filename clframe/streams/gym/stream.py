@@ -43,7 +43,8 @@ def gym(
         data_dir: Not used: there are no demonstrations.
         seed: Of the run.
         envs: The environment of each experience: as Gymnasium's registry has it, MODULE:ID, or
-            MODULE:ATTRIBUTE for a class or function that makes one; or a mapping with ``id``,
+            MODULE:ATTRIBUTE for a subclass of ``gymnasium.Env`` or a function that is annotated to
+            return one; or a mapping with ``id``,
             ``name`` (of the task), ``success_return`` and what else it is made with. One that is
             named again is the same task, which comes back.
         success_return: The return from which on an episode is a success; None: see above.
