@@ -56,7 +56,7 @@ class RunConfig:
         model: A registered name, a mapping with ``name`` and settings, or a module; None is the
             one that the stream is registered with.
         learner: How the stream is learned: ``default`` (as the stream has it), ``imitation``,
-            ``sac``, or a mapping with ``name`` and settings.
+            ``sac``, ``ppo``, or a mapping with ``name`` and settings.
         scenario: task, domain or class; None takes the stream's own.
         optimizer: adam, adamw, sgd, or a mapping with ``name`` and settings.
         scheduler: How the learning rate moves: none, cosine, linear, step, warmup_cosine, a class

@@ -79,6 +79,11 @@ def fisher(
             ``mean_x max(F(x), floor)``, as in Continual World's code, where it is 1e-5. Parameters
             of heads of single tasks have no floor. Not for ``batch``.
     """
+    if estimate in ("true", "batch") and _own_outputs(learner, data.labels):
+        raise PluginError(
+            f"fisher={estimate} is the gradient of the labels' loss, which is 0 where labels are "
+            "the policy's own outputs, as they are in learning by reward: choose fisher=exact"
+        )
     order = choose_samples(learner, data, samples, shuffle=estimate == "batch")
     with evaluation_mode(learner):
         if estimate == "batch":
@@ -156,6 +161,11 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
 def _has_classes(learner: Learner, labels: Tensor) -> bool:
     """Whether outputs are logits of classes: labels are, or the model says so of choices."""
     return not labels.is_floating_point() or getattr(learner.model, "categorical", False)
+
+
+def _own_outputs(learner: Learner, labels: Tensor) -> bool:
+    """Whether labels are what the policy itself gives for the samples, to be cloned later."""
+    return labels.is_floating_point() and hasattr(learner.model, "law")
 
 
 def _rows_of(batch: Batch, rows: slice) -> Batch:

@@ -128,6 +128,9 @@ def test_fisher_information_is_that_of_the_choice(tmp_path: Path, heads: str, la
     if labels == "logits":
         with pytest.raises(PluginError, match="fisher=true_weighted needs labels that are classes"):
             fisher(learner, data, "true_weighted")
+        for estimate in ("true", "batch"):
+            with pytest.raises(PluginError, match=f"fisher={estimate} is the gradient of the lab"):
+                fisher(learner, data, estimate)  # type: ignore[arg-type]
 
 
 def test_choices_are_learned_from_demonstrations(tmp_path: Path) -> None:

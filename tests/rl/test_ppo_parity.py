@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import runpy
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from torch import Tensor, nn
 
 from clframe.rl.ppo import generalized_advantages
 from clframe.rl.rollout import RolloutBatch
+from clframe.robot.stream import ImitationSettings, imitation_stream
+from clframe.robot.task import RobotTask
+from clframe.robot.windows import Normalizer
 from clframe.testing import prepare
 from clframe.training.loop import SingleStepper
 
@@ -20,6 +24,7 @@ stable_baselines3 = pytest.importorskip("stable_baselines3")
 gymnasium = pytest.importorskip("gymnasium")
 from stable_baselines3.common.buffers import RolloutBuffer  # noqa: E402
 from stable_baselines3.common.type_aliases import RolloutBufferSamples  # noqa: E402
+from stable_baselines3.common.vec_env import DummyVecEnv  # noqa: E402
 
 CORRIDOR = runpy.run_path(str(Path(__file__).with_name("corridor.py")))
 N, WIDTH, RATE, ROUNDS = 24, 16, 3e-3, 6
@@ -234,3 +239,122 @@ def test_advantages_and_returns_are_those_of_their_buffer() -> None:
     mine = generalized_advantages(happened, gamma, gae_lambda)
     np.testing.assert_allclose(mine.numpy(), buffer.advantages, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(mine.numpy() + value, buffer.returns, rtol=1e-6, atol=1e-6)
+
+
+# ---------------------------------------------------------------- whole rollouts
+
+
+class Balanced:
+    """CartPole, whose episodes follow from the number of the environment and their own."""
+
+    def __init__(self) -> None:
+        self.inner = gymnasium.make("CartPole-v1", max_episode_steps=30)
+        self.observation_space = self.inner.observation_space
+        self.action_space = self.inner.action_space
+        self.number, self.episode = -1, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        if self.number < 0:
+            Balanced.made += 1
+            self.number = Balanced.made
+        self.episode += 1
+        return self.inner.reset(seed=1000 * self.number + self.episode)
+
+    def step(self, action: Any) -> Any:
+        seen, reward, terminated, truncated, info = self.inner.step(action)
+        return seen, reward, terminated, truncated, {**info, "success": False}
+
+    made = 0
+
+
+class BalancedEnv(Balanced, gymnasium.Env):  # type: ignore[misc,name-defined]
+    """The same, by their class."""
+
+
+def test_whole_rollouts_and_what_is_learned_of_them_are_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs, steps, rollouts = 4, 64, 3
+    stream = imitation_stream(
+        "balance",
+        [RobotTask("balance", str(tmp_path), "", Balanced)],
+        [0],
+        ImitationSettings(horizon=30, num_envs=envs, num_workers=0, task_input="none"),
+        tmp_path,
+        state_size=4,
+        action_size=2,
+        normalizer=Normalizer(np.zeros(4, np.float32), np.ones(4, np.float32)),
+    )
+    settings = {**SETTINGS, "n_epochs": 3, "n_steps": steps, "ent_coef": 0.0}
+    built = prepare(
+        dataclasses.replace(stream, discrete=True),
+        model={"name": "categorical", "hidden": [WIDTH, WIDTH], "activation": "tanh"},
+        learner={"name": "ppo", "steps": 1, **settings},
+        optimizer={"name": "adam", "lr": RATE, "fused": False},
+    )
+    learner: Any = built.learner
+    model = stable_baselines3.PPO(
+        "MlpPolicy",
+        DummyVecEnv([BalancedEnv] * envs),
+        learning_rate=RATE,
+        batch_size=64,
+        policy_kwargs={
+            "net_arch": {"pi": [WIDTH, WIDTH], "vf": [WIDTH, WIDTH]},
+            "optimizer_kwargs": {"eps": 1e-8},
+        },
+        device="cpu",
+        **settings,
+    )
+    with torch.no_grad():
+        for mine, their, rows in pairs(learner, model):
+            their.copy_(mine[rows])
+
+    # One and the same noise for both: which choice, and the order of a pass.
+    draw = np.random.default_rng(0)
+
+    def chosen(logits: Tensor) -> Tensor:
+        return (
+            logits + torch.from_numpy(draw.gumbel(size=logits.shape).astype(np.float32))
+        ).argmax(-1)
+
+    shuffled = np.random.default_rng(1).permutation
+    Balanced.made = 0
+    their_choice = "stable_baselines3.common.distributions.CategoricalDistribution.sample"
+    monkeypatch.setattr(their_choice, lambda self: chosen(self.distribution.logits))
+    monkeypatch.setattr(np.random, "permutation", shuffled)
+    model.learn(rollouts * envs * steps)
+
+    draw, shuffled = np.random.default_rng(0), np.random.default_rng(1).permutation
+    Balanced.made = 0
+    monkeypatch.setattr(type(learner.model), "sample", lambda self, outputs, _: chosen(outputs))
+
+    def order(n: int, *key: int) -> Tensor:
+        places = torch.from_numpy(shuffled(n))  # theirs go environment by environment
+        return places % steps * envs + places // steps
+
+    monkeypatch.setattr("clframe.rl.rollout.epoch_order", order)
+    learner.collector._learner = learner
+    learner.engine.attach(learner)
+    learner.begin(learner.stream.experiences[0])
+    data = learner.stream.experiences[0].data
+    stepper = SingleStepper(learner, data)
+    for _ in range(rollouts):
+        for batch in data.batches(torch.arange(len(data)), 64):
+            stepper.step(batch)
+    buffer, rollout = model.rollout_buffer, learner.collector.rollout
+    assert np.array_equal(
+        rollout["drawn"].reshape(steps, envs, 1).numpy().swapaxes(0, 1).reshape(-1, 1),
+        buffer.actions,
+    )
+    for mine, their in (
+        (rollout["advantage"], buffer.advantages),
+        (rollout["value"], buffer.values),
+    ):
+        np.testing.assert_allclose(
+            mine.reshape(steps, envs).numpy().T.reshape(-1, 1),
+            their.reshape(-1, 1),
+            rtol=1e-3,
+            atol=1e-3,
+        )
+    for mine, their, rows in pairs(learner, model):
+        torch.testing.assert_close(mine[rows].detach(), their.detach(), rtol=1e-3, atol=1e-4)
