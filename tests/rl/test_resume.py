@@ -74,6 +74,12 @@ def test_a_killed_run_ends_with_the_same_bits(
     for name, value in whole.learner.state_dict().items():
         assert torch.equal(value, state[name]), name
     assert torch.equal(whole.learner.generator.get_state(), again.learner.generator.get_state())
+    # A checkpoint holds how many transitions there were, and a file all of them.
+    newest = max((tmp_path / "checkpoints").glob("*.pt"))
+    saved = torch.load(newest, weights_only=True)["plugins"]["interaction"]["transitions"]
+    assert saved["columns"] == {}
+    assert saved["added"] == 2 * 26
+    assert saved["mark"]["bytes"] == (tmp_path / "transitions.bin").stat().st_size
     mine, theirs = (b.learner.interaction for b in (whole, again))  # type: ignore[attr-defined]
     for name, column in mine.transitions.newest(100).items():
         assert torch.equal(column, theirs.transitions.newest(100)[name]), name
