@@ -235,13 +235,14 @@ class Interaction(Plugin):
         size = self._learner.stream.n_outputs
         action = torch.empty(count, size, device=device)
         if not all(random):
-            of_task = torch.tensor(tasks, device=device)
+            # Made on the device, which would else have to be waited for.
+            of_task = torch.cat([torch.full((1,), task, device=device) for task in tasks])
             seen = torch.from_numpy(self._windows[:count].copy()).to(device)
             action = self._learner.act(inputs({STATE: seen}, of_task), of_task)
         if any(random):
             drawn = torch.rand(count, size, generator=generator, device=device) * 2 - 1
-            chance = torch.tensor(random, device=device)
-            action = torch.where(chance[:, None], drawn, action)
+            pairs = zip(random, drawn, action, strict=True)
+            action = torch.stack([by_chance if chance else own for chance, by_chance, own in pairs])
         self.chosen = action.cpu()
 
     def _take_turn(self, number: int, turns: int) -> bool:

@@ -105,6 +105,11 @@ def test_environments(tmp_path: Path, environment: Any, sentence: str) -> None:
         fit(tmp_path, environment)
 
 
+def test_a_worker_process_says_the_same(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="of task 'bad' at step 3 gave the reward nan"):
+        fit(tmp_path, functools.partial(Odd, "reward"), overlap=True)
+
+
 @pytest.mark.parametrize(
     ("environment", "sentence"),
     [
