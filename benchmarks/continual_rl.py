@@ -123,13 +123,13 @@ Meta-World {known["metaworld"]} on MuJoCo {known["mujoco"]}.
 
 Soft actor-critic learns five of Meta-World's easy tasks one after the other, each for
 {config.learner["steps"]:,} decisions that are held for {config.learner["action_repeat"]} steps
-(`experiment=continual_rl/cw5_small_<method>`). Heads, units, what is new when a task begins, the
-success criterion and the metrics are those of Continual World (Wołczyk et al., 2021); tasks,
-network and budget are smaller, and the published numbers, for a million steps on each of 20 tasks,
-stand here to compare the order of methods and not their values. *replay* clones the old policies on
-states that they visited, as ClonEx-SAC does (Wolczyk et al., 2022: the published row), without its
-exploration by old policies. *multitask* learns all tasks at once. Mean ± standard error over
-seeds.
+(`experiment=continual_rl/cw5_small_<method>`). Heads, units, the success criterion and the
+metrics are those of Continual World (Wołczyk et al., 2021); tasks, network and budget are smaller,
+critics and temperature begin anew with each task as well, and the published numbers, for a million
+steps on each of 20 tasks, stand here to compare the order of methods and not their values. *replay*
+clones the old policies on states that they visited, as ClonEx-SAC does (Wolczyk et al., 2022: the
+published row), without its exploration by old policies. *multitask* learns all tasks at once. Mean
+± standard error over seeds; what has no row has not been run yet.
 
 {table(found)}
 

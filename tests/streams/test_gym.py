@@ -339,6 +339,12 @@ def test_there_are_no_demonstrations(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not folder.exists()
 
 
+def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gymnasium_robotics", None)
+    with pytest.raises(ClframeError, match=r"gymnasium_robotics is not installed: pip install 'cl"):
+        clframe.stream("franka_kitchen")
+
+
 def test_an_unknown_sub_task_of_the_kitchen_is_refused() -> None:
     with pytest.raises(ClframeError, match="FrankaKitchen has no 'toaster'; it has bottom burner"):
         clframe.stream("franka_kitchen", tasks=["toaster"])

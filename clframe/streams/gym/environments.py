@@ -108,6 +108,11 @@ def _imported(module: str, whole: str) -> types.ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
+        if module in KNOWN:
+            raise DataError(
+                f"the environment '{whole}' cannot be made: {error.name} is not installed: pip "
+                "install 'clframe[gym]'"
+            ) from error
         raise SettingError(
             f"stream.envs: '{whole}' names the module '{module}', but there is no module "
             f"'{error.name}': write the id alone, MODULE:ID or MODULE:ATTRIBUTE"
