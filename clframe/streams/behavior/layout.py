@@ -87,7 +87,9 @@ class Layout:
     def choice(self, number: int) -> tuple[int, int]:
         """The verb and the household's slot of a choice; slot -1 where there is no thing."""
         row, place = divmod(number, self.slots)
-        return int(self.verbs[row]), self.order[place] if place < len(self.order) else -1
+        if not 0 <= row < len(self.verbs) or place >= len(self.order):
+            return 0, -1
+        return int(self.verbs[row]), self.order[place]
 
 
 def require_slots(problem: Problem, things: int, slots: int) -> None:

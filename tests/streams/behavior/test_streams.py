@@ -90,7 +90,8 @@ def test_slots_beyond_the_household_are_empty_and_refused() -> None:
     rows = state[len(SIX) * 9 + features.AGENT :].reshape(9, features.COLUMNS)
     assert (rows[: len(env.household.names)] != 0).any(1).all()
     assert not rows[len(env.household.names) :].any()
-    assert env.step(8)[4]["refusal"] == "there is no such thing"
+    for action in (8, -1, 9 * len(SIX)):
+        assert env.step(action)[4]["refusal"] == "there is no such thing"
     with pytest.raises(SettingError, match=r"has 6 things, but stream.slots=3"):
         ChoiceEnv(("b100", "bringing_in_wood"), 50, 3, "six")
 
