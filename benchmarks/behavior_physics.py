@@ -120,7 +120,7 @@ def page(record: dict[str, Any], seeds: list[int]) -> str:
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for corpus, rows in record.items():
-        fitting = {name: row for name, row in rows.items() if not row["refusal"]}
+        fitting = {n: row for n, row in rows.items() if row["episodes"] or row.get("fits")}
         episodes = [e for row in fitting.values() for e in row["episodes"]]
         solved = [e for e in episodes if e["q"] == 1.0]
         tried = [row["episodes"] for row in fitting.values() if row["episodes"]]
