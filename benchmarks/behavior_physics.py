@@ -29,11 +29,14 @@ from PIL import Image, ImageDraw, ImageFont
 
 from clframe.errors import ClframeError
 from clframe.robot.video import write
-from clframe.streams.behavior.corpus import CORPORA, activities
+from clframe.streams.behavior.corpus import CORPORA, activities, load_activity
 from clframe.streams.behavior.egocentric import EgocentricEnv
 from clframe.streams.behavior.physics.env import PhysicalBehaviorEnv
+from clframe.streams.behavior.physics.fitting import fit
+from clframe.streams.behavior.physics.layout import lay_out
 from clframe.streams.behavior.physics.solve import solve
 from clframe.streams.behavior.planner.search import plan
+from clframe.streams.behavior.sampling import sample
 from clframe.streams.behavior.verbs import Verb
 from clframe.streams.tabletop.pictures import Pictures
 from clframe.utils.files import write_json
@@ -69,9 +72,9 @@ def measure(corpus: str, name: str, seed: int, row: dict[str, Any]) -> None:
 
 
 def fits(corpus: str, name: str, seed: int, row: dict[str, Any]) -> bool:
-    """Whether a table can have an activity."""
+    """Whether a table can have an activity: bodies for all and room for them."""
     try:
-        PhysicalBehaviorEnv((corpus, name), instance=seed)
+        lay_out(fit(sample(load_activity(corpus, name), seed)))
     except ClframeError as error:
         row["refusal"] = str(error).split(": ", 1)[1]
         return False
@@ -137,7 +140,7 @@ def page(record: dict[str, Any], seeds: list[int]) -> str:
             f"| {len(solved)} | {first} | {always} | {medians[0]:g} | {medians[1]:g} "
             f"| {medians[2]:.1f} |"
         )
-    lines += ["", "![Four activities](behavior_physics.png)", ""]
+    lines += ["", "![Films of activities](behavior_physics.png)", ""]
     lines += [
         "## Why others do not fit",
         "",
@@ -300,7 +303,7 @@ def main() -> None:
         row = record[corpus].setdefault(name, {"refusal": "", "episodes": []})
         if row["refusal"] or seed in [episode["seed"] for episode in row["episodes"]]:
             continue
-        if seed is None and "fits" in row:
+        if seed is None and ("fits" in row or row["episodes"]):
             continue
         if time.process_time() - began > given.at_most:
             left += 1
@@ -308,6 +311,7 @@ def main() -> None:
             row["fits"] = fits(corpus, name, given.seeds[0], row)
         else:
             measure(corpus, name, seed, row)
+            write_json(stored, record)
     write_json(stored, record)
     (given.out / "behavior_physics.md").write_text(page(record, given.seeds), encoding="utf-8")
     print(f"{left} activities times seeds left", flush=True)
