@@ -250,7 +250,7 @@ def films(names: list[str], seed: int, out: Path) -> None:
     sheet = Image.fromarray(np.concatenate(rows))
     sheet = sheet.resize((1000, round(sheet.height * 1000 / sheet.width)))
     # Few colors, so that the file is small.
-    sheet.quantize(96).save(out / "behavior_physics.png", optimize=True)
+    sheet.quantize(256).save(out / "behavior_physics.png", optimize=True)
 
 
 def eyes(full: str, seed: int, path: Path, count: int = 10, size: int = 200) -> None:
