@@ -115,7 +115,7 @@ def page(record: dict[str, Any], seeds: list[int]) -> str:
         "fits if the table can have all its things and judge its goal. An episode is solved if",
         "physics says Q = 1 after the planner's primitives; after one that failed, the planner",
         "plans anew from there, at most five times. Settings were chosen with other seeds (10 to",
-        "12). Activities are tried in an order drawn at random, so that some stand for all.",
+        "12). Episodes are done seed by seed; the table says how many were done so far.",
         "",
         "| corpus | activities | fit | tried | episodes | solved | by the first plan "
         "| activities solved from every seed tried "
