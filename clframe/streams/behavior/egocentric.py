@@ -12,7 +12,7 @@ from clframe.errors import SettingError
 from clframe.render import Light, Lighting, RayCamera, Texture, View
 from clframe.streams.behavior import observation
 from clframe.streams.behavior.dollhouse import Dollhouse
-from clframe.streams.behavior.env import HORIZON, BehaviorEnv, Observation, spaces
+from clframe.streams.behavior.env import HORIZON, BehaviorEnv, Observation
 
 HEAD = 1.5
 """Height of the agent's eyes, in meters."""
@@ -58,6 +58,8 @@ class EgocentricEnv(BehaviorEnv):
         slots: int | None = None,
         record: bool = False,
     ) -> None:
+        from gymnasium import spaces  # the module above says how to install it
+
         if size < 8:
             raise SettingError(f"size is a number of pixels from 8 up, not {size}.")
         self.size = size

@@ -11,6 +11,7 @@ from clframe.streams.behavior.env import BehaviorEnv
 from clframe.streams.behavior.faults import ActivityError
 from clframe.streams.behavior.physics.env import PhysicalBehaviorEnv
 from clframe.streams.behavior.physics.solve import solve
+from clframe.streams.behavior.physics.sync import write_back
 from clframe.streams.behavior.planner.search import plan
 from clframe.streams.behavior.tracker import GoalTracker
 from clframe.streams.behavior.verbs import Verb
@@ -161,3 +162,15 @@ def test_what_cannot_be_done_is_refused_and_masked() -> None:
 @pytest.mark.filterwarnings("ignore:.*Box observation space.*")
 def test_it_is_a_gymnasium_environment() -> None:
     check_env(PhysicalBehaviorEnv(("b100", "sorting_books")), skip_render_check=True)
+
+
+def test_things_that_lean_on_each_other_lie_on_the_floor() -> None:
+    env = PhysicalBehaviorEnv(("b100", "sorting_books"))
+    assert env.table is not None
+    one, other = "book.n.02_1", "book.n.02_2"
+    relations = env.table.relations(None)
+    relations._supports = {(one, other), (other, one)}
+    write_back(env.state, env.table, relations)
+    floor = env.household.index["floor.n.01_1"]
+    assert env.state.parent[env.household.index[one]] == floor
+    assert env.state.parent[env.household.index[other]] == env.household.index[one]

@@ -50,6 +50,9 @@ def write_back(state: State, table: Table, relations: Relations) -> None:
     for name in table.cast.free:
         slot = index[name]
         state.parent[slot], state.relation[slot] = _place(table, relations, name)
+    for name in table.cast.free:
+        if _on_itself(state, index[name]):  # two things that lean on each other
+            state.parent[index[name]], state.relation[index[name]] = _below(table, name), ONTOP
     held = -1 if relations.held is None else index[relations.held]
     state.hands = [-1, held]
     state.active = _RIGHT
@@ -81,7 +84,22 @@ def _place(table: Table, relations: Relations, name: str) -> tuple[int, int]:
             return index[floor], ONTOP
     if table.position(name)[2] < _LOST:
         return -1, ABSENT
-    # In no place of its own, such as leaning on a wall: it is where the table is below it.
+    # In no place of its own, such as leaning on a wall.
+    return _below(table, name), ONTOP
+
+
+def _below(table: Table, name: str) -> int:
+    """The floor that is the nearest one below a thing."""
     y = table.position(name)[1]
     zones = sorted(table.zones, key=lambda floor: abs(sum(table.zones[floor].bounds[1::2]) / 2 - y))
-    return index[zones[0]], ONTOP
+    return table.cast.household.index[zones[0]]
+
+
+def _on_itself(state: State, slot: int) -> bool:
+    """Whether a thing is on or in something that in the end is on or in it."""
+    seen = {slot}
+    parent = state.parent[slot]
+    while parent >= 0 and parent not in seen:
+        seen.add(parent)
+        parent = state.parent[parent]
+    return parent == slot

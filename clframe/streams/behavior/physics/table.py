@@ -18,7 +18,7 @@ from clframe.streams.tabletop.compiler import Blueprint
 from clframe.streams.tabletop.poses import Point, quat_of_matrix, rotate_z
 from clframe.streams.tabletop.world import World
 
-_TRIES = 40
+_TRIES = 16
 _RANDOM = 12
 """So many tries are drawn freely; later ones pack things from a corner."""
 _SETTLE = 60
