@@ -30,8 +30,8 @@ from clframe.data.dataset import Batch, Data
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.categorical import CategoricalPolicy
+from clframe.rl._rollout import Collector, Portions, RolloutBatch, RolloutData
 from clframe.rl.actor import SquashedGaussian
-from clframe.rl.rollout import Collector, Portions, RolloutBatch, RolloutData
 from clframe.rl.stream import live_stream
 from clframe.rl.value import Actor, renew, value_network
 from clframe.robot.learner import ImitationLearner

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from clframe.rl._rollout import RolloutBatch
 from clframe.rl.ppo import generalized_advantages
-from clframe.rl.rollout import RolloutBatch
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
 from clframe.robot.windows import Normalizer
@@ -332,7 +332,7 @@ def test_whole_rollouts_and_what_is_learned_of_them_are_theirs(
         places = torch.from_numpy(shuffled(n))  # theirs go environment by environment
         return places % steps * envs + places // steps
 
-    monkeypatch.setattr("clframe.rl.rollout.epoch_order", order)
+    monkeypatch.setattr("clframe.rl._rollout.epoch_order", order)
     learner.collector._learner = learner
     learner.engine.attach(learner)
     learner.begin(learner.stream.experiences[0])
