@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,7 @@ def test_transitions_that_are_not_what_was_written_are_refused(
         *("checkpoint.every_n_steps=5", "checkpoint.keep=3", f"run_dir={tmp_path}"),
     ]
     assert main(words) == 0
+    assert re.search(r"  [\d,]+ decisions/s  [\d,]+ updates/s\n", capfd.readouterr().err)
     for path in sorted((tmp_path / "checkpoints").iterdir())[-4:]:
         path.unlink()
     (tmp_path / "results.json").unlink()
