@@ -41,7 +41,7 @@ def test_every_strategy_is_killed(load_benchmark: Callable[[str], ModuleType]) -
     kill = load_benchmark("kill")
     registry = discover([])
     cases = kill.cases(registry)
-    assert set(cases) == {*known_strategies(registry), *kill.COMPOSITIONS}
+    assert set(cases) == {*known_strategies(registry), *kill.COMPOSITIONS, *kill.BY_REWARD}
     assert {"gdumb", "icarl", "xdg", "rtf", "continual_world"} <= set(cases)
     assert "scenario=task" in cases["packnet"].words
     kills = kill.spread(300, list(cases))

@@ -105,7 +105,7 @@ def test_an_actor_learns_from_rollouts(kind: str, tmp_path: Path) -> None:
     assert all("['environments']" in place for place in card.astray)
     assert set(card.waits) <= {
         "loop.py:clip_gradients copy to the host",
-        "rollout.py:_batch copy of pageable memory to the card",  # a pass's order
+        "_rollout.py:_batch copy of pageable memory to the card",  # a pass's order
     }
 
 

@@ -136,7 +136,7 @@ def demonstration(task: int, start: Place) -> Demonstration:
         states.append(environment.observe()["state"])
         choices.append(environment.mirrored(best_choice(environment.place)))
         *_, done, _, _ = environment.step(choices[-1])
-    return Demonstration(np.array(choices), {"state": np.stack(states)})
+    return Demonstration(np.array(choices)[:, None], {"state": np.stack(states)})
 
 
 def corridors(
@@ -149,7 +149,7 @@ def corridors(
         "corridors",
         [
             # A family of its own: environments are kept by it.
-            RobotTask(f"corridor_{n}", str(folder), "", functools.partial(make, n))
+            RobotTask(f"corridor_{n}", str(folder), "", functools.partial(make, n), discrete=True)
             for n in range(tasks)
         ],
         range(tasks),

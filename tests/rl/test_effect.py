@@ -32,8 +32,11 @@ def learned(strategy: str) -> Result:
     }
     if strategy == "ewc":
         model["activation"] = "leaky_relu"
+    learner = dict(LEARNER)
+    if strategy == "multitask":  # one network for both needs longer
+        learner["steps"] = 2400
     built = prepare(
-        STREAM, settings.get(strategy, strategy), model, learner=LEARNER, batch_size=64,
+        STREAM, settings.get(strategy, strategy), model, learner=learner, batch_size=64,
         optimizer={"name": "adam", "lr": 0.003}, evaluate_tasks="learned",
     )  # fmt: skip
     return run_built(built)
@@ -55,7 +58,7 @@ def test_weights_of_its_own_hold_the_first_task() -> None:
 
 def test_tasks_learned_together_are_all_held() -> None:
     result = learned("multitask")
-    assert min(result.matrix.values[-1]) >= 0.5
+    assert min(result.matrix.values[-1]) >= 0.7
     # All of it happens in the first experience.
     assert result.matrix.values[-2][0] == result.matrix.values[-1][0]
 

@@ -15,7 +15,7 @@ from clframe.core.results import Result
 from clframe.run import run
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "experiment"
-NAMES = sorted(n for n in experiments() if n.startswith(("metaworld/", "continual_rl/")))
+NAMES = sorted(n for n in experiments() if n.startswith(("metaworld/", "continual_rl/cw")))
 METHODS = ("naive", "ewc", "packnet", "replay")
 needs_metaworld = pytest.mark.skipif(
     find_spec("metaworld") is None, reason="needs clframe[metaworld]"

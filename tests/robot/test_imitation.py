@@ -227,7 +227,9 @@ def test_instructions_windows_and_mixtures_learn_the_stream(
     stream: dict[str, Any], model: dict[str, Any]
 ) -> None:
     model = {"name": "policy", "hidden": [64, 64], **model}
-    assert final(learn("multitask", stream=stream, model=model)) > 0.7
+    # One seed of a policy that draws is 0.6 on some processors and 0.97 on others.
+    runs = [learn("multitask", stream=stream, model=model, seed=seed) for seed in range(3)]
+    assert sum(map(final, runs)) / 3 > 0.7
 
 
 def test_a_policy_that_is_not_given_the_task_cannot_do_all() -> None:
