@@ -22,7 +22,7 @@ from clframe.training.loop import EpochLoop, FitRequest, SingleStepper
 def one_by_one(request: FitRequest) -> Iterator[None]:
     """What `run_epochs` of the training loop does, stopping after each update."""
     stepper = SingleStepper(request.learner, request.data)
-    loop = EpochLoop(request, stepper.sync, 1)
+    loop = EpochLoop(request, 1)
     loop.begin()
     while loop.has_next_epoch():
         for batch in stepper.batches([loop.begin_epoch()], BATCH):
