@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from clframe.core.matrix import AccuracyMatrix
+from clframe.core.tensor import ForgettingTensor
 from clframe.core.serialization import plain_value
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def capture(learner: Learner, state: RunState) -> dict[str, Any]:
         "samples": state.samples,
         "curves": plain_value(state.curves),
         "matrix": state.matrix.to_json(),
+        "tensor": state.tensor.to_json(),
         "timing": state.timing.state_dict(),
         "random": {
             "torch": torch.get_rng_state(),
@@ -64,6 +66,7 @@ def restore(saved: dict[str, Any], learner: Learner, state: RunState) -> None:
     state.samples = saved["samples"]
     state.curves = copy.deepcopy(saved["curves"])
     state.matrix = AccuracyMatrix.from_json(saved["matrix"])
+    state.tensor = ForgettingTensor.from_json(state.matrix.columns, saved["tensor"])
     state.timing.load_state_dict(saved["timing"])
     torch.set_rng_state(saved["random"]["torch"].cpu())
     device = learner.engine.device

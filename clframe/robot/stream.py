@@ -20,6 +20,7 @@ from clframe.robot import collect, demonstrations, language, sentences
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.evaluation import MEASURES, Evaluation
 from clframe.robot.learner import ChoiceLearner, ImitationLearner
+from clframe.robot.perturbation import Perturbation, PerturbSettings
 from clframe.robot.sequences import SequenceData, SequenceInputs, sequences_of
 from clframe.robot.task import RobotTask
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
@@ -132,25 +133,50 @@ class ImitationStream(Stream):
 
         return dataclasses.replace(self._given(inputs, data), input_shape=(inputs.size,))
 
+    def perturbed(self, how: PerturbSettings) -> ImitationStream:
+        """The same stream, whose tasks are measured under perturbations too.
+
+        Raises:
+            SettingError: There is no such perturbation, or it makes no difference.
+        """
+        if not how.perturb:
+            return self
+        wanted = how.perturbations
+        first: Evaluation = self.tasks[0].info["evaluation"]
+        for perturbation in wanted:  # so that what is wrong is said before anything is learned
+            first.under(perturbation)
+        return self._measured(
+            lambda evaluation: dataclasses.replace(
+                evaluation, perturbations=wanted, perturb_episodes=how.perturb_episodes
+            )
+        )
+
+    def under(self, perturbation: Perturbation) -> ImitationStream:
+        """The same stream, whose tasks are measured perturbed only."""
+        return self._measured(lambda evaluation: evaluation.under(perturbation))
+
     def _given(
         self, inputs: ObservationTransform | SequenceInputs, data: Callable[[int], Data]
     ) -> ImitationStream:
         """The same tasks with other inputs, to be learned from other data (by the task's index)."""
+        stream = self._measured(lambda evaluation: dataclasses.replace(evaluation, inputs=inputs))
+        experiences = [
+            dataclasses.replace(experience, load=functools.partial(data, experience.tasks[0].index))
+            for experience in stream.experiences
+        ]
+        return dataclasses.replace(stream, experiences=experiences)
+
+    def _measured(self, change: Callable[[Evaluation], Evaluation]) -> ImitationStream:
+        """The same stream, whose tasks are measured in another way."""
         tasks = [
             dataclasses.replace(
-                task,
-                info={
-                    **task.info,
-                    "evaluation": dataclasses.replace(task.info["evaluation"], inputs=inputs),
-                },
+                task, info={**task.info, "evaluation": change(task.info["evaluation"])}
             )
             for task in self.tasks
         ]
         experiences = [
             dataclasses.replace(
-                experience,
-                tasks=tuple(tasks[task.index] for task in experience.tasks),
-                load=functools.partial(data, experience.tasks[0].index),
+                experience, tasks=tuple(tasks[task.index] for task in experience.tasks)
             )
             for experience in self.experiences
         ]
@@ -232,6 +258,14 @@ def imitation_stream(
     def data(number: int) -> TensorData:
         return data_of(demos_of(number), number, inputs, discrete)
 
+    def embed_text(text: str) -> NDArray[np.float32]:
+        said = dataclasses.replace(tasks[0], language=text)
+        vector: NDArray[np.float32] = _task_vectors(
+            [said], imitation.task_input, imitation.language_size
+        )[0]
+        return vector
+
+    embed = embed_text if imitation.task_input in ("language", "sentence") else None
     outputs = tuple(range(action_size))
     columns = [
         Task(
@@ -251,6 +285,7 @@ def imitation_stream(
                     imitation.goal_seed,
                     imitation.num_workers,
                     measures,
+                    embed,
                 ),
             },
         )

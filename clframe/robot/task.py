@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
+from clframe.robot.perturbation import Perturbation
 
 Observation: TypeAlias = "dict[str, NDArray[Any]]"
 STATE = "state"
@@ -61,6 +62,8 @@ class RobotTask:
         facts: Anything else worth writing into the demonstrations (versions, settings).
         discrete: Whether an action is the number of a choice, instead of a vector in -1..1.
         variant: What tells the environment from others that have the same demonstrations.
+        perturb: Makes the same task away from its demonstrations; None where nothing is known to
+            perturb.
     """
 
     name: str
@@ -72,6 +75,7 @@ class RobotTask:
     facts: Mapping[str, Any] = field(default_factory=dict)
     discrete: bool = False
     variant: str = ""
+    perturb: Callable[[RobotTask, Perturbation], RobotTask] | None = None
 
 
 def as_dictionary(observation: Any) -> Observation:

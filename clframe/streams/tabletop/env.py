@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from clframe.bddl import Leniency, Problem, parse
 from clframe.errors import DataError, SettingError, nearest
+from clframe.robot.perturbation import Perturbation
 from clframe.streams.tabletop import suites
 from clframe.streams.tabletop.compiler import AGENT_CAMERA
 from clframe.streams.tabletop.disturbance import Disturber
 from clframe.streams.tabletop.observation import FAR, Layout, StateVector, layout_of, suite_layout
+from clframe.streams.tabletop.perturb import Perturber
 from clframe.streams.tabletop.pictures import CAMERAS, Pictures
+from clframe.streams.tabletop.wording import paraphrase
 from clframe.streams.tabletop.world import RATE, World
 
 try:
@@ -47,6 +50,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         horizon: Steps until the episode is truncated.
         layout: Slots of the state; None takes those of the task's suite, or of the task alone.
         render_mode: None or ``rgb_array`` (the agent's view, 256 pixels).
+        perturbations: How episodes differ from those of the demonstrations; see
+            `clframe.streams.tabletop.perturb`.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": RATE}  # noqa: RUF012  Gymnasium's own
@@ -59,6 +64,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         horizon: int = HORIZON,
         layout: Layout | None = None,
         render_mode: str | None = None,
+        perturbations: Sequence[Perturbation] = (),
     ) -> None:
         for camera in cameras:
             if camera not in CAMERAS:
@@ -75,6 +81,12 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.render_mode = render_mode
         self.world = World(problem)
         self.layout = layout
+        self._perturber: Perturber | None = None
+        if any(perturbation.level > 0 for perturbation in perturbations):
+            self._perturber = Perturber(perturbations, self.world, layout)
+        for perturbation in perturbations:
+            if perturbation.axis == "wording":
+                self.language = paraphrase(self.language, perturbation.level)
         self._state = StateVector(self.world, layout)
         self._pictures = Pictures(self.world, size) if cameras else None
         self._video: Pictures | None = None
@@ -96,7 +108,13 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         super().reset(seed=seed)
         self._steps = 0
         self.disturber = None
-        self.world.reset(self.np_random)
+        if self._perturber is None:
+            self.world.reset(self.np_random)
+        else:
+            self._perturber.reset(self.np_random, seed)
+            for pictures in (self._pictures, self._video):
+                if pictures is not None:
+                    self._perturber.dress(pictures)
         return self._observe(), self._info(self.world.satisfied())
 
     def step(
@@ -131,6 +149,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             return None
         if self._video is None:
             self._video = Pictures(self.world, 256, samples=2)
+            if self._perturber is not None:
+                self._perturber.dress(self._video)
         return self._video.take(AGENT_CAMERA).rgb
 
     def simulator_state(self) -> NDArray[np.float64]:
@@ -143,7 +163,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if self._pictures is not None:
             for camera in self.cameras:
                 seen[f"{camera}_rgb"], seen[f"{camera}_depth"] = self._pictures.rgbd(camera)
-        return seen
+        return seen if self._perturber is None else self._perturber.observe(seen)
 
     def _info(self, success: bool) -> dict[str, Any]:
         atoms = self.world.problem.goal.atoms

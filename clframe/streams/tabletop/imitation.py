@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clframe.robot.perturbation import Perturbation
 from clframe.robot.task import RobotTask
 from clframe.streams.tabletop.disturbance import Disturbance, Disturber
 from clframe.streams.tabletop.observation import Layout
 from clframe.streams.tabletop.suites import FILES, GENERATED, TabletopTask
+from clframe.streams.tabletop.wording import paraphrase
 
 if TYPE_CHECKING:
     from clframe.streams.tabletop.env import TabletopEnv
@@ -60,6 +63,31 @@ def robot_task(
             "mujoco": mujoco.__version__,
             "disturbance": [disturbance.jitter, disturbance.pushes, disturbance.strength],
         },
+        perturb=partial(perturbed, cameras=tuple(cameras)),
+    )
+
+
+def perturbed(
+    robot: RobotTask, perturbation: Perturbation, cameras: Sequence[str] = ()
+) -> RobotTask:
+    """A task whose environment is perturbed; see `clframe.streams.tabletop.perturb`.
+
+    Raises:
+        SettingError: There is no such axis, or it would make no difference.
+    """
+    from clframe.streams.tabletop.perturb import check
+
+    check(perturbation, cameras)
+    if perturbation.level == 0:
+        return robot
+    made: Any = robot.environment
+    before = getattr(made, "keywords", {}).get("perturbations", ())
+    wording = perturbation.axis == "wording"
+    return dataclasses.replace(
+        robot,
+        environment=partial(made, perturbations=(*before, perturbation)),
+        language=paraphrase(robot.language, perturbation.level) if wording else robot.language,
+        variant=f"{robot.variant}+{perturbation}",
     )
 
 
@@ -68,11 +96,12 @@ def environment(
     cameras: Sequence[str] = (),
     size: int = 64,
     layout: Layout | None = None,
+    perturbations: Sequence[Perturbation] = (),
 ) -> TabletopEnv:
     """The environment of a task, made where it is needed."""
     from clframe.streams.tabletop.env import TabletopEnv
 
-    return TabletopEnv(task, cameras, size, layout=layout)
+    return TabletopEnv(task, cameras, size, layout=layout, perturbations=perturbations)
 
 
 def expert(env: Any, disturbance: Disturbance | None = None) -> Iterator[NDArray[np.float64]]:

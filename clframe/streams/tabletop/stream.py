@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clframe.errors import SettingError, nearest
+from clframe.robot.perturbation import PerturbSettings
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.windows import Normalizer
 from clframe.streams.tabletop.imitation import LIMIT, robot_task
@@ -67,6 +68,7 @@ def tabletop(
     cameras: list[str] | None = None,
     size: int = 64,
     imitation: ImitationSettings = ImitationSettings(),
+    perturbed: PerturbSettings = PerturbSettings(),
 ) -> Stream:
     """A tabletop suite, learned from demonstrations one task after the other.
 
@@ -87,6 +89,8 @@ def tabletop(
         size: Pixels of a picture's side.
         imitation: What all robot streams have in common; the goals that are drawn are start states
             here. LIBERO takes a horizon of 600.
+        perturbed: The axes of `clframe.streams.tabletop.perturb` under which tasks are measured
+            too.
     """
     import mujoco
 
@@ -109,7 +113,7 @@ def tabletop(
     else:
         raise SettingError(f"stream '{name}' may have things of its own: leave stream.layout out")
     robots = [robot_task(task, cameras or (), size, layout=things) for task in ordered_tasks]
-    return imitation_stream(
+    stream = imitation_stream(
         name,
         robots,
         range(len(robots)),
@@ -125,6 +129,7 @@ def tabletop(
         size,
         HAND_PARTS,
     )
+    return stream.perturbed(perturbed)
 
 
 def _chosen(name: str, suite: Sequence[Any], only: list[str | int] | None) -> list[Any]:

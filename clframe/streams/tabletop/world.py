@@ -59,10 +59,15 @@ class World(Simulation):
         self._target_rotation = pointing_down()
         self.forward()
 
-    def reset(self, rng: np.random.Generator) -> None:
-        """Draw a start state: same generator, same state."""
+    def reset(self, rng: np.random.Generator, spread: float = 0.0) -> None:
+        """Draw a start state: same generator, same state.
+
+        Args:
+            rng: Of all chance.
+            spread: Meters by which the rectangles in which things start are widened.
+        """
         self._go_home()
-        place_all(self, rng)
+        place_all(self, rng, spread)
 
     def _go_home(self) -> None:
         """Set time, speeds and forces to zero and the hand, open, to where it starts."""
