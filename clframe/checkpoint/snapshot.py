@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from clframe.core.matrix import AccuracyMatrix
-from clframe.core.tensor import ForgettingTensor
 from clframe.core.serialization import plain_value
+from clframe.core.tensor import ForgettingTensor
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -24,12 +24,14 @@ def parser() -> Parser:
         [
             ("clframe rollout RUN", "the success rate of each task"),
             ("clframe rollout RUN --task push-wall --video push.gif", "records an episode"),
+            ("clframe rollout RUN --perturb start=0.5", "episodes away from the demonstrations"),
         ],
     )
     add = parser.add_argument
     add("run", type=Path, help="a run folder")
     add("--task", metavar="NAME", help="only this task")
     add("--episodes", type=whole(1), metavar="N", help="how many; default: as the stream says")
+    add("--perturb", metavar="AXIS=LEVEL", help="perturb the episodes, as in camera=0.5")
     add("--video", type=Path, metavar="FILE", help="record the first episode: FILE.gif or a folder")
     add("--every", type=whole(1), default=4, metavar="N", help="record every so many steps")
     return parser
@@ -54,6 +56,11 @@ def main(words: Sequence[str]) -> int:
         raise SettingError(
             f"clframe rollout: --video records one task: add --task; {nearest('', _names(tasks))}"
         )
+    if arguments.perturb is not None:
+        from clframe.robot.perturbation import Perturbation
+
+        perturbation = Perturbation.parse(arguments.perturb)
+        tasks = [(task, how.under(perturbation)) for task, how in tasks]
     first = tasks[0][1]
     pool = environment_pool(first.num_workers, first.num_envs)
     learner.eval()

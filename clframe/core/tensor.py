@@ -76,9 +76,9 @@ class ForgettingTensor:
 
     def to_json(self) -> dict[str, Any]:
         """The form of results.json: unknown cells are null."""
-        values = self.values.astype(object)
-        values[self.values != self.values] = None  # noqa: PLR0124  NaN alone differs from itself
-        return {"axes": self.axes, "levels": self.levels, "values": values.tolist()}
+        values = self.values
+        known = np.where(np.isnan(values), None, values)
+        return {"axes": self.axes, "levels": self.levels, "values": known.tolist()}
 
     @classmethod
     def from_json(cls, columns: Sequence[str], data: Mapping[str, Any]) -> ForgettingTensor:

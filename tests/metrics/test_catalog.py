@@ -28,6 +28,9 @@ def test_the_catalog_lists_exactly_what_the_functions_return() -> None:
         result |= scalars(family, values)
     result |= scalars("libero", metrics.libero(np.zeros((2, 2, 3))))
     result |= scalars("continual_world", metrics.continual_world(np.eye(3)))
+    robustness = metrics.robustness(np.eye(3), np.ones((3, 3, 2, 2)), ["light", "noise"])
+    assert set(robustness.pop("axes")) == {"light", "noise"}  # one entry for each axis of the run
+    result |= scalars("robustness", robustness)
     log = ROOT / "tests" / "data" / "l2metrics" / "g01_hand_2task" / "lifetime.tsv"
     result |= scalars("l2", metrics.l2.evaluate(log, maintenance_method="both").lifetime)
     assert result == set(CATALOG)

@@ -39,7 +39,7 @@ AXES = {
     "wording": "the instruction is said in other words",
     "light": "the lamp is 60 % brighter or darker, 60 degrees around, tinted by 35 %",
     "texture": "floor, wall and table have 80 %, things 35 % of another color",
-    "noise": "places are measured with errors of 5 mm; pictures have grain of 30/255 and are blurred",
+    "noise": "places are measured 5 mm wrong; pictures have grain of 30/255 and are blurred",
 }
 """What each axis does at level 1."""
 _SEEN = ("camera", "light", "texture")
