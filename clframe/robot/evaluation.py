@@ -25,6 +25,7 @@ MEASURES = ("success", "steps")
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
     from clframe.core.stream import Task
+    from clframe.data.dataset import Data
     from clframe.utils.processes import WorkerPool
 
 
@@ -45,6 +46,7 @@ class Evaluation:
         embed: Makes the vector of an instruction; None where the policy is not given any.
         perturbations: Under each of these the task is measured once more.
         perturb_episodes: How many episodes that takes, the first of them; None for all.
+        validation: Makes the data of held-out demonstrations, by the task's index; None without.
     """
 
     robot: RobotTask
@@ -58,6 +60,7 @@ class Evaluation:
     embed: Callable[[str], NDArray[np.float32]] | None = None
     perturbations: tuple[Perturbation, ...] = ()
     perturb_episodes: int | None = None
+    validation: Callable[[int], Data] | None = None
 
     def under(self, perturbation: Perturbation) -> Evaluation:
         """The same episodes, perturbed.

@@ -48,6 +48,8 @@ class ImitationSettings:
         num_workers: Worker processes; 0 for this one alone, None for one per core. Results are
             the same.
         language_size: Length of an instruction's vector; None for 32 (words) or 256 (sentence).
+        held_out: So many of the demonstrations, the last ones, are not learned from; the loss on
+            them is measured wherever the current task is.
     """
 
     num_demos: int = 50
@@ -59,6 +61,7 @@ class ImitationSettings:
     num_envs: int = 6
     num_workers: int | None = None
     language_size: int | None = None
+    held_out: int = 0
 
     def __post_init__(self) -> None:
         for name, bound in (
@@ -70,8 +73,14 @@ class ImitationSettings:
             ("num_envs", 1),
             ("num_workers", 0),
             ("language_size", 1),
+            ("held_out", 0),
         ):
             at_least(getattr(self, name), bound, f"stream.{name}")
+        if self.held_out >= self.num_demos:
+            raise SettingError(
+                f"stream.held_out={self.held_out} leaves nothing of stream.num_demos="
+                f"{self.num_demos} to learn from"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +88,8 @@ class ImitationStream(Stream):
     """A stream of demonstrations, for policies that take one vector or whole sequences.
 
     Args:
-        read: The demonstrations of a task.
+        read: The demonstrations of a task that are learned from.
+        read_held_out: Those that are not.
         sequence_inputs: What a policy for sequences is given.
         normalizer: Of the state; None where it is taken from demonstrations.
         discrete: Whether an action is one of ``n_outputs`` choices, instead of that many numbers.
@@ -88,6 +98,7 @@ class ImitationStream(Stream):
     """
 
     read: Read = lambda index: ()
+    read_held_out: Read = lambda index: ()
     sequence_inputs: SequenceInputs | None = None
     normalizer: Normalizer | None = None
     discrete: bool = False
@@ -113,9 +124,8 @@ class ImitationStream(Stream):
                 "one reads sequences: set model.window instead"
             )
 
-        @functools.cache
-        def data(index: int) -> SequenceData:
-            return sequences_of(self.read(index), index, window, inputs)
+        def data(demos: Sequence[Demonstration], index: int) -> SequenceData:
+            return sequences_of(demos, index, window, inputs)
 
         return self._given(inputs, data)
 
@@ -127,9 +137,8 @@ class ImitationStream(Stream):
         assert self.sequence_inputs is not None
         inputs = self.sequence_inputs.inputs.with_task_code()
 
-        @functools.cache
-        def data(index: int) -> TensorData:
-            return data_of(self.read(index), index, inputs, self.discrete)
+        def data(demos: Sequence[Demonstration], index: int) -> TensorData:
+            return data_of(demos, index, inputs, self.discrete)
 
         return dataclasses.replace(self._given(inputs, data), input_shape=(inputs.size,))
 
@@ -156,10 +165,27 @@ class ImitationStream(Stream):
         return self._measured(lambda evaluation: evaluation.under(perturbation))
 
     def _given(
-        self, inputs: ObservationTransform | SequenceInputs, data: Callable[[int], Data]
+        self,
+        inputs: ObservationTransform | SequenceInputs,
+        make: Callable[[Sequence[Demonstration], int], Data],
     ) -> ImitationStream:
-        """The same tasks with other inputs, to be learned from other data (by the task's index)."""
-        stream = self._measured(lambda evaluation: dataclasses.replace(evaluation, inputs=inputs))
+        """The same tasks with other inputs, and data made of demonstrations and the index."""
+
+        @functools.cache
+        def data(index: int) -> Data:
+            return make(self.read(index), index)
+
+        @functools.cache
+        def validation(index: int) -> Data:
+            return make(self.read_held_out(index), index)
+
+        def measured(evaluation: Evaluation) -> Evaluation:
+            known = evaluation.validation is not None
+            return dataclasses.replace(
+                evaluation, inputs=inputs, validation=validation if known else None
+            )
+
+        stream = self._measured(measured)
         experiences = [
             dataclasses.replace(experience, load=functools.partial(data, experience.tasks[0].index))
             for experience in stream.experiences
@@ -244,7 +270,16 @@ def imitation_stream(
         demonstrations.check_sizes(demos, path, {"actions": numbers, STATE: state_size})
         return demos
 
-    demos_of = read or collected
+    all_demos = read or collected
+
+    def demos_of(number: int) -> Sequence[Demonstration]:
+        demos = all_demos(number)
+        return demos[: len(demos) - imitation.held_out]
+
+    def held_out(number: int) -> Sequence[Demonstration]:
+        demos = all_demos(number)
+        return demos[len(demos) - imitation.held_out :]
+
     inputs = ObservationTransform(
         lambda: normalizer or Normalizer.of(demos_of(order[0])),
         state_size,
@@ -257,6 +292,10 @@ def imitation_stream(
     @functools.cache
     def data(number: int) -> TensorData:
         return data_of(demos_of(number), number, inputs, discrete)
+
+    @functools.cache
+    def validation(number: int) -> TensorData:
+        return data_of(held_out(number), number, inputs, discrete)
 
     def embed_text(text: str) -> NDArray[np.float32]:
         said = dataclasses.replace(tasks[0], language=text)
@@ -286,6 +325,7 @@ def imitation_stream(
                     imitation.num_workers,
                     measures,
                     embed,
+                    validation=validation if imitation.held_out else None,
                 ),
             },
         )
@@ -318,6 +358,7 @@ def imitation_stream(
         seed,
         learner=ChoiceLearner if discrete else ImitationLearner,
         read=demos_of,
+        read_held_out=held_out,
         sequence_inputs=SequenceInputs(inputs, parts or {STATE: range(state_size)}, picture_size),
         normalizer=normalizer,
         discrete=discrete,
