@@ -40,5 +40,9 @@ def film_episode(learner: Learner, task: Task, how: Evaluation, recorded: Record
 def actor(strategy: str, learner: Learner) -> str:
     """Who acts, for a caption: a strategy after what it has learned."""
     seen = learner.seen
-    learned = f"{len(seen)} of {len(learner.stream)}: {seen[-1].name}" if seen else "nothing"
+    learned = (
+        f"{len(seen)} of {len(learner.stream)}: {seen[-1].name.replace('_', ' ')}"
+        if seen
+        else "nothing"
+    )
     return f"{strategy}, after {learned}"

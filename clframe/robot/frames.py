@@ -15,9 +15,9 @@ Picture = NDArray[np.uint8]
 
 LARGE, SMALL = 256, 160
 """Pixels of the first camera's picture and of the others', beside it."""
-TILE = 96
+TILE = 112
 """Pixels of an episode's picture in a grid."""
-_BAR, _LABEL = 44, 14
+_BAR, _LABEL = 44, 25
 _PAPER, _INK, _FAINT = (22, 26, 32), (236, 239, 242), (156, 166, 176)
 _GOOD, _BAD = (98, 208, 128), (240, 128, 104)
 
@@ -61,6 +61,22 @@ def fitted(words: str, size: int, width: float) -> str:
     while words and font.getlength(words + "…") > width:
         words = words[:-1]
     return words.rstrip() + "…"
+
+
+def lines(words: str, size: int, width: float) -> list[str]:
+    """A text on two lines at most, broken between words.
+
+    >>> lines("put the bowl on the plate", 9, 80)
+    ['put the bowl on', 'the plate']
+    """
+    font = _font(size)
+    parts = words.split(" ")
+    first = max(
+        (n for n in range(1, len(parts) + 1) if font.getlength(" ".join(parts[:n])) <= width),
+        default=len(parts),
+    )
+    broken = [" ".join(parts[:first]), " ".join(parts[first:])]
+    return [fitted(line, size, width) for line in broken if line]
 
 
 def captioned(shot: Shot, task: str, actor: str, rate: float) -> Picture:
@@ -142,16 +158,15 @@ def _grid_picture(shots: Mapping[str, Shot], title: str, step: int, rate: float)
     draw.text((gap, 5), fitted(title, 11, room), _INK, _font(11))
     draw.text((width - gap, 5), clock, _FAINT, _font(11), anchor="ra")
     for place, (name, shot) in enumerate(shots.items()):
-        left, top = (
-            gap + place % columns * (TILE + gap),
-            head + place // columns * (TILE + _LABEL + gap),
-        )
+        left = gap + place % columns * (TILE + gap)
+        top = head + place // columns * (TILE + _LABEL + gap)
         view = Image.fromarray(next(iter(shot.views.values())))
         canvas.paste(view.resize((TILE, TILE)), (left, top))
         _, color = shot.status
         if shot.success or shot.ended:
             box = (left, top, left + TILE - 1, top + TILE - 1)
             draw.rectangle(box, outline=color, width=2)
-        words = fitted(name.replace("_", " "), 9, TILE)
-        draw.text((left, top + TILE + 2), words, color if shot.ended else _FAINT, _font(9))
+        for line, words in enumerate(lines(name.replace("_", " "), 9, TILE)):
+            where = (left, top + TILE + 2 + 11 * line)
+            draw.text(where, words, color if shot.ended else _FAINT, _font(9))
     return np.asarray(canvas)

@@ -158,11 +158,13 @@ def test_a_grid_waits_for_its_longest_episode() -> None:
     found = frames.grid({"a": shots(3, 10, True), "b": shots(5, 90, False)}, "title", 20)
     assert len(found) == 5
     assert len({picture.shape for picture in found}) == 1
-    edge = found[0][22, 4:100]  # the upper edge of the first picture: a frame once it has ended
+    edge = found[0][
+        22, 4 : 4 + frames.TILE
+    ]  # the upper edge of the first picture: a frame once it has ended
     assert (edge == 10).all()
-    green = found[2][22, 4:100]
+    green = found[2][22, 4 : 4 + frames.TILE]
     assert (green[:, 1] > green[:, 0]).all()
-    np.testing.assert_array_equal(found[4][22, 4:100], green)
+    np.testing.assert_array_equal(found[4][22, 4 : 4 + frames.TILE], green)
 
 
 def fit(run: Path, **settings: Any) -> Any:
