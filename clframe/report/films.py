@@ -25,7 +25,9 @@ def films(folder: Path, experiences: list[str]) -> Iterator[str]:
     found = _found(folder / FOLDER)
     if not found:
         return
-    left, shown, left_out = MOST, [], []
+    left = MOST
+    shown: list[str] = []
+    left_out: list[str] = []
     for number, path in reversed(found):
         name = experiences[number] if number < len(experiences) else f"experience {number}"
         content = _content(path, left)

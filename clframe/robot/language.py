@@ -56,7 +56,7 @@ def sentence_vector(words: NDArray[Any]) -> NDArray[np.float32]:
         words: A row for each word.
     """
     total = _unit(words.sum(0)) + _unit(_turned(words).sum(0))
-    return (_unit(total) * np.sqrt(words.shape[1])).astype(np.float32)
+    return np.asarray(_unit(total) * np.sqrt(words.shape[1]), np.float32)
 
 
 @cache
