@@ -50,8 +50,8 @@ def parser() -> Parser:
     add = play.add_argument
     add("--task", metavar="NAME", help="whose demonstration")
     add("--demo", type=whole(), default=0, metavar="N", help="which one; default: 0")
-    add("--out", type=Path, metavar="FILE", help="record it: FILE.gif or a folder")
-    add("--every", type=whole(1), default=4, metavar="N", help="record every so many steps")
+    add("--out", type=Path, metavar="FILE", help="film it: FILE.mp4, FILE.gif or a folder")
+    add("--every", type=whole(1), metavar="N", help="record every so many steps; default: each")
     return parser
 
 
@@ -139,22 +139,24 @@ def _flat(demo: Any) -> Any:
 
 def play(arguments: argparse.Namespace) -> None:
     """Do a demonstration again and say whether the same happens."""
-    from clframe.robot import collect, demonstrations, video
+    from clframe.robot import collect, demonstrations, film_files, video
 
     folder, tasks = _resolve("play", arguments)
     if arguments.task is None:
         names = [task.how.robot.name for task in tasks]
         raise SettingError(f"clframe demos play needs --task NAME; {nearest('', names)}")
     how = tasks[0].how
-    number, every = arguments.demo, arguments.every
+    number = arguments.demo
     path = collect.path_of(how.robot, folder, how.goal_seed)
     out = None if arguments.out is None else arguments.out.expanduser()
     if out is not None:
-        video.check_target(out)
+        film_files.check_target(out)
     demo = demonstrations.read(path, number + 1)[number]
     if demo.seed is None:
         raise DataError(f"'{path}' does not tell the seed of demonstration {number}")
     environment = how.robot.environment()
+    rate = video.rate_of(environment)
+    every = arguments.every or (1 if out is None else film_files.stride(out, rate))
     recorded = video.RecordVideo(environment, every) if out is not None else None
     apart, reached = _repeat(recorded or environment, demo)
     say(
@@ -163,8 +165,9 @@ def play(arguments: argparse.Namespace) -> None:
         f"{apart:.3g}"
     )
     if recorded is not None and out is not None:
-        video.write(out, recorded.frames)
-        say(f"{len(recorded.frames)} pictures in {out}")
+        pictures = recorded.captioned(how.robot.language, f"the expert, demonstration {number}")
+        film_files.write(out, pictures, rate / every)
+        say(f"{len(pictures)} pictures in {out}")
 
 
 def _repeat(environment: Any, demo: Any) -> tuple[float, bool]:

@@ -43,7 +43,7 @@ class Evaluation:
         num_workers: Worker processes; 0 for this one alone, None for one per core.
         measures: What is measured, first what fills the matrix; beside ``success`` and ``steps``,
             names of what the environment's ``measures()`` give at the end of an episode.
-        embed: Makes the vector of an instruction; None where the policy is not given any.
+        vectors: Makes the vectors of instructions; None where the policy is not given any.
         perturbations: Under each of these the task is measured once more.
         perturb_episodes: How many episodes that takes, the first of them; None for all.
         validation: Makes the data of held-out demonstrations, by the task's index; None without.
@@ -57,7 +57,7 @@ class Evaluation:
     goal_seed: int = 0
     num_workers: int | None = None
     measures: tuple[str, ...] = MEASURES
-    embed: Callable[[str], NDArray[np.float32]] | None = None
+    vectors: Callable[[Sequence[str]], NDArray[np.float32]] | None = None
     perturbations: tuple[Perturbation, ...] = ()
     perturb_episodes: int | None = None
     validation: Callable[[int], Data] | None = None
@@ -74,12 +74,12 @@ class Evaluation:
             )
         robot, inputs = self.robot.perturb(self.robot, perturbation), self.inputs
         if robot.language != self.robot.language:
-            if self.embed is None:
+            if self.vectors is None:
                 raise SettingError(
                     f"the perturbation '{perturbation.axis}' makes no difference to a policy that "
                     "is not given the instruction: set stream.task_input=sentence, or leave it out"
                 )
-            inputs = inputs.with_instruction(self.embed(robot.language))
+            inputs = inputs.with_instruction(self.vectors([robot.language])[0])
         return dataclasses.replace(
             self,
             robot=robot,
@@ -87,6 +87,11 @@ class Evaluation:
             episodes=self.perturb_episodes or self.episodes,
             perturbations=(),
         )
+
+    @property
+    def key(self) -> str:
+        """Names the task's environments among those that a process keeps."""
+        return f"{self.robot.family}{self.robot.variant}/{self.robot.name}"
 
     @property
     def seeds(self) -> list[int]:
@@ -136,7 +141,7 @@ def evaluate(
     with learner.engine.autocast(), acting():
         return run_episodes(
             pool,
-            f"{evaluation.robot.family}{evaluation.robot.variant}/{evaluation.robot.name}",
+            evaluation.key,
             evaluation.robot.environment,
             evaluation.seeds if seeds is None else seeds,
             policy_of(learner, task, evaluation.inputs),

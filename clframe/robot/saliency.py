@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 from clframe.core import hooks
 from clframe.errors import SettingError
+from clframe.robot.frames import Shot
+from clframe.robot.task import as_dictionary
+from clframe.robot.video import RecordVideo
 from clframe.robot.windows import STATE
 
 if TYPE_CHECKING:
@@ -138,3 +141,42 @@ def _blurred(picture: NDArray[np.uint8], sigma: float) -> Floats:
 
     blurred = Image.fromarray(picture).filter(ImageFilter.GaussianBlur(sigma))
     return np.asarray(blurred, np.float64)
+
+
+class SalientVideo(RecordVideo):
+    """A film in which what the policy acts on is red.
+
+    `overlay` is called when the episode is over: a policy that remembers it must not be asked
+    anything else on the way.
+    """
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode, and a film."""
+        self._seen: list[Observation] = []
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Do one action, and keep what was seen if a picture was taken."""
+        result = super().step(action)
+        if len(self.shots) > len(self._seen):
+            self._seen.append(as_dictionary(result[0]))
+        return result
+
+    def overlay(self, learner: Learner, task: Task, evaluation: Evaluation) -> None:
+        """Color the film's pictures of the policy's first camera, all on one scale."""
+        camera = check(evaluation).removesuffix("_rgb")
+        maps = [saliency(learner, task, evaluation, seen) for seen in self._seen]
+        most = float(np.quantile([found.max() for found in maps], 0.9))
+        self.shots[:] = [
+            Shot(
+                {
+                    name: overlay(view, found, most) if name == camera else view
+                    for name, view in shot.views.items()
+                },
+                shot.step,
+                shot.success,
+            )
+            for shot, found in zip(self.shots, maps, strict=True)
+        ]

@@ -7,26 +7,22 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import Data, TensorData
 from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
-from clframe.robot import collect, demonstrations, language, sentences
+from clframe.robot import collect, demonstrations
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.evaluation import MEASURES, Evaluation
 from clframe.robot.learner import ChoiceLearner, ImitationLearner
 from clframe.robot.perturbation import Perturbation, PerturbSettings
 from clframe.robot.sequences import SequenceData, SequenceInputs, sequences_of
 from clframe.robot.task import RobotTask
+from clframe.robot.task_vectors import TEXTS, TaskInput, task_vectors
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
 from clframe.utils.settings import at_least
 
-TaskInput = Literal["one_hot", "language", "sentence", "none"]
 Read = Callable[[int], Sequence[Demonstration]]
 """The demonstrations of a task, by its index."""
 
@@ -41,13 +37,16 @@ class ImitationSettings:
         horizon: Steps until an episode is given up.
         window: Observations that the policy sees.
         task_input: How the policy is given the task: its number as a ``one_hot`` code, its
-            instruction as a vector, by its words (``language``) or by a frozen sentence encoder
-            (``sentence``), or not at all (``none``).
+            instruction as a vector, by its words (``language``), by a frozen sentence encoder
+            (``sentence``) or from a ``file``, the words "Task 5" in place of the instruction
+            (``task_id``, LIBERO's "one-hot"), or not at all (``none``).
         goal_seed: Which goals are drawn, for demonstrations and for evaluation.
         num_envs: Environments stepped at once.
         num_workers: Worker processes; 0 for this one alone, None for one per core. Results are
             the same.
         language_size: Length of an instruction's vector; None for 32 (words) or 256 (sentence).
+        language_file: Vectors of instructions, such as BERT's, for ``file`` and ``task_id``; see
+            ``scripts/make_language_vectors.py``.
         held_out: So many of the demonstrations, the last ones, are not learned from; the loss on
             them is measured wherever the current task is.
     """
@@ -61,6 +60,7 @@ class ImitationSettings:
     num_envs: int = 6
     num_workers: int | None = None
     language_size: int | None = None
+    language_file: str | None = None
     held_out: int = 0
 
     def __post_init__(self) -> None:
@@ -280,10 +280,16 @@ def imitation_stream(
         demos = all_demos(number)
         return demos[len(demos) - imitation.held_out :]
 
+    vectors = functools.partial(
+        task_vectors,
+        kind=imitation.task_input,
+        size=imitation.language_size,
+        file=imitation.language_file,
+    )
     inputs = ObservationTransform(
         lambda: normalizer or Normalizer.of(demos_of(order[0])),
         state_size,
-        _task_vectors(tasks, imitation.task_input, imitation.language_size),
+        vectors([task.language for task in tasks]),
         imitation.window,
         pictures,
         picture_size,
@@ -297,14 +303,6 @@ def imitation_stream(
     def validation(number: int) -> TensorData:
         return data_of(held_out(number), number, inputs, discrete)
 
-    def embed_text(text: str) -> NDArray[np.float32]:
-        said = dataclasses.replace(tasks[0], language=text)
-        vector: NDArray[np.float32] = _task_vectors(
-            [said], imitation.task_input, imitation.language_size
-        )[0]
-        return vector
-
-    embed = embed_text if imitation.task_input in ("language", "sentence") else None
     outputs = tuple(range(action_size))
     columns = [
         Task(
@@ -324,7 +322,7 @@ def imitation_stream(
                     imitation.goal_seed,
                     imitation.num_workers,
                     measures,
-                    embed,
+                    vectors if imitation.task_input in TEXTS else None,
                     validation=validation if imitation.held_out else None,
                 ),
             },
@@ -364,23 +362,6 @@ def imitation_stream(
         discrete=discrete,
         mask=mask,
     )
-
-
-def _task_vectors(
-    tasks: Sequence[RobotTask], kind: TaskInput, size: int | None
-) -> NDArray[np.float32]:
-    if size is not None and kind not in ("language", "sentence"):
-        raise SettingError(
-            "stream.language_size has a meaning only with stream.task_input=language or sentence"
-        )
-    if kind == "one_hot":
-        return np.eye(len(tasks), dtype=np.float32)
-    texts = [task.language for task in tasks]
-    if kind == "language":
-        return np.stack([language.embed(text, size or language.SIZE) for text in texts])
-    if kind == "sentence":
-        return sentences.embed(texts, size or sentences.SIZE)
-    return np.zeros((len(tasks), 0), np.float32)
 
 
 def _rounds(order: Sequence[int]) -> list[int]:

@@ -34,6 +34,7 @@ DEFAULT_PLUGINS = (
     "loop",
     "accuracy",
     "rollouts",
+    "films",
 )
 """Plugins that every run has, in their order, where it needs them; not strategies."""
 
