@@ -77,7 +77,8 @@ class ForgettingTensor:
     def to_json(self) -> dict[str, Any]:
         """The form of results.json: unknown cells are null."""
         values = self.values
-        known = np.where(np.isnan(values), None, values)
+        known = values.astype(object)
+        known[np.isnan(values)] = None
         return {"axes": self.axes, "levels": self.levels, "values": known.tolist()}
 
     @classmethod
