@@ -195,6 +195,12 @@ class Simulation:
         hit = np.isin(self._finger_geoms, self.data.contact.geom)
         return bool(hit[0]), bool(hit[1])
 
+    def between_fingers(self, name: str) -> bool:
+        """Whether both fingers touch a thing."""
+        pairs, owner = self.data.contact.geom, self._owner_ids[name]
+        others = pairs[:, ::-1][self._geom_owner[pairs] == owner]
+        return bool(np.isin(self._finger_geoms, others).all())
+
     def place(self, region: str) -> PlaceNow:
         """A named place of a thing, where it is now.
 

@@ -106,7 +106,7 @@ class Grasping(Motion):
         else:
             yield from self.travel(grip.position - _BACK * approach, grip.rotation)
             yield from self.slide(grip.position, grip.rotation, closing=CLOSING)
-        yield from self.squeeze()
+        yield from self.squeeze(name)
         height = world.position(name)[2]
         if world.touching(HAND, name):
             self.held = name

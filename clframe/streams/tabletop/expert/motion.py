@@ -122,13 +122,13 @@ class Motion:
         for _ in range(steps):
             yield self.action(aim, rotation, FAST)
 
-    def squeeze(self) -> Actions:
-        """Close the fingers until both touch something, or stop; they then press by themselves."""
+    def squeeze(self, name: str) -> Actions:
+        """Close the fingers until both touch a thing, or stop; they then press by themselves."""
         self.opening = 0.0
         before = -1.0
         for _ in range(14):
             now = self.world.opening
-            if all(self.world.touch) or now < _LOOSE or abs(now - before) < 4e-4:
+            if self.world.between_fingers(name) or now < _LOOSE or abs(now - before) < 4e-4:
                 return
             before = now
             yield from self.wait(1)

@@ -57,7 +57,7 @@ class Parts(Placing):
         knob = self._handle(key, part)
         yield from self.travel(knob - 0.09 * rotation[:, 2], rotation)
         yield from self.slide(knob, rotation, closing=CLOSING)
-        yield from self.squeeze()
+        yield from self.squeeze(key.split("/")[0])
         goal = min(part.joint.on_from + _PAST, part.joint.limits[1])
         end = knob + outwards * (goal - world.joint(key) + 0.02)
         yield from self.go(
@@ -95,7 +95,7 @@ class Parts(Placing):
         rotation = pointing_down(float(np.arctan2(bar[1], bar[0])))
         self.opening = 0.05
         yield from self.travel(grip, rotation, near=0.006, closing=CLOSING)
-        yield from self.squeeze()
+        yield from self.squeeze(key.split("/")[0])
         for _ in range(50):
             value = world.joint(key)
             if value >= part.joint.on_from + 0.1 if on else value <= part.joint.shut:
@@ -122,7 +122,7 @@ class Parts(Placing):
             if not moved():
                 break
         yield from self.slide(grip, rotation, closing=CLOSING)
-        yield from self.squeeze()
+        yield from self.squeeze(key.split("/")[0])
         hinge, _ = self._frame(key)
         goal = part.joint.on_from + 0.12 if on else 0.0
         for _ in range(120):
