@@ -20,6 +20,7 @@ from clframe.robot import collect, demonstrations, language, language_file, sent
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.evaluation import MEASURES, Evaluation
 from clframe.robot.learner import ChoiceLearner, ImitationLearner
+from clframe.robot.retries import without_retries
 from clframe.robot.sequences import SequenceData, SequenceInputs, sequences_of
 from clframe.robot.task import RobotTask
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
@@ -50,6 +51,8 @@ class ImitationSettings:
         language_size: Length of an instruction's vector; None for 32 (words) or 256 (sentence).
         language_file: Vectors of instructions, such as BERT's, for ``file`` and ``task_id``; see
             ``scripts/make_language_vectors.py``.
+        retries: Whether steps of attempts that the expert gave up are learned (``keep``) or left
+            out (``cut``), where the demonstrations tell them.
     """
 
     num_demos: int = 50
@@ -62,6 +65,7 @@ class ImitationSettings:
     num_workers: int | None = None
     language_size: int | None = None
     language_file: str | None = None
+    retries: Literal["keep", "cut"] = "cut"
 
     def __post_init__(self) -> None:
         for name, bound in (
@@ -220,7 +224,7 @@ def imitation_stream(
         demos = demonstrations.read(path, imitation.num_demos, (STATE, *pictures))
         numbers = 1 if discrete else action_size
         demonstrations.check_sizes(demos, path, {"actions": numbers, STATE: state_size})
-        return demos
+        return without_retries(demos) if imitation.retries == "cut" else demos
 
     demos_of = read or collected
     inputs = ObservationTransform(
