@@ -118,7 +118,7 @@ class PPO(Learning):
         """With the stream's number of environments where none is given."""
         tasks = getattr(stream, "tasks", ())
         evaluation = tasks[0].info.get("evaluation") if tasks else None
-        if self.n_envs is not None or evaluation is None:
+        if self.n_envs is not None or not isinstance(evaluation, Evaluation):
             return self
         return dataclasses.replace(self, n_envs=evaluation.num_envs)
 

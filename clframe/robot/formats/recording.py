@@ -39,17 +39,15 @@ class Recording:
     models: Sequence[str] = field(default_factory=tuple)
 
 
-def read(path: Path) -> Recording:
-    """A file in our own layout."""
+def read(path: Path, n: int | None = None) -> Recording:
+    """A file in our own layout, or the first n demonstrations of it."""
     info = demonstrations.read_info(path)
-    return Recording(info.name, info.language, info.facts, demonstrations.read(path))
+    return Recording(info.name, info.language, info.facts, demonstrations.read(path, n))
 
 
 def write(path: Path, recording: Recording) -> None:
     """The same, written."""
-    demonstrations.write(
-        path, recording.name, recording.language, recording.facts, recording.demos
-    )
+    demonstrations.write(path, recording.name, recording.language, recording.facts, recording.demos)
 
 
 def is_picture(name: str, values: NDArray[Any]) -> bool:

@@ -267,9 +267,7 @@ class LerobotFolder:
             raise DataError(f"{where}: column '{feature}' holds NaN or infinity")
         return values.reshape(len(table), size)
 
-    def _table(
-        self, path: Path, columns: Sequence[str] | None = None, filters: Any = None
-    ) -> Any:
+    def _table(self, path: Path, columns: Sequence[str] | None = None, filters: Any = None) -> Any:
         pa = pyarrow()
         if not path.is_file():
             raise DataError(f"'{path}' is absent from the data set '{self.root}'")
@@ -278,9 +276,7 @@ class LerobotFolder:
                 present = pa.parquet.read_schema(path).names
                 self._require(path, present, columns)
             # One file: read_table would else take folders named key=value for partitions.
-            return pa.parquet.read_table(
-                path, columns=columns, filters=filters, partitioning=None
-            )
+            return pa.parquet.read_table(path, columns=columns, filters=filters, partitioning=None)
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"'{path}' cannot be read as Parquet: {error}") from error
 
@@ -317,7 +313,7 @@ def _decoded(
 
 
 def recordings(root: Path) -> list[Recording]:
-    """All of a data set: a recording for each task, or for each instruction where others wrote it."""
+    """All of a data set: a recording for each task, which others know by its instruction only."""
     data = LerobotFolder(root)
     ours = data.ours
     if ours:
