@@ -179,7 +179,7 @@ def _repeat(environment: Any, demo: Any) -> tuple[float, bool]:
 
     observation, _ = environment.reset(seed=demo.seed)
     apart, reached = 0.0, False
-    for row, action in enumerate(demo.actions):
+    for row, action in enumerate(demo.done):
         seen = as_dictionary(observation)
         for name, values in demo.observations.items():
             if values.dtype != np.uint8:

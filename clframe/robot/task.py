@@ -35,6 +35,7 @@ class Environment(Protocol):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Do one action (a vector, or a choice): observation, reward, terminated, truncated, info.
 
+        Where something else was done than asked for, ``info["executed"]`` is that (float32).
         Where the environment has ``measures()``, these are asked for at the end of an episode.
         """
         ...

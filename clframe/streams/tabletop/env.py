@@ -118,12 +118,18 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
                 f"The policy's action at step {self._steps} of the task '{self.language}' holds "
                 "NaN or infinity; its training has probably diverged."
             )
-        self.world.step(array if self.disturber is None else self.disturber(array))
+        executed = None
+        if self.disturber is not None:
+            # As it is stored, so that doing it again gives the same bits.
+            executed = np.clip(self.disturber(array), -1.0, 1.0).astype(np.float32)
+        self.world.step(array if executed is None else executed)
         self._steps += 1
         success = self.world.satisfied()
-        observation = self._observe()
+        observation, info = self._observe(), self._info(success)
+        if executed is not None:
+            info["executed"] = executed
         late = self._steps >= self.horizon
-        return observation, float(success), success, late and not success, self._info(success)
+        return observation, float(success), success, late and not success, info
 
     def render(self) -> NDArray[np.uint8] | None:
         """A picture for people."""
