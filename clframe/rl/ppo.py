@@ -34,6 +34,7 @@ from clframe.rl._rollout import Collector, Portions, RolloutBatch, RolloutData
 from clframe.rl.actor import SquashedGaussian
 from clframe.rl.stream import live_stream
 from clframe.rl.value import Actor, renew, value_network
+from clframe.robot.evaluation import Evaluation
 from clframe.robot.learner import ImitationLearner
 from clframe.utils.settings import at_least, check_at_least
 

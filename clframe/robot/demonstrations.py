@@ -111,7 +111,7 @@ def write(
         data.attrs["obs_convention"] = BEFORE
         data.attrs["macros_image_convention"] = "opencv"
         for number, demo in enumerate(demos):
-            _write_one(data.create_group(f"demo_{number}"), demo)
+            write_group(data.create_group(f"demo_{number}"), demo)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, content.getvalue())
@@ -122,7 +122,8 @@ def write(
         ) from error
 
 
-def _write_one(group: Any, demo: Demonstration) -> None:
+def write_group(group: Any, demo: Demonstration) -> None:
+    """Write one demonstration into a group of an open file."""
     group.attrs["num_samples"] = len(demo)
     if demo.seed is not None:
         group.attrs["seed"] = demo.seed

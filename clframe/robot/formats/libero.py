@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from clframe.errors import DataError
 from clframe.robot.demonstrations import AFTER, Demonstration
 from clframe.robot.formats import robomimic
-from clframe.robot.formats.recording import Recording
+from clframe.robot.formats.recording import ROWS, Recording
 from clframe.robot.task import Observation
 
 NAMES = {"wrist_rgb": "eye_in_hand_rgb", "wrist_depth": "eye_in_hand_depth"}
@@ -64,7 +64,14 @@ def _cut(demo: Demonstration, number: int, task: str) -> Demonstration:
         raise DataError(
             f"demonstration {number} of task '{task}' has one step, and nothing is seen after it"
         )
-    return Demonstration(demo.actions[:-1], {}, demo.states[:-1], demo.seed)
+    rows = {name: getattr(demo, name) for name in ROWS}
+    return Demonstration(
+        demo.actions[:-1],
+        {},
+        demo.states[:-1],
+        demo.seed,
+        **{name: None if values is None else values[:-1] for name, values in rows.items()},
+    )
 
 
 def _named(observations: Observation) -> Observation:

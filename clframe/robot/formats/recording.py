@@ -18,6 +18,8 @@ from clframe.robot.task import STATE, Observation
 
 RGB, DEPTH = "_rgb", "_depth"
 """How the names of pictures end."""
+ROWS = ("executed", "rewards", "successes", "retries")
+"""What a demonstration may know of each step beside actions and observations."""
 
 
 @dataclass(frozen=True)

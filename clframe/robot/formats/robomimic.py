@@ -81,18 +81,10 @@ def describe(data: Any, recording: Recording, convention: str, pictures: str) ->
 
 def write_rows(group: Any, demo: Demonstration, recording: Recording, number: int) -> None:
     """All of a demonstration but its observations."""
-    group.attrs["num_samples"] = len(demo)
-    if demo.seed is not None:
-        group.attrs["seed"] = demo.seed
+    demonstrations.write_group(group, dataclasses.replace(demo, observations={}))
     if recording.models:
         group.attrs["model_file"] = recording.models[number]
-    last = np.zeros(len(demo), np.uint8)
-    last[-1] = 1
-    group.create_dataset("actions", data=demo.actions)
-    group.create_dataset("rewards", data=last)
-    group.create_dataset("dones", data=last)
     if len(demo.states):
-        group.create_dataset("states", data=demo.states)
         group.attrs["init_state"] = demo.states[0]
 
 

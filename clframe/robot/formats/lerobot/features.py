@@ -19,6 +19,13 @@ VIDEO_PATH = f"videos/{{video_key}}/{FILE}.mp4"
 ACTION = "action"
 SIMULATOR = "simulator_state"
 """The state of the simulator, padded with zeros to the longest of all tasks."""
+ROWS = {
+    "executed": "executed_action",
+    "rewards": "next.reward",
+    "successes": "next.success",
+    "retries": "retry",
+}
+"""The features of what a demonstration may know of each step."""
 COUNTERS = ("frame_index", "episode_index", "index", "task_index")
 _SEEN, _PICTURES = "observation.", "observation.images."
 

@@ -152,8 +152,11 @@ class LerobotFolder:
             for name in (self.observations if observations is None else observations)
         }
         columns = [names.ACTION, *wanted.values()]
-        if names.SIMULATOR in self.features and observations is None:
-            columns.append(names.SIMULATOR)
+        if observations is None:
+            more = (names.SIMULATOR, *names.ROWS.values())
+            columns += [
+                name for name in more if len(self.features.get(name, {}).get("shape", ())) == 1
+            ]
         stored = [name for name in columns if self.features[name]["dtype"] != "video"]
         found: dict[int, Demonstration] = {}
         for path, those in self._by_file(episodes):
@@ -191,13 +194,13 @@ class LerobotFolder:
         which = table["episode_index"].to_numpy()
         found = {}
         for episode in episodes:
-            rows = np.flatnonzero(which == episode.index)
+            place = np.flatnonzero(which == episode.index)
             where = f"'{path}', episode {episode.index}"
-            if len(rows) != episode.length or not episode.length:
+            if len(place) != episode.length or not episode.length:
                 raise DataError(
-                    f"{where} has {len(rows)} rows, but meta/episodes says {episode.length}"
+                    f"{where} has {len(place)} rows, but meta/episodes says {episode.length}"
                 )
-            part = table.slice(rows[0], len(rows))
+            part = table.slice(place[0], len(place))
             seen: Observation = {}
             for name, feature in wanted.items():
                 seen[name] = self._observed(part, feature, episode, where, resize)
@@ -205,17 +208,34 @@ class LerobotFolder:
             states = np.zeros((0, 0))
             if names.SIMULATOR in columns:
                 states = self._numbers(part, names.SIMULATOR, where)
-            found[episode.index] = self._known(Demonstration(actions, seen, states), episode)
+            rows = {
+                name: self._numbers(part, feature, where)
+                for name, feature in names.ROWS.items()
+                if feature in columns
+            }
+            found[episode.index] = self._known(actions, seen, states, rows, episode)
         return found
 
-    def _known(self, demo: Demonstration, episode: Episode) -> Demonstration:
-        """The same, with the seed and without the padding of states, where we wrote it."""
-        rows = self.ours.get("episodes")
-        if not rows:
-            return demo
-        row = rows[episode.index]
-        states = demo.states[:, : row["states"]] if row["states"] else np.zeros((0, 0))
-        return Demonstration(demo.actions, demo.observations, states, row["seed"])
+    def _known(
+        self,
+        actions: NDArray[np.float32],
+        seen: Observation,
+        states: NDArray[Any],
+        rows: Mapping[str, NDArray[Any]],
+        episode: Episode,
+    ) -> Demonstration:
+        """A demonstration; where we wrote it with its seed, and without what only fills columns."""
+        told = self.ours.get("episodes")
+        ours = told[episode.index] if told else {"states": 0, "seed": None, "rows": list(rows)}
+        kinds = {"executed": np.float32, "rewards": np.float32}
+        kept: dict[str, Any] = {}
+        for name in ours["rows"]:
+            if name in rows:
+                values = rows[name].astype(kinds.get(name, np.bool_))
+                kept[name] = values if name == "executed" else values[:, 0]
+        width = ours["states"] if told else states.shape[-1]
+        states = states[:, :width] if width and len(states) else np.zeros((0, 0))
+        return Demonstration(actions, seen, states, ours["seed"], **kept)
 
     def _observed(
         self, table: Any, feature: str, episode: Episode, where: str, resize: Resize | None

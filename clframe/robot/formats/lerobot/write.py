@@ -18,7 +18,7 @@ from clframe.robot.demonstrations import Demonstration
 from clframe.robot.formats.lerobot import features as names
 from clframe.robot.formats.lerobot import stats
 from clframe.robot.formats.lerobot.video import FilmWriter, film_info
-from clframe.robot.formats.recording import Recording, check_alike, is_depth, is_picture
+from clframe.robot.formats.recording import ROWS, Recording, check_alike, is_depth, is_picture
 from clframe.utils.files import write_json
 
 FPS = 20
@@ -97,11 +97,9 @@ class _Writer:
         first = recordings[0].demos[0]
         self.left_out: list[str] = []
         self.kept = {name: names.feature_of(name) for name in self._kept(first)}
-        self.width = max(
-            demo.states.shape[1] if demo.states.ndim == 2 else 0
-            for recording in recordings
-            for demo in recording.demos
-        )
+        demos = [demo for recording in recordings for demo in recording.demos]
+        self.width = max(_state_size(demo) for demo in demos)
+        self.known = [row for row in ROWS if any(getattr(d, row) is not None for d in demos)]
         self.specs = self._specs(first, video)
         self.schema = self._schema()
         self.films: dict[str, FilmWriter] = {}
@@ -139,7 +137,15 @@ class _Writer:
         specs[names.ACTION] = names.vector_spec(demo.actions)
         if self.width:
             specs[names.SIMULATOR] = {"dtype": "float64", "shape": [self.width], "names": None}
-        specs["next.done"] = {"dtype": "bool", "shape": [1], "names": None}
+        one: dict[str, Any] = {"shape": [1], "names": None}
+        kinds = {
+            "executed": specs[names.ACTION],
+            "rewards": {"dtype": "float32", **one},
+            "successes": {"dtype": "bool", **one},
+            "retries": {"dtype": "bool", **one},
+        }
+        specs |= {names.ROWS[row]: kinds[row] for row in self.known}
+        specs["next.done"] = {"dtype": "bool", **one}
         return {**specs, **names.counter_specs()}
 
     def _schema(self) -> Any:
@@ -177,8 +183,15 @@ class _Writer:
             )
             for demo in recording.demos:
                 self._write_episode(demo, recording.language)
-                size = demo.states.shape[1] if demo.states.ndim == 2 else 0
-                ours["episodes"].append({"task": number, "seed": demo.seed, "states": size})
+                known = [row for row in ROWS if getattr(demo, row) is not None]
+                ours["episodes"].append(
+                    {
+                        "task": number,
+                        "seed": demo.seed,
+                        "states": _state_size(demo),
+                        "rows": known,
+                    }
+                )
         self._close_data()
         for film in self.films.values():
             film.close()
@@ -223,9 +236,11 @@ class _Writer:
         numbers[names.ACTION] = demo.actions
         if self.width:
             padded = np.zeros((length, self.width))
-            if demo.states.ndim == 2 and len(demo.states):
-                padded[:, : demo.states.shape[1]] = demo.states
+            if _state_size(demo):
+                padded[:, : _state_size(demo)] = demo.states
             numbers[names.SIMULATOR] = padded
+        for row in self.known:
+            numbers[names.ROWS[row]] = _row(demo, row)
         steps = np.arange(length)
         counters = {
             "next.done": steps == length - 1,
@@ -313,6 +328,24 @@ class _Writer:
             "features": self.specs,
         }
         write_json(self.root / names.INFO, info)
+
+
+def _state_size(demo: Demonstration) -> int:
+    return int(demo.states.shape[1]) if len(demo.states) else 0
+
+
+def _row(demo: Demonstration, name: str) -> NDArray[Any]:
+    """What is known of each step, ``[rows, size]``; where it is not, what it most likely was."""
+    values: NDArray[Any] | None = getattr(demo, name)
+    if values is None:
+        last = np.arange(len(demo)) == len(demo) - 1
+        values = {
+            "executed": demo.actions,
+            "rewards": last.astype(np.float32),
+            "successes": last,
+            "retries": np.zeros(len(demo), bool),
+        }[name]
+    return values.reshape(len(demo), -1)
 
 
 def _position(file: int) -> dict[str, int]:
