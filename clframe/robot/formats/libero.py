@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clframe.errors import DataError
 from clframe.robot.demonstrations import AFTER, Demonstration
 from clframe.robot.formats import robomimic
-from clframe.robot.formats.recording import ROWS, Recording
+from clframe.robot.formats.recording import ROWS, Recording, is_depth
 from clframe.robot.task import Observation
 
 NAMES = {"wrist_rgb": "eye_in_hand_rgb", "wrist_depth": "eye_in_hand_depth"}
@@ -50,7 +48,7 @@ def write(path: Path, recording: Recording) -> list[str]:
             seen = _named(demo.observations)
             absent = [name for name in WANTED if name not in seen]
             for name, values in seen.items():
-                _write(group, f"obs/{name}", values[1:])
+                robomimic.write_values(group, f"obs/{name}", values[1:])
             felt = [seen[name] for name in ("gripper_states", "joint_states") if name in seen]
             if len(felt) == 2:
                 group.create_dataset("robot_states", data=np.concatenate(felt, 1)[:-1])
@@ -78,12 +76,9 @@ def _named(observations: Observation) -> Observation:
     """Observations by LIBERO's names, pictures as OpenGL has them, the hand's pose as one."""
     seen: Observation = {}
     for name, values in observations.items():
+        if is_depth(name, values):
+            values = values[..., None]
         seen[NAMES.get(name, name)] = values[:, ::-1] if values.ndim > 2 else values
     if "ee_pos" in seen and "ee_ori" in seen:
         seen["ee_states"] = np.concatenate([seen["ee_pos"], seen["ee_ori"]], 1)
     return seen
-
-
-def _write(group: Any, name: str, values: NDArray[Any]) -> None:
-    packed = "gzip" if values.ndim > 2 else None
-    group.create_dataset(name, data=values, compression=packed)

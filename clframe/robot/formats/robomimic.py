@@ -45,8 +45,8 @@ def write(path: Path, recording: Recording) -> None:
             for name, values in demo.observations.items():
                 if is_depth(name, values):
                     values = values[..., None]
-                _write_pictures(group, f"obs/{name}", values)
-                _write_pictures(group, f"next_obs/{name}", _next(values))
+                write_values(group, f"obs/{name}", values)
+                write_values(group, f"next_obs/{name}", _next(values))
         for name, numbers in masks(len(recording.demos)).items():
             keys = np.array([f"demo_{number}" for number in numbers], "S")
             file.create_dataset(f"mask/{name}", data=keys)
@@ -111,7 +111,8 @@ def _next(values: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate([values[1:], values[-1:]])
 
 
-def _write_pictures(group: Any, name: str, values: NDArray[Any]) -> None:
+def write_values(group: Any, name: str, values: NDArray[Any]) -> None:
+    """Write one observation; pictures are packed."""
     packed = "gzip" if values.ndim > 2 else None
     group.create_dataset(name, data=values, compression=packed)
 
