@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
     from clframe.robot.evaluation import Evaluation
-    from clframe.robot.formats.recording import Recording
+    from clframe.robot.formats.recording import Recording, Recordings
 
 LAYOUTS = ("lerobot", "robomimic", "libero")
 _HDF5 = (".hdf5", ".h5")
@@ -71,10 +71,9 @@ def export(
     if arguments.to == "lerobot":
         for sentence in write(out, found, arguments.fps, arguments.video):
             say(sentence)
-        episodes = sum(len(one.demos) for one in found)
-        say(f"{len(found)} task{'s' * (len(found) > 1)}, {episodes} episodes in {out}")
+        say(f"{len(found)} task{'s' * (len(found) > 1)} in {out}")
         return
-    for recording, path in zip(found, _targets(out, found), strict=True):
+    for recording, path in zip(found, _targets(out, found.names), strict=True):
         if arguments.to == "robomimic":
             robomimic.write(path, recording)
         else:
@@ -86,11 +85,12 @@ def export(
 
 def _recordings(
     arguments: argparse.Namespace, resolve: Callable[[], tuple[Path, list[Evaluation], int]]
-) -> list[Recording]:
+) -> Recordings:
     from clframe.robot import collect
-    from clframe.robot.formats.recording import read
+    from clframe.robot.demonstrations import read_info
+    from clframe.robot.formats.recording import Recordings, read
 
-    files = [word for word in arguments.settings if "=" not in word]
+    files = [Path(word).expanduser() for word in arguments.settings if "=" not in word]
     if bool(files) == (len(files) < len(arguments.settings)) or not arguments.settings:
         raise SettingError(
             "clframe demos export needs files of demonstrations or stream=NAME, and not both"
@@ -98,14 +98,18 @@ def _recordings(
     if files:
         if arguments.task is not None:
             raise SettingError("clframe demos export: --task is for stream=NAME")
-        return [read(Path(file).expanduser(), arguments.n) for file in files]
+        names = [read_info(file).name for file in files]
+        return Recordings(names, lambda number: read(files[number], arguments.n))
     folder, tasks, num_demos = resolve()
     n, first = arguments.n or num_demos, tasks[0]
     collect.ensure([how.robot for how in tasks], folder, n, first.goal_seed, first.num_workers)
-    return [
-        _with_models(how, read(collect.path_of(how.robot, folder, how.goal_seed), n))
-        for how in tasks
-    ]
+
+    def load(number: int) -> Recording:
+        how = tasks[number]
+        found = read(collect.path_of(how.robot, folder, how.goal_seed), n)
+        return found if arguments.to == "lerobot" else _with_models(how, found)
+
+    return Recordings([how.robot.name for how in tasks], load)
 
 
 def _with_models(how: Evaluation, recording: Recording) -> Recording:
@@ -125,14 +129,14 @@ def _with_models(how: Evaluation, recording: Recording) -> Recording:
     return dataclasses.replace(recording, models=models)
 
 
-def _targets(out: Path, found: Sequence[Recording]) -> list[Path]:
+def _targets(out: Path, names: Sequence[str]) -> list[Path]:
     """A file for each task: the one named, or one in the folder named."""
     if out.suffix not in _HDF5:
-        paths = [out / f"{recording.name}_demo.hdf5" for recording in found]
-    elif len(found) == 1:
+        paths = [out / f"{name}_demo.hdf5" for name in names]
+    elif len(names) == 1:
         paths = [out]
     else:
-        raise SettingError(f"{len(found)} tasks do not fit into one file '{out}'; name a folder")
+        raise SettingError(f"{len(names)} tasks do not fit into one file '{out}'; name a folder")
     for path in paths:
         if path.exists():
             raise DataError(f"'{path}' is there already; remove it, or choose another --out")
@@ -148,8 +152,14 @@ def import_(arguments: argparse.Namespace) -> None:
     from clframe.robot.formats.recording import with_state, write
 
     source = arguments.path.expanduser()
-    found = [robomimic.read(source)] if source.is_file() else recordings(source)
-    for recording, path in zip(found, _targets(arguments.out.expanduser(), found), strict=True):
+    found: Sequence[Recording]
+    if source.is_file():
+        found = [robomimic.read(source)]
+        names = [found[0].name]
+    else:
+        found = recordings(source)
+        names = found.names
+    for recording, path in zip(found, _targets(arguments.out.expanduser(), names), strict=True):
         complete, parts = with_state(recording)
         if parts:
             say(f"{recording.name}: the state is put together of {', '.join(parts)}")

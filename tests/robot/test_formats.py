@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -358,6 +359,31 @@ def test_mistakes_are_one_sentence(
     message = capsys.readouterr().err
     assert sentence in message
     assert message.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("package", "words", "sentence"),
+    [
+        ("pyarrow", [], "pip install 'clframe[lerobot]'"),
+        ("av", ["video=true"], "pip install 'clframe[video]'"),
+    ],
+)
+def test_a_package_that_is_absent_is_named(
+    package: str,
+    words: list[str],
+    sentence: str,
+    tasks: list[Recording],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recording.write(tmp_path / "push.hdf5", tasks[1])
+    monkeypatch.setitem(sys.modules, package, None)
+    out = tmp_path / "set"
+    line = ["demos", "export", str(tmp_path / "push.hdf5"), "to=lerobot", f"out={out}", *words]
+    assert main(line) == 2
+    assert sentence in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["push.hdf5"]
 
 
 def test_nothing_is_written_over(small: Path, capsys: pytest.CaptureFixture[str]) -> None:

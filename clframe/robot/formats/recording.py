@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,26 @@ class Recording:
     models: Sequence[str] = field(default_factory=tuple)
 
 
+class Recordings(Sequence[Recording]):
+    """Recordings that are read when they are asked for, each time anew: one is in memory at a time.
+
+    Args:
+        names: Of the tasks.
+        load: Reads the one at a position.
+    """
+
+    def __init__(self, names: Sequence[str], load: Callable[[int], Recording]) -> None:
+        self.names, self._load = list(names), load
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, position: Any) -> Any:
+        if isinstance(position, slice):
+            return [self._load(number) for number in range(len(self))[position]]
+        return self._load(range(len(self))[position])
+
+
 def read(path: Path, n: int | None = None) -> Recording:
     """A file in our own layout, or the first n demonstrations of it."""
     info = demonstrations.read_info(path)
@@ -62,26 +82,30 @@ def is_depth(name: str, values: NDArray[Any]) -> bool:
     return name.endswith(DEPTH) and values.ndim == 3 and values.dtype.kind == "f"
 
 
-def check_alike(recordings: Sequence[Recording]) -> None:
-    """Refuse tasks whose actions or observations differ in size: one data set has one shape each.
+class Shapes:
+    """The shapes of actions and observations, which must be the same in all that is written."""
 
-    Raises:
-        DataError: They differ.
-    """
-    shapes: dict[str, tuple[tuple[int, ...], str]] = {}
-    for recording in recordings:
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[int, ...], str]] = {}
+
+    def add(self, recording: Recording) -> None:
+        """See to it that a recording has the shapes of those before it.
+
+        Raises:
+            DataError: It has not.
+        """
         for number, demo in enumerate(recording.demos):
             rows = {"actions": demo.actions, **demo.observations}
             for name, values in rows.items():
-                first, where = shapes.setdefault(name, (values.shape[1:], recording.name))
+                first, where = self._known.setdefault(name, (values.shape[1:], recording.name))
                 if values.shape[1:] != first:
                     raise DataError(
                         f"'{name}' of task '{recording.name}', demonstration {number}, has the "
                         f"shape {list(values.shape[1:])}, but {list(first)} in task '{where}'; a "
                         "data set has one shape: export them apart"
                     )
-            if set(rows) != set(shapes):
-                (odd, *_) = sorted(set(rows) ^ set(shapes))
+            if set(rows) != set(self._known):
+                (odd, *_) = sorted(set(rows) ^ set(self._known))
                 raise DataError(
                     f"'{odd}' is not in all demonstrations of '{recording.name}' and the tasks "
                     "before it; export them apart"

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from clframe.errors import DataError
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.formats.lerobot import features as names
+from clframe.robot.formats.lerobot.parquet import pyarrow
 from clframe.robot.formats.lerobot.video import read_film
-from clframe.robot.formats.lerobot.write import pyarrow
-from clframe.robot.formats.recording import Recording
+from clframe.robot.formats.recording import Recording, Recordings
 from clframe.robot.task import Observation
 
 Resize = Callable[[NDArray[Any]], NDArray[Any]]
@@ -332,25 +332,29 @@ def _decoded(
     return scaled / np.float32(1000.0) if whole else scaled
 
 
-def recordings(root: Path) -> list[Recording]:
+def recordings(root: Path) -> Recordings:
     """All of a data set: a recording for each task, which others know by its instruction only."""
     data = LerobotFolder(root)
-    ours = data.ours
-    if ours:
-        groups: list[list[Episode]] = [[] for _ in ours["tasks"]]
-        for episode in data.episodes:
-            groups[ours["episodes"][episode.index]["task"]].append(episode)
-        return [
-            Recording(known["name"], known["language"], known["facts"], data.read(group))
-            for known, group in zip(ours["tasks"], groups, strict=True)
-            if group
-        ]
-    robot = str(data.info.get("robot_type") or "unknown")
-    facts = {"source": "lerobot", "robot": robot, "fps": data.fps}
-    return [
-        Recording(task_name(language, number), language, facts, data.read(episodes))
+    facts = {"source": "lerobot", "robot": str(data.info.get("robot_type") or "unknown")}
+    facts["fps"] = f"{data.fps:g}"
+    tasks = [
+        (task_name(language, number), language, facts, episodes)
         for number, (language, episodes) in enumerate(data.by_task().items())
     ]
+    if data.ours:
+        groups: list[list[Episode]] = [[] for _ in data.ours["tasks"]]
+        for episode in data.episodes:
+            groups[data.ours["episodes"][episode.index]["task"]].append(episode)
+        tasks = [
+            (known["name"], known["language"], known["facts"], group)
+            for known, group in zip(data.ours["tasks"], groups, strict=True)
+        ]
+
+    def load(number: int) -> Recording:
+        name, language, known, episodes = tasks[number]
+        return Recording(name, language, known, data.read(episodes))
+
+    return Recordings([task[0] for task in tasks], load)
 
 
 def task_name(language: str, number: int) -> str:

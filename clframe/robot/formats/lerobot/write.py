@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.errors import DataError, SettingError
+from clframe.errors import DataError
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.formats.lerobot import features as names
-from clframe.robot.formats.lerobot import stats
+from clframe.robot.formats.lerobot import parquet, stats
 from clframe.robot.formats.lerobot.video import FilmWriter, film_info
-from clframe.robot.formats.recording import ROWS, Recording, check_alike, is_depth, is_picture
+from clframe.robot.formats.recording import ROWS, Recording, Shapes, is_depth, is_picture
 from clframe.utils.files import write_json
 
 FPS = 20
 CHUNK, DATA_MB, FILM_MB = 1000, 100, 200
 """Files in a folder, and megabytes after which the next file begins, as LeRobot's defaults."""
-
-
-def pyarrow() -> Any:
-    """The package pyarrow.
-
-    Raises:
-        SettingError: It is not installed.
-    """
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise SettingError(
-            "data sets of LeRobot need pyarrow; install it with: pip install 'clframe[lerobot]'"
-        ) from error
-    return pyarrow
 
 
 def write(
@@ -53,7 +35,7 @@ def write(
 
     Args:
         folder: That must not be there, or be empty.
-        recordings: One for each task.
+        recordings: One for each task; gone through twice.
         fps: Steps per second.
         video: Write colour pictures as MP4, which loses a little, instead of PNG in Parquet.
         data_mb: Megabytes after which the next Parquet file begins.
@@ -61,8 +43,7 @@ def write(
     Raises:
         DataError: The folder is in use, or shapes differ between tasks.
     """
-    pyarrow()
-    check_alike(recordings)
+    parquet.pyarrow()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"'{folder}' is there already; remove it, or choose another --out")
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
@@ -92,16 +73,13 @@ class _Writer:
         data_mb: float,
     ) -> None:
         self.root, self.recordings, self.fps, self.data_mb = root, recordings, fps, data_mb
-        self.pa = pyarrow()
-        self.instructions = list(dict.fromkeys(one.language for one in recordings))
-        first = recordings[0].demos[0]
+        self.pa = parquet.pyarrow()
         self.left_out: list[str] = []
-        self.kept = {name: names.feature_of(name) for name in self._kept(first)}
-        demos = [demo for recording in recordings for demo in recording.demos]
-        self.width = max(_state_size(demo) for demo in demos)
-        self.known = [row for row in ROWS if any(getattr(d, row) is not None for d in demos)]
-        self.specs = self._specs(first, video)
-        self.schema = self._schema()
+        self.instructions: list[str] = []
+        self.known: list[str] = []
+        self.width = 0
+        self.kept, self.specs = self._survey(video)
+        self.schema = parquet.schema(self.specs)
         self.films: dict[str, FilmWriter] = {}
         self.film_files: dict[str, int] = {}
         self.parquet: Any = None
@@ -110,6 +88,23 @@ class _Writer:
         self.stats: dict[str, list[stats.Stats]] = {}
 
     # ------------------------------------------------------------ what there is
+
+    def _survey(self, video: bool) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+        """Look through all recordings: the observations that are kept, and all features."""
+        shapes, known = Shapes(), set()
+        first: Demonstration | None = None
+        for recording in self.recordings:
+            shapes.add(recording)
+            if recording.language not in self.instructions:
+                self.instructions.append(recording.language)
+            for demo in recording.demos:
+                first = first or demo
+                self.width = max(self.width, _state_size(demo))
+                known |= {row for row in ROWS if getattr(demo, row) is not None}
+        assert first is not None
+        self.known = [row for row in ROWS if row in known]
+        kept = {name: names.feature_of(name) for name in self._kept(first)}
+        return kept, self._specs(first, kept, video)
 
     def _kept(self, demo: Demonstration) -> list[str]:
         kept = []
@@ -122,9 +117,11 @@ class _Writer:
                 )
         return kept
 
-    def _specs(self, demo: Demonstration, video: bool) -> dict[str, dict[str, Any]]:
+    def _specs(
+        self, demo: Demonstration, kept: Mapping[str, str], video: bool
+    ) -> dict[str, dict[str, Any]]:
         specs: dict[str, dict[str, Any]] = {}
-        for name, feature in self.kept.items():
+        for name, feature in kept.items():
             values = demo.observations[name]
             if values.ndim == 2:
                 specs[feature] = names.vector_spec(values)
@@ -147,26 +144,6 @@ class _Writer:
         specs |= {names.ROWS[row]: kinds[row] for row in self.known}
         specs["next.done"] = {"dtype": "bool", **one}
         return {**specs, **names.counter_specs()}
-
-    def _schema(self) -> Any:
-        pa = self.pa
-        fields = []
-        for feature, spec in self.specs.items():
-            if spec["dtype"] == "video":
-                continue
-            kind = pa.bool_() if spec["dtype"] == "bool" else None
-            if spec["dtype"] == "image":
-                kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-            elif kind is None:
-                kind = pa.from_numpy_dtype(np.dtype(spec["dtype"]))
-            if spec["dtype"] != "image" and spec["shape"] != [1]:
-                kind = pa.list_(kind, spec["shape"][0])
-            fields.append(pa.field(feature, kind))
-        described = {
-            field.name: names.hugging_face_type(self.specs[field.name]) for field in fields
-        }
-        known = json.dumps({"info": {"features": described}})
-        return pa.schema(fields, metadata={"huggingface": known})
 
     # ------------------------------------------------------------ episodes
 
@@ -255,22 +232,11 @@ class _Writer:
     def _write_rows(
         self, numbers: Mapping[str, NDArray[Any]], pictures: Mapping[str, NDArray[Any]]
     ) -> None:
-        pa, arrays = self.pa, []
-        for field in self.schema:
-            if field.name in pictures:
-                files = [{"bytes": data, "path": None} for data in _files(pictures[field.name])]
-                arrays.append(pa.array(files, field.type))
-                continue
-            values = numbers[field.name]
-            flat = pa.array(np.ascontiguousarray(values).ravel())
-            if self.specs[field.name]["shape"] != [1]:
-                flat = pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
-            arrays.append(flat.cast(field.type))
-        table = pa.Table.from_arrays(arrays, schema=self.schema)
+        table = parquet.table(self.schema, numbers, pictures)
         if self.parquet is None:
             path = self.root / names.DATA_PATH.format(**_position(self.file))
             path.parent.mkdir(parents=True, exist_ok=True)
-            self.parquet = pa.parquet.ParquetWriter(path, self.schema)
+            self.parquet = self.pa.parquet.ParquetWriter(path, self.schema)
         self.parquet.write_table(table)  # an episode is a row group
         self.bytes += table.nbytes
         if self.bytes >= self.data_mb * 2**20:
@@ -307,14 +273,14 @@ class _Writer:
         path = self.root / names.EPISODES_PATH.format(**_position(0))
         path.parent.mkdir(parents=True, exist_ok=True)
         pa.parquet.write_table(pa.Table.from_pylist(self.episodes), path)
-        pa.parquet.write_table(_tasks(pa, self.instructions), self.root / names.TASKS)
+        pa.parquet.write_table(parquet.tasks(self.instructions), self.root / names.TASKS)
         whole = {feature: stats.together(parts) for feature, parts in self.stats.items()}
         write_json(self.root / names.STATS, stats.as_lists(whole))
         write_json(self.root / names.OURS, ours)
         films = any(spec["dtype"] == "video" for spec in self.specs.values())
         info = {
             "codebase_version": names.VERSION,
-            "robot_type": str(self.recordings[0].facts.get("robot", "clframe")),
+            "robot_type": str(ours["tasks"][0]["facts"].get("robot", "clframe")),
             "total_episodes": n,
             "total_frames": self.rows,
             "total_tasks": len(self.instructions),
@@ -350,38 +316,3 @@ def _row(demo: Demonstration, name: str) -> NDArray[Any]:
 
 def _position(file: int) -> dict[str, int]:
     return {"chunk_index": file // CHUNK, "file_index": file % CHUNK}
-
-
-def _tasks(pa: Any, instructions: Sequence[str]) -> Any:
-    """The instructions as pandas would write them: they are the index of the table."""
-    column = {"field_name": "task_index", "name": "task_index", "metadata": None}
-    index = {"field_name": "task", "name": "task", "metadata": None}
-    known = {
-        "index_columns": ["task"],
-        "column_indexes": [],
-        "columns": [
-            {**column, "pandas_type": "int64", "numpy_type": "int64"},
-            {**index, "pandas_type": "unicode", "numpy_type": "object"},
-        ],
-        "creator": {"library": "pyarrow", "version": pa.__version__},
-        "pandas_version": "2.2.0",
-    }
-    table = pa.table(
-        {"task_index": np.arange(len(instructions)), "task": pa.array(instructions, pa.string())}
-    )
-    return table.replace_schema_metadata({"pandas": json.dumps(known)})
-
-
-def _files(pictures: NDArray[Any]) -> Iterable[bytes]:
-    """Each picture as the bytes of a file: PNG for colours, TIFF for distances."""
-    from PIL import Image
-
-    depth = pictures.dtype != np.uint8
-    for picture in pictures:
-        content = io.BytesIO()
-        image = Image.fromarray(picture.astype(np.float32) if depth else picture)
-        if depth:
-            image.save(content, "TIFF", compression="tiff_adobe_deflate")
-        else:
-            image.save(content, "PNG", compress_level=1)
-        yield content.getvalue()
