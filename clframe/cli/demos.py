@@ -43,14 +43,21 @@ def parser() -> Parser:
     check.add_argument("files", type=Path, nargs="+", metavar="FILE")
     play = parser.add_subcommand(
         "play",
-        "Do a demonstration's actions again, compare what happens, and record a video.",
-        [("clframe demos play stream=metaworld_cw10 --task push --out push.gif", "the first one")],
+        "Do what was done in a demonstration again, compare every bit, and record a video.",
+        [
+            (
+                "clframe demos play stream=metaworld_cw10 --task push --out push.gif",
+                "the first one",
+            ),
+            ("clframe demos play stream=tabletop_goal --all", "all of every task"),
+        ],
         key_value=True,
     )
     play.add_settings("stream=NAME, its settings, data_dir=DIR, plugin_path=FILE")
     add = play.add_argument
     add("--task", metavar="NAME", help="whose demonstration")
     add("--demo", type=whole(), default=0, metavar="N", help="which one; default: 0")
+    add("--all", action="store_true", help="all there are, of this task or of every one")
     add("--out", type=Path, metavar="FILE", help="record it: FILE.gif or a folder")
     add("--every", type=whole(1), default=4, metavar="N", help="record every so many steps")
     convert.add_subcommands(parser)
@@ -142,51 +149,79 @@ def _flat(demo: Any) -> Any:
 
 
 def play(arguments: argparse.Namespace) -> None:
-    """Do a demonstration again and say whether the same happens."""
-    from clframe.robot import collect, demonstrations, video
+    """Do demonstrations again and say whether the same happens.
+
+    Raises:
+        DataError: It does not.
+    """
+    from clframe.robot import video
 
     folder, tasks = _resolve("play", arguments)
-    if arguments.task is None:
-        names = [task.how.robot.name for task in tasks]
-        raise SettingError(f"clframe demos play needs --task NAME; {nearest('', names)}")
-    how = tasks[0].how
-    number, every = arguments.demo, arguments.every
-    path = collect.path_of(how.robot, folder, how.goal_seed)
     out = None if arguments.out is None else arguments.out.expanduser()
     if out is not None:
         video.check_target(out)
+    if arguments.all:
+        if out is not None:
+            raise SettingError("clframe demos play: --all makes no videos; leave --out out")
+        _play_all(folder, [task.how for task in tasks if task.taught or arguments.task])
+        return
+    if arguments.task is None:
+        names = [task.how.robot.name for task in tasks]
+        raise SettingError(f"clframe demos play needs --task NAME or --all; {nearest('', names)}")
+    _play_one(folder, tasks[0].how, arguments.demo, out, arguments.every)
+
+
+def _play_one(folder: Path, how: Evaluation, number: int, out: Path | None, every: int) -> None:
+    from clframe.robot import collect, demonstrations, video
+    from clframe.robot.replay import replay
+
+    path = collect.path_of(how.robot, folder, how.goal_seed)
     demo = demonstrations.read(path, number + 1)[number]
-    if demo.seed is None:
-        raise DataError(f"'{path}' does not tell the seed of demonstration {number}")
-    environment = how.robot.environment()
+    environment = how.robot.make_recording()
     recorded = video.RecordVideo(environment, every) if out is not None else None
-    apart, reached = _repeat(recorded or environment, demo)
+    result = replay(how.robot, recorded or environment, demo)
     say(
         f"{how.robot.name}, demonstration {number}: {len(demo)} steps, goal "
-        f"{'reached' if reached else 'NOT reached'}; largest difference to what was recorded "
-        f"{apart:.3g}"
+        f"{'reached' if result.reached else 'NOT reached'}; largest difference to what was "
+        f"recorded {result.apart:.3g}"
     )
     if recorded is not None and out is not None:
         video.write(out, recorded.frames)
         say(f"{len(recorded.frames)} pictures in {out}")
+    if not (result.equal and result.reached):
+        raise _differs(path, how, f"demonstration {number}", result.first)
 
 
-def _repeat(environment: Any, demo: Any) -> tuple[float, bool]:
-    """The largest difference of a state to the recorded one, and whether the goal was reached."""
-    import numpy as np
+def _play_all(folder: Path, chosen: list[Evaluation]) -> None:
+    from clframe.robot import collect, demonstrations
+    from clframe.robot.replay import replay
 
-    from clframe.robot.task import as_dictionary
+    say(f"{'task':<44}{'played':>7}{'equal':>7}{'goal':>6}{'largest difference':>20}")
+    wrong: list[DataError] = []
+    for how in chosen:
+        path = collect.path_of(how.robot, folder, how.goal_seed)
+        environment = how.robot.make_recording()
+        results = [replay(how.robot, environment, demo) for demo in demonstrations.read(path)]
+        good = [result.equal and result.reached for result in results]
+        say(
+            f"{how.robot.name[:43]:<44}{len(results):>7}{sum(r.equal for r in results):>7}"
+            f"{sum(r.reached for r in results):>6}{max(r.apart for r in results):>20.3g}"
+        )
+        if not all(good):
+            number = good.index(False)
+            wrong.append(_differs(path, how, f"demonstration {number}", results[number].first))
+    if wrong:
+        raise wrong[0]
 
-    observation, _ = environment.reset(seed=demo.seed)
-    apart, reached = 0.0, False
-    for row, action in enumerate(demo.done):
-        seen = as_dictionary(observation)
-        for name, values in demo.observations.items():
-            if values.dtype != np.uint8:
-                apart = max(apart, float(np.abs(values[row] - seen[name]).max()))
-        observation, _, _, _, info = environment.step(action)
-        reached = reached or bool(info["success"])
-    return apart, reached
+
+def _differs(path: Path, how: Evaluation, which: str, first: int | None) -> DataError:
+    """The sentence for a demonstration that does not replay."""
+    from clframe.robot.demonstrations import read_info
+    from clframe.robot.replay import other_versions
+
+    what = "does not reach the goal" if first is None else f"goes another way from step {first} on"
+    why = other_versions(read_info(path).facts, how.robot.facts)
+    return DataError(f"'{path}': {which} does not replay, it {what}{f' ({why})' if why else ''}")
 
 
 def export(arguments: argparse.Namespace) -> None:

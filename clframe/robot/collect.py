@@ -50,7 +50,9 @@ def record(task: RobotTask, environment: Environment, seed: int) -> Demonstratio
     states: list[Any] = []
     left = task.limit
     succeeded = False
-    for action in task.expert(environment):
+    expert = task.expert(environment)
+    ended = False
+    for action in expert:
         seen.append(as_dictionary(observation))
         wanted: Any = action
         if task.discrete:  # stored as a vector of one number
@@ -63,11 +65,14 @@ def record(task: RobotTask, environment: Environment, seed: int) -> Demonstratio
         steps.append(_Step(label, info.get("executed"), float(reward), bool(info["success"])))
         left -= 1
         if info["success"] and not succeeded:
-            succeeded, left = True, min(left, AFTER_SUCCESS)
+            succeeded, left = True, left if task.finishes else min(left, AFTER_SUCCESS)
         if terminated or truncated or left <= 0:
             break
-    if not succeeded:
+    else:
+        ended = True
+    if not succeeded or (task.finishes and not (ended and steps[-1].success)):
         return None
+    retries = getattr(expert, "retries", None)
     disturbed = any(step.executed is not None for step in steps)
     return Demonstration(
         np.stack([step.action for step in steps]),
@@ -77,6 +82,7 @@ def record(task: RobotTask, environment: Environment, seed: int) -> Demonstratio
         np.stack([step.done for step in steps]) if disturbed else None,
         np.array([step.reward for step in steps], np.float32),
         np.array([step.success for step in steps]),
+        None if retries is None else retries(),
     )
 
 
@@ -104,7 +110,7 @@ def make_file(task: RobotTask, path: Path, n: int, goal_seed: int = 0) -> tuple[
             f"task '{task.name}' has no expert to demonstrate it: put its demonstrations at "
             f"'{path}'"
         )
-    environment = task.environment()
+    environment = task.make_recording()
     kept: list[Demonstration] = []
     tried = 0
     key = seed_key(task, goal_seed, DEMONSTRATION)

@@ -20,6 +20,7 @@ from clframe.robot import collect, demonstrations, language, sentences
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.evaluation import MEASURES, Evaluation
 from clframe.robot.learner import ChoiceLearner, ImitationLearner
+from clframe.robot.retries import without_retries
 from clframe.robot.sequences import SequenceData, SequenceInputs, sequences_of
 from clframe.robot.task import RobotTask
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
@@ -47,6 +48,8 @@ class ImitationSettings:
         num_workers: Worker processes; 0 for this one alone, None for one per core. Results are
             the same.
         language_size: Length of an instruction's vector; None for 32 (words) or 256 (sentence).
+        retries: Whether steps of attempts that the expert gave up are learned (``keep``) or left
+            out (``cut``), where the demonstrations tell them.
     """
 
     num_demos: int = 50
@@ -58,6 +61,7 @@ class ImitationSettings:
     num_envs: int = 6
     num_workers: int | None = None
     language_size: int | None = None
+    retries: Literal["keep", "cut"] = "cut"
 
     def __post_init__(self) -> None:
         for name, bound in (
@@ -216,7 +220,7 @@ def imitation_stream(
         demos = demonstrations.read(path, imitation.num_demos, (STATE, *pictures))
         numbers = 1 if discrete else action_size
         demonstrations.check_sizes(demos, path, {"actions": numbers, STATE: state_size})
-        return demos
+        return without_retries(demos) if imitation.retries == "cut" else demos
 
     demos_of = read or collected
     inputs = ObservationTransform(
