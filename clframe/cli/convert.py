@@ -116,7 +116,7 @@ def _with_models(how: Evaluation, recording: Recording) -> Recording:
     """The same, with the model of each episode's world where its environment tells it."""
     import dataclasses
 
-    environment = how.robot.environment()
+    environment = how.robot.make_recording()
     inner: Any = getattr(environment, "unwrapped", environment)
     tell = getattr(getattr(inner, "world", inner), "model_file", None)
     if tell is None or any(demo.seed is None for demo in recording.demos):

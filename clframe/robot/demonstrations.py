@@ -141,10 +141,10 @@ def write_group(group: Any, demo: Demonstration) -> None:
     if len(demo.states):
         group.create_dataset("states", data=demo.states)
     for name, values in demo.observations.items():
-        group.create_dataset(f"obs/{name}", data=values, **_packing(values))
+        group.create_dataset(f"obs/{name}", data=values, **packing(values))
 
 
-def _packing(values: NDArray[Any]) -> dict[str, Any]:
+def packing(values: NDArray[Any]) -> dict[str, Any]:
     """How pictures are compressed: strips of some frames at a time.
 
     Within 32 KB, which is as far as gzip looks back, a strip of the frame before is found again,

@@ -268,7 +268,8 @@ def _picture(folder: LerobotFolder, camera: str) -> str:
 
 def _range(folders: Sequence[LerobotFolder]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Center and half range of all actions, from the statistics; 0 and 1 if they are in -1..1."""
-    lows, highs = [], []
+    lows: list[NDArray[np.float64]] = []
+    highs: list[NDArray[np.float64]] = []
     for folder in folders:
         stats = folder.stats.get("action", {})
         size = folder.features["action"]["shape"][0]

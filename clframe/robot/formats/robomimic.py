@@ -113,8 +113,7 @@ def _next(values: NDArray[Any]) -> NDArray[Any]:
 
 def write_values(group: Any, name: str, values: NDArray[Any]) -> None:
     """Write one observation; pictures are packed."""
-    packed = "gzip" if values.ndim > 2 else None
-    group.create_dataset(name, data=values, compression=packed)
+    group.create_dataset(name, data=values, **demonstrations.packing(values))
 
 
 def read(path: Path) -> Recording:

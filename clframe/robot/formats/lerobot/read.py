@@ -226,14 +226,16 @@ class LerobotFolder:
     ) -> Demonstration:
         """A demonstration; where we wrote it with its seed, and without what only fills columns."""
         told = self.ours.get("episodes")
-        ours = told[episode.index] if told else {"states": 0, "seed": None, "rows": list(rows)}
+        ours: dict[str, Any] = {"seed": None, "rows": list(rows), "states": states.shape[-1]}
+        if told:
+            ours = told[episode.index]
         kinds = {"executed": np.float32, "rewards": np.float32}
         kept: dict[str, Any] = {}
         for name in ours["rows"]:
             if name in rows:
                 values = rows[name].astype(kinds.get(name, np.bool_))
                 kept[name] = values if name == "executed" else values[:, 0]
-        width = ours["states"] if told else states.shape[-1]
+        width = ours["states"]
         states = states[:, :width] if width and len(states) else np.zeros((0, 0))
         return Demonstration(actions, seen, states, ours["seed"], **kept)
 

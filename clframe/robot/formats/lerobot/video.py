@@ -147,4 +147,5 @@ def meters(levels: NDArray[Any], info: dict[str, Any]) -> NDArray[np.float32]:
         distance = np.exp(low + share * (high - low)) - shift
     else:
         distance = least + share * (most - least)
-    return distance.clip(least, most).astype(np.float32)
+    clipped: NDArray[np.float32] = distance.clip(least, most).astype(np.float32)
+    return clipped
