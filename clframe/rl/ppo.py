@@ -34,7 +34,6 @@ from clframe.rl._rollout import Collector, Portions, RolloutBatch, RolloutData
 from clframe.rl.actor import SquashedGaussian
 from clframe.rl.stream import live_stream
 from clframe.rl.value import Actor, renew, value_network
-from clframe.robot.evaluation import Evaluation
 from clframe.robot.learner import ImitationLearner
 from clframe.utils.settings import at_least, check_at_least
 
@@ -118,10 +117,10 @@ class PPO(Learning):
     def for_stream(self, stream: Stream) -> PPO:
         """With the stream's number of environments where none is given."""
         tasks = getattr(stream, "tasks", ())
-        evaluation = tasks[0].info.get("evaluation") if tasks else None
-        if self.n_envs is not None or not isinstance(evaluation, Evaluation):
+        num_envs = getattr(tasks[0].info.get("evaluation") if tasks else None, "num_envs", None)
+        if self.n_envs is not None or num_envs is None:
             return self
-        return dataclasses.replace(self, n_envs=evaluation.num_envs)
+        return dataclasses.replace(self, n_envs=num_envs)
 
     def portions(self, batch_size: int) -> Portions:
         """Of a rollout."""
