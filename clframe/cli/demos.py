@@ -1,4 +1,4 @@
-"""``clframe demos make|check|play``: demonstrations of robot tasks."""
+"""``clframe demos make|check|play|export|import``: demonstrations of robot tasks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from clframe.cli import convert
 from clframe.cli.names import check_names
 from clframe.cli.parser import Parser, whole
 from clframe.errors import DataError, SettingError, nearest
@@ -59,13 +60,16 @@ def parser() -> Parser:
     add("--all", action="store_true", help="all there are, of this task or of every one")
     add("--out", type=Path, metavar="FILE", help="film it: FILE.mp4, FILE.gif or a folder")
     add("--every", type=whole(1), metavar="N", help="record every so many steps; default: each")
+    convert.add_subcommands(parser)
     return parser
 
 
 def main(words: Sequence[str]) -> int:
-    """Make, check or play demonstrations."""
+    """Make, check, play or convert demonstrations."""
     arguments = parser().parse(words)
-    {"make": make, "check": check, "play": play}[arguments.subcommand](arguments)
+    {"make": make, "check": check, "play": play, "export": export, "import": convert.import_}[
+        arguments.subcommand
+    ](arguments)
     return 0
 
 
@@ -225,12 +229,24 @@ def _differs(path: Path, how: Evaluation, which: str, first: int | None) -> Data
     return DataError(f"'{path}': {which} does not replay, it {what}{f' ({why})' if why else ''}")
 
 
+def export(arguments: argparse.Namespace) -> None:
+    """Write demonstrations in the layouts of others."""
+
+    def resolve() -> tuple[Path, list[Evaluation], int]:
+        folder, tasks = _resolve("export", arguments)
+        chosen = [task.how for task in tasks if task.taught or arguments.task is not None]
+        return folder, chosen, tasks[0].num_demos
+
+    convert.export(arguments, resolve)
+
+
 def _resolve(command: str, arguments: argparse.Namespace) -> tuple[Path, list[Chosen]]:
     """The data folder, and the stream's tasks, or the one named."""
     from clframe.build import build_stream
     from clframe.config.compose import compose
     from clframe.core.registry import discover
     from clframe.data.folder import data_folder
+    from clframe.robot.evaluation import Evaluation
 
     for word in arguments.settings:
         key, equals, _ = word.partition("=")
@@ -246,7 +262,7 @@ def _resolve(command: str, arguments: argparse.Namespace) -> tuple[Path, list[Ch
     found = [
         Chosen(task.info["evaluation"], int(task.info["num_demos"]), bool(task.info["taught"]))
         for task in stream.tasks
-        if "evaluation" in task.info
+        if isinstance(task.info.get("evaluation"), Evaluation)
     ]
     if not found:
         raise SettingError(f"stream '{stream.name}' has no demonstrations: it has no environments")
