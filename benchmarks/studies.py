@@ -120,7 +120,7 @@ def pretraining(out: Path, seed: int) -> dict[str, list[str]]:
 
 def loss_vs_success(out: Path, seed: int) -> dict[str, list[str]]:
     """Sequential learning, measured every three epochs, a third of the demonstrations held out."""
-    often = ["trainer.check_val_every_n_epoch=3", "stream.held_out=10"]
+    often = ["trainer.check_val_every_n_epoch=3", "stream.val_demos=10"]
     return {"loss_naive": [*SMALL, *METHODS["naive"], *often]}
 
 

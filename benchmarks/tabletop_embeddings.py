@@ -25,20 +25,21 @@ MEANING = {
     "sentence": "the instruction, by WordLlama",
     "none": "nothing",
 }
+CELL = "goal3_"
 EXPERIMENT = "experiment=tabletop/goal3_embeddings"
 
 
 def rows(methods: list[str], files: list[Path]) -> grid.Cells:
     """The settings of each row.
 
-    >>> rows(["one_hot"], [Path("bert.npz")])["bert"][1:]
+    >>> rows(["one_hot"], [Path("bert.npz")])["goal3_bert"][1:]
     ['stream.task_input=file', 'stream.language_file=bert.npz']
     """
-    cells = {name: [EXPERIMENT, f"stream.task_input={name}"] for name in methods}
+    cells = {f"{CELL}{name}": [EXPERIMENT, f"stream.task_input={name}"] for name in methods}
     for file in files:
         read = f"stream.language_file={file}"
-        cells[file.stem] = [EXPERIMENT, "stream.task_input=file", read]
-        cells[f"{file.stem}_task_id"] = [EXPERIMENT, "stream.task_input=task_id", read]
+        cells[f"{CELL}{file.stem}"] = [EXPERIMENT, "stream.task_input=file", read]
+        cells[f"{CELL}{file.stem}_task_id"] = [EXPERIMENT, "stream.task_input=task_id", read]
     return cells
 
 
@@ -48,7 +49,8 @@ def table(found: grid.Found) -> str:
         "| task_input | the policy is given | seeds | FWT | NBT | AUC | final success |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for name, runs in found.items():
+    for cell, runs in found.items():
+        name = cell.removeprefix(CELL)
         judged = [tabletop.numbers(run) for run in runs.values()]
         cells = [
             grid.mean_and_error([one[key] for one in judged])

@@ -94,12 +94,13 @@ def _names(tasks: Sequence[tuple[Task, Evaluation]]) -> list[str]:
 def _load(folder: Path, name: str | None) -> tuple[Learner, list[tuple[Task, Evaluation]]]:
     """The run's learner at its end, and the tasks that are environments."""
     from clframe.api import load_learner
+    from clframe.robot.evaluation import Evaluation
 
     learner, _ = load_learner(folder)
     found = [
         (task, task.info["evaluation"])
         for task in learner.stream.tasks
-        if "evaluation" in task.info
+        if isinstance(task.info.get("evaluation"), Evaluation)
     ]
     if not found:
         raise SettingError(

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import Data, TensorData
@@ -17,6 +18,7 @@ from clframe.robot.demonstrations import Demonstration
 from clframe.robot.evaluation import MEASURES, Evaluation
 from clframe.robot.learner import ChoiceLearner, ImitationLearner
 from clframe.robot.perturbation import Perturbation, PerturbSettings
+from clframe.robot.retries import without_retries
 from clframe.robot.sequences import SequenceData, SequenceInputs, sequences_of
 from clframe.robot.task import RobotTask
 from clframe.robot.task_vectors import TEXTS, TaskInput, task_vectors
@@ -47,8 +49,10 @@ class ImitationSettings:
         language_size: Length of an instruction's vector; None for 32 (words) or 256 (sentence).
         language_file: Vectors of instructions, such as BERT's, for ``file`` and ``task_id``; see
             ``scripts/make_language_vectors.py``.
-        held_out: So many of the demonstrations, the last ones, are not learned from; the loss on
+        val_demos: So many of the demonstrations, the last ones, are not learned from; the loss on
             them is measured wherever the current task is.
+        retries: Whether steps of attempts that the expert gave up are learned (``keep``) or left
+            out (``cut``), where the demonstrations tell them.
     """
 
     num_demos: int = 50
@@ -61,7 +65,8 @@ class ImitationSettings:
     num_workers: int | None = None
     language_size: int | None = None
     language_file: str | None = None
-    held_out: int = 0
+    val_demos: int = 0
+    retries: Literal["keep", "cut"] = "cut"
 
     def __post_init__(self) -> None:
         for name, bound in (
@@ -73,12 +78,12 @@ class ImitationSettings:
             ("num_envs", 1),
             ("num_workers", 0),
             ("language_size", 1),
-            ("held_out", 0),
+            ("val_demos", 0),
         ):
             at_least(getattr(self, name), bound, f"stream.{name}")
-        if self.held_out >= self.num_demos:
+        if self.val_demos >= self.num_demos:
             raise SettingError(
-                f"stream.held_out={self.held_out} leaves nothing of stream.num_demos="
+                f"stream.val_demos={self.val_demos} leaves nothing of stream.num_demos="
                 f"{self.num_demos} to learn from"
             )
 
@@ -89,7 +94,7 @@ class ImitationStream(Stream):
 
     Args:
         read: The demonstrations of a task that are learned from.
-        read_held_out: Those that are not.
+        read_validation: Those that are not.
         sequence_inputs: What a policy for sequences is given.
         normalizer: Of the state; None where it is taken from demonstrations.
         discrete: Whether an action is one of ``n_outputs`` choices, instead of that many numbers.
@@ -98,7 +103,7 @@ class ImitationStream(Stream):
     """
 
     read: Read = lambda index: ()
-    read_held_out: Read = lambda index: ()
+    read_validation: Read = lambda index: ()
     sequence_inputs: SequenceInputs | None = None
     normalizer: Normalizer | None = None
     discrete: bool = False
@@ -162,6 +167,8 @@ class ImitationStream(Stream):
 
     def under(self, perturbation: Perturbation) -> ImitationStream:
         """The same stream, whose tasks are measured perturbed only."""
+        if not all(isinstance(task.info["evaluation"], Evaluation) for task in self.tasks):
+            raise SettingError(f"stream '{self.name}' has no environments that could be perturbed")
         return self._measured(lambda evaluation: evaluation.under(perturbation))
 
     def _given(
@@ -177,13 +184,12 @@ class ImitationStream(Stream):
 
         @functools.cache
         def validation(index: int) -> Data:
-            return make(self.read_held_out(index), index)
+            return make(self.read_validation(index), index)
 
-        def measured(evaluation: Evaluation) -> Evaluation:
-            known = evaluation.validation is not None
-            return dataclasses.replace(
-                evaluation, inputs=inputs, validation=validation if known else None
-            )
+        def measured(evaluation: Any) -> Any:
+            known = getattr(evaluation, "validation", None) is not None
+            more = {"validation": validation} if known else {}
+            return dataclasses.replace(evaluation, inputs=inputs, **more)
 
         stream = self._measured(measured)
         experiences = [
@@ -192,7 +198,7 @@ class ImitationStream(Stream):
         ]
         return dataclasses.replace(stream, experiences=experiences)
 
-    def _measured(self, change: Callable[[Evaluation], Evaluation]) -> ImitationStream:
+    def _measured(self, change: Callable[[Any], Any]) -> ImitationStream:
         """The same stream, whose tasks are measured in another way."""
         tasks = [
             dataclasses.replace(
@@ -268,17 +274,17 @@ def imitation_stream(
         demos = demonstrations.read(path, imitation.num_demos, (STATE, *pictures))
         numbers = 1 if discrete else action_size
         demonstrations.check_sizes(demos, path, {"actions": numbers, STATE: state_size})
-        return demos
+        return without_retries(demos) if imitation.retries == "cut" else demos
 
     all_demos = read or collected
 
     def demos_of(number: int) -> Sequence[Demonstration]:
         demos = all_demos(number)
-        return demos[: len(demos) - imitation.held_out]
+        return demos[: len(demos) - imitation.val_demos]
 
-    def held_out(number: int) -> Sequence[Demonstration]:
+    def validation_demos(number: int) -> Sequence[Demonstration]:
         demos = all_demos(number)
-        return demos[len(demos) - imitation.held_out :]
+        return demos[len(demos) - imitation.val_demos :]
 
     vectors = functools.partial(
         task_vectors,
@@ -301,7 +307,7 @@ def imitation_stream(
 
     @functools.cache
     def validation(number: int) -> TensorData:
-        return data_of(held_out(number), number, inputs, discrete)
+        return data_of(validation_demos(number), number, inputs, discrete)
 
     outputs = tuple(range(action_size))
     columns = [
@@ -323,7 +329,7 @@ def imitation_stream(
                     imitation.num_workers,
                     measures,
                     vectors if imitation.task_input in TEXTS else None,
-                    validation=validation if imitation.held_out else None,
+                    validation=validation if imitation.val_demos else None,
                 ),
             },
         )
@@ -356,7 +362,7 @@ def imitation_stream(
         seed,
         learner=ChoiceLearner if discrete else ImitationLearner,
         read=demos_of,
-        read_held_out=held_out,
+        read_validation=validation_demos,
         sequence_inputs=SequenceInputs(inputs, parts or {STATE: range(state_size)}, picture_size),
         normalizer=normalizer,
         discrete=discrete,

@@ -80,11 +80,18 @@ class RecordVideo:
         return result
 
     def close(self) -> None:
-        """Give the environment up; the film stays."""
+        """Give the environment up; the film stays, with its last step."""
+        self._take_last()
         getattr(self.environment, "close", lambda: None)()
+
+    def _take_last(self) -> None:
+        """Record where the episode was left, if that was between two pictures."""
+        if self.steps and (not self.shots or self.shots[-1].step != self.steps):
+            self.shots.append(Shot(self.look(), self.steps, self._succeeded))
 
     def film(self) -> list[Shot]:
         """What was recorded, the last one marked as such."""
+        self._take_last()
         *before, last = self.shots
         return [*before, Shot(last.views, last.step, last.success, ended=True)]
 

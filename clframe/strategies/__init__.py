@@ -35,6 +35,7 @@ DEFAULT_PLUGINS = (
     "accuracy",
     "rollouts",
     "films",
+    "held_out",
 )
 """Plugins that every run has, in their order, where it needs them; not strategies."""
 

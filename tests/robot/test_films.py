@@ -137,8 +137,10 @@ def test_cameras_stand_side_by_side_over_a_caption() -> None:
     recorded.reset(seed=0)
     for _ in range(8):
         recorded.step(np.zeros(2))
-    assert [shot.step for shot in recorded.shots] == [3, 5, 6]
-    first, _, last = recorded.captioned("put the bowl on the plate " * 9, "naive, after 1 of 2: a")
+    assert [shot.step for shot in recorded.film()] == [3, 5, 6, 8]
+    first, _, _, last = recorded.captioned(
+        "put the bowl on the plate " * 9, "naive, after 1 of 2: a"
+    )
     assert first.shape[1] == frames.LARGE + frames.SMALL
     assert (first[: frames.LARGE, : frames.LARGE] == 200).all()
     assert (first[: frames.SMALL, frames.LARGE :] == 100).all()

@@ -26,7 +26,7 @@ def small(folder: Path, **settings: Any) -> Any:
 
 
 def test_the_loss_is_that_of_demonstrations_which_are_not_learned(tmp_path: Path) -> None:
-    stream = small(tmp_path, held_out=1)
+    stream = small(tmp_path, val_demos=1)
     result = clframe.fit(
         stream,
         strategy="naive",
@@ -55,4 +55,4 @@ def test_the_loss_is_that_of_demonstrations_which_are_not_learned(tmp_path: Path
 
 def test_something_must_be_left_to_learn_from(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="leaves nothing"):
-        small(tmp_path, held_out=4)
+        small(tmp_path, val_demos=4)

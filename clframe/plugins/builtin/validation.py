@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ValidationLoss(Plugin):
-    """The learner's loss on demonstrations that are not learned from (``stream.held_out``).
+    """The learner's loss on demonstrations that are not learned from (``stream.val_demos``).
 
     It is measured for the tasks of the current experience when their success is
     (``trainer.check_val_every_n_epoch``), so that the two can be set beside each other: in

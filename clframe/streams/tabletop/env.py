@@ -39,9 +39,10 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     """One task as an environment: 7-d actions at 20 Hz, reward 1 and end of episode on success.
 
     Observations are a dictionary: ``state`` always, and for each camera ``<camera>_rgb`` (uint8)
-    and ``<camera>_depth`` (meters). ``info`` holds ``success``, ``language`` and ``progress`` (the
-    share of the goal's atoms that hold). A start state follows from the seed alone. ``disturber``,
-    if set, pushes the hand about until the next reset.
+    and, if asked for, ``<camera>_depth`` (meters). ``info`` holds ``success``, ``language`` and
+    ``progress`` (the share of the goal's atoms that hold). A start state follows from the seed
+    alone. ``disturber``, if set, pushes the hand about until the next reset; ``info["executed"]``
+    is what was done then.
 
     Args:
         task: A task of a suite, a problem, or the path or text of a task file.
@@ -50,6 +51,9 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         horizon: Steps until the episode is truncated.
         layout: Slots of the state; None takes those of the task's suite, or of the task alone.
         render_mode: None or ``rgb_array`` (the agent's view, 256 pixels).
+        depth: Whether cameras see depth, too.
+        start_noise: How far off its place the hand may start, see `World.reset`.
+        terminate_on_success: Whether success ends the episode; demonstrations go on to let go.
         perturbations: How episodes differ from those of the demonstrations; see
             `clframe.streams.tabletop.perturb`.
     """
@@ -65,6 +69,9 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         horizon: int = HORIZON,
         layout: Layout | None = None,
         render_mode: str | None = None,
+        depth: bool = False,
+        start_noise: float = 0.0,
+        terminate_on_success: bool = True,
         perturbations: Sequence[Perturbation] = (),
     ) -> None:
         for camera in cameras:
@@ -80,6 +87,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
                 layout = layout_of([problem])
         self.task, self.horizon, self.cameras = task, horizon, tuple(cameras)
         self.render_mode = render_mode
+        self.depth, self.start_noise = depth, start_noise
+        self.terminate_on_success = terminate_on_success
         self.world = World(problem)
         self.layout = layout
         self._perturber: Perturber | None = None
@@ -99,7 +108,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         }
         for camera in cameras:
             seen[f"{camera}_rgb"] = spaces.Box(0, 255, (size, size, 3), np.uint8)
-            seen[f"{camera}_depth"] = spaces.Box(0.0, FAR, (size, size), np.float32)
+            if depth:
+                seen[f"{camera}_depth"] = spaces.Box(0.0, FAR, (size, size), np.float32)
         self.observation_space = spaces.Dict(seen)
 
     def reset(
@@ -110,9 +120,9 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._steps = 0
         self.disturber = None
         if self._perturber is None:
-            self.world.reset(self.np_random)
+            self.world.reset(self.np_random, self.start_noise)
         else:
-            self._perturber.reset(self.np_random, seed)
+            self._perturber.reset(self.np_random, seed, self.start_noise)
             for pictures in (self._pictures, *self._films.values()):
                 if pictures is not None:
                     self._perturber.dress(pictures)
@@ -137,12 +147,19 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
                 f"The policy's action at step {self._steps} of the task '{self.language}' holds "
                 "NaN or infinity; its training has probably diverged."
             )
-        self.world.step(array if self.disturber is None else self.disturber(array))
+        executed = None
+        if self.disturber is not None:
+            # As it is stored, so that doing it again gives the same bits.
+            executed = np.clip(self.disturber(array), -1.0, 1.0).astype(np.float32)
+        self.world.step(array if executed is None else executed)
         self._steps += 1
         success = self.world.satisfied()
-        observation = self._observe()
+        observation, info = self._observe(), self._info(success)
+        if executed is not None:
+            info["executed"] = executed
+        ended = success and self.terminate_on_success
         late = self._steps >= self.horizon
-        return observation, float(success), success, late and not success, self._info(success)
+        return observation, float(success), ended, late and not ended, info
 
     def render(self) -> NDArray[np.uint8] | None:
         """A picture for people."""
@@ -157,15 +174,22 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return self._films[size].take(camera).rgb
 
     def simulator_state(self) -> NDArray[np.float64]:
-        """Time, positions and speeds of the simulation, as LIBERO's files keep them."""
-        data = self.world.data
-        return np.concatenate([[data.time], data.qpos, data.qvel])
+        """All that decides what happens next; time, positions and speeds first, as in LIBERO."""
+        return self.world.state()
+
+    def restore(self, state: NDArray[np.float64]) -> Observation:
+        """Go on from a state that `simulator_state` gave; returns what is seen there."""
+        self.world.restore(state)
+        return self._observe()
 
     def _observe(self) -> Observation:
         seen: Observation = {"state": self._state.read()}
         if self._pictures is not None:
             for camera in self.cameras:
-                seen[f"{camera}_rgb"], seen[f"{camera}_depth"] = self._pictures.rgbd(camera)
+                rgb, depth = self._pictures.rgbd(camera)
+                seen[f"{camera}_rgb"] = rgb
+                if self.depth:
+                    seen[f"{camera}_depth"] = depth
         return seen if self._perturber is None else self._perturber.observe(seen)
 
     def _info(self, success: bool) -> dict[str, Any]:

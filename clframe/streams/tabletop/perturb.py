@@ -97,12 +97,13 @@ class Perturber:
         camera = model.camera("agentview")
         self._camera = camera.id, np.array(camera.pos), np.array(camera.quat)
 
-    def reset(self, rng: np.random.Generator, seed: int | None) -> None:
+    def reset(self, rng: np.random.Generator, seed: int | None, start_noise: float) -> None:
         """Start an episode.
 
         Args:
             rng: The environment's own, for all that the task draws.
             seed: Of the episode; None draws one.
+            start_noise: Of the task itself, see `World.reset`.
         """
         entropy = int(rng.integers(2**31)) if seed is None else seed
         chance = {
@@ -117,21 +118,21 @@ class Perturber:
             if axis in self._levels:
                 change(chance[axis], self._levels[axis])
         if "layout" in self._levels:
-            self._lay_out(rng, self._levels["layout"])
+            self._lay_out(rng, start_noise, self._levels["layout"])
         else:
-            self._world.reset(rng)
+            self._world.reset(rng, start_noise)
         if "start" in self._levels:
             self._lead_hand(chance["start"], self._levels["start"])
         if "noise" in self._levels:
             self._noise = chance["noise"]
 
-    def _lay_out(self, rng: np.random.Generator, level: float) -> None:
+    def _lay_out(self, rng: np.random.Generator, start_noise: float, level: float) -> None:
         """Draw a start state from widened rectangles in which nothing is done already."""
         for _ in range(_REDRAWN):
-            self._world.reset(rng, _SPREAD * level)
+            self._world.reset(rng, start_noise, _SPREAD * level)
             if not self._world.satisfied():
                 return
-        self._world.reset(rng)
+        self._world.reset(rng, start_noise)
 
     def _move_camera(self, rng: np.random.Generator, level: float) -> None:
         """Go around the point that the camera looks at, and nearer or further off."""
