@@ -1,17 +1,23 @@
 """How fast the tabletop world runs, and how often its scripted expert succeeds.
 
     python benchmarks/tabletop_world.py speed [--steps 300]
+    python benchmarks/tabletop_world.py beside --tree FOLDER [--rounds 5] [--steps 60]
     python benchmarks/tabletop_world.py expert [--suites tabletop_goal ...] [--episodes 20]
         [--first-seed 1000] [--json FILE]
 
-Speed is CPU time of one core over random actions. An episode of the expert counts as a success if
-the goal holds at some step within the horizon; kinds are what the goal asks for.
+Speed is CPU time of one core over random actions. ``beside`` times steps with two cameras here and
+in another checkout of clframe, taking turns, so that a busy machine slows both down alike. An
+episode of the expert counts as a success if the goal holds at some step within the horizon; kinds
+are what the goal asks for.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
+import sys
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -48,6 +54,44 @@ def speed(steps: int) -> None:
             env.world.reset(np.random.default_rng(seed))
         reset = 50 * (time.process_time() - start)
         print(f"{suite:20} {rates[0]:8.0f} {rates[1]:16.0f} {reset:9.1f}")
+
+
+def cameras(steps: int) -> float:
+    """Milliseconds of CPU time of a step with two cameras of 64 pixels, over four suites."""
+    spent = 0.0
+    for suite in TEN:
+        env = make(suite, "3", cameras=CAMERAS)
+        env.reset(seed=0)
+        rng = np.random.default_rng(0)
+        start = time.process_time()
+        for _ in range(steps):
+            env.step(rng.uniform(-0.5, 0.5, 7))
+        spent += time.process_time() - start
+    return 1000 * spent / (steps * len(TEN))
+
+
+def beside(tree: Path, rounds: int, steps: int) -> None:
+    """Print the time of a step in another checkout and here, taking turns."""
+    here = Path(__file__).resolve()
+    times: dict[Path, list[float]] = {tree.resolve(): [], here.parents[1]: []}
+    for _ in range(rounds):
+        for folder, spent in times.items():
+            command = (
+                f"import runpy; m = runpy.run_path({str(here)!r}); print(m['cameras']({steps}))"
+            )
+            output = subprocess.run(
+                [sys.executable, "-c", command],
+                env={**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            spent.append(float(output.stdout))
+    before, after = (float(np.median(spent)) for spent in times.values())
+    for folder, spent in times.items():
+        print(f"{folder.name:12} ms a step: {', '.join(f'{ms:.2f}' for ms in spent)}")
+    print(f"median {before:.2f} and {after:.2f} ms: {before / after:.2f} times")
 
 
 def kind_of(task: TabletopTask) -> str:
@@ -100,8 +144,10 @@ def expert(suites: list[str], episodes: int, first: int, file: Path | None) -> N
 def main() -> None:
     """Run the part that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=("speed", "expert"))
+    parser.add_argument("part", choices=("speed", "beside", "expert"))
     parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--tree", type=Path, default=Path())
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--suites", nargs="+", default=list(TEN))
     parser.add_argument("--episodes", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=1000)
@@ -109,6 +155,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.part == "speed":
         speed(given.steps)
+    elif given.part == "beside":
+        beside(given.tree, given.rounds, given.steps)
     else:
         expert(given.suites, given.episodes, given.first_seed, given.json)
 

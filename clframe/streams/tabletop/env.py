@@ -36,9 +36,9 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     """One task as an environment: 7-d actions at 20 Hz, reward 1 and end of episode on success.
 
     Observations are a dictionary: ``state`` always, and for each camera ``<camera>_rgb`` (uint8)
-    and ``<camera>_depth`` (meters). ``info`` holds ``success``, ``language`` and ``progress`` (the
-    share of the goal's atoms that hold). A start state follows from the seed alone. ``disturber``,
-    if set, pushes the hand about until the next reset.
+    and, if wanted, ``<camera>_depth`` (meters). ``info`` holds ``success``, ``language`` and
+    ``progress`` (the share of the goal's atoms that hold). A start state follows from the seed
+    alone. ``disturber``, if set, pushes the hand about until the next reset.
 
     Args:
         task: A task of a suite, a problem, or the path or text of a task file.
@@ -47,6 +47,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         horizon: Steps until the episode is truncated.
         layout: Slots of the state; None takes those of the task's suite, or of the task alone.
         render_mode: None or ``rgb_array`` (the agent's view, 256 pixels).
+        depth: Whether cameras give depth, too.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": RATE}  # noqa: RUF012  Gymnasium's own
@@ -59,6 +60,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         horizon: int = HORIZON,
         layout: Layout | None = None,
         render_mode: str | None = None,
+        depth: bool = False,
     ) -> None:
         for camera in cameras:
             if camera not in CAMERAS:
@@ -72,7 +74,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             else:
                 layout = layout_of([problem])
         self.task, self.horizon, self.cameras = task, horizon, tuple(cameras)
-        self.render_mode = render_mode
+        self.render_mode, self.depth = render_mode, depth
         self.world = World(problem)
         self.layout = layout
         self._state = StateVector(self.world, layout)
@@ -86,7 +88,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         }
         for camera in cameras:
             seen[f"{camera}_rgb"] = spaces.Box(0, 255, (size, size, 3), np.uint8)
-            seen[f"{camera}_depth"] = spaces.Box(0.0, FAR, (size, size), np.float32)
+            if depth:
+                seen[f"{camera}_depth"] = spaces.Box(0.0, FAR, (size, size), np.float32)
         self.observation_space = spaces.Dict(seen)
 
     def reset(
@@ -97,7 +100,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._steps = 0
         self.disturber = None
         self.world.reset(self.np_random)
-        return self._observe(), self._info(self.world.satisfied())
+        return self._observe(), self._info()
 
     def step(
         self, action: NDArray[np.floating[Any]]
@@ -120,10 +123,11 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             )
         self.world.step(array if self.disturber is None else self.disturber(array))
         self._steps += 1
-        success = self.world.satisfied()
+        info = self._info()
+        success: bool = info["success"]
         observation = self._observe()
         late = self._steps >= self.horizon
-        return observation, float(success), success, late and not success, self._info(success)
+        return observation, float(success), success, late and not success, info
 
     def render(self) -> NDArray[np.uint8] | None:
         """A picture for people."""
@@ -141,13 +145,12 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def _observe(self) -> Observation:
         seen: Observation = {"state": self._state.read()}
         if self._pictures is not None:
-            for camera in self.cameras:
-                seen[f"{camera}_rgb"], seen[f"{camera}_depth"] = self._pictures.rgbd(camera)
+            seen |= self._pictures.observe(self.cameras, self.depth)
         return seen
 
-    def _info(self, success: bool) -> dict[str, Any]:
-        atoms = self.world.problem.goal.atoms
-        share = len(self.world.true_atoms()) / max(1, len(atoms))
+    def _info(self) -> dict[str, Any]:
+        goal, true = self.world.problem.goal, self.world.true_atoms()
+        success, share = goal.satisfied(true), len(true) / max(1, len(goal.atoms))
         return {"success": success, "language": self.language, "progress": share}
 
 

@@ -33,7 +33,7 @@ def test_two_environments_step_alike() -> None:
 
 
 def test_an_episode_of_the_expert() -> None:
-    env = make("tabletop_goal", "7", cameras=("agentview",), size=32, horizon=200)
+    env = make("tabletop_goal", "7", cameras=("agentview",), size=32, horizon=200, depth=True)
     seen, info = env.reset(seed=3)
     assert info == {"success": False, "language": "turn on the stove", "progress": 0.0}
     assert seen["agentview_rgb"].std() > 10
@@ -117,3 +117,25 @@ def test_orders_differ() -> None:
     )
     ends = [plain.index(task) for task in ordered(plain, "both_ends")]
     assert ends == [0, 9, 1, 8, 2, 7, 3, 6, 4, 5]
+
+
+@pytest.mark.parametrize("number", ["0", "7"])
+def test_pictures_are_those_of_casting_all_rays(number: str) -> None:
+    from clframe.streams.tabletop.pictures import CAMERAS, Pictures
+
+    env = make("tabletop_goal", number)
+    pictures = Pictures(env.world)
+    rng = np.random.default_rng(1)
+    for seed in range(2):
+        env.reset(seed=seed)
+        for step in range(25):
+            env.step(rng.uniform(-1, 1, 7) + [0.2, 0, -0.4, 0, 0, 0, 0])
+            if step == 12:  # what an action can do as well: drawers open, the stove is on
+                for key, part in env.world.joints.items():
+                    env.world.set_joint(key, float(np.mean(part.spec.limits)))
+                env.world.look()
+            all_rays = Pictures(env.world)
+            for camera, frame in zip(CAMERAS, pictures.take_all(CAMERAS), strict=True):
+                wanted = all_rays.without_memory(camera)
+                np.testing.assert_array_equal(frame.rgb, wanted.rgb)
+                np.testing.assert_array_equal(frame.depth, wanted.depth)
