@@ -6,8 +6,8 @@ as in robomimic and LIBERO. Frames are stored once, however many sequences they 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ from clframe.data.observations import TASK, ObservationLayout
 from clframe.data.storage import TensorSource, fetch
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.windows import STATE, ObservationTransform, joined
+
+Encode: TypeAlias = "Callable[[Tensor, str], Tensor]"
 
 
 class SequenceInputs:
@@ -46,15 +48,22 @@ class SequenceInputs:
         )
 
     def __call__(self, x: Any, task: Tensor) -> dict[str, Tensor]:
-        """Stored sequences and the task of each to inputs; pictures stay bytes, channels first."""
+        """Stored sequences and the task of each to inputs.
+
+        Pictures stay bytes, channels first; features of pictures stay as they are.
+        """
         state = self.inputs.normalized(x[STATE])
         if next(iter(self.parts.values())).device != state.device:
             self.parts = {name: index.to(state.device) for name, index in self.parts.items()}
         return {
             **{name: state[..., index] for name, index in self.parts.items()},
-            **{name: x[name].permute(0, 1, 4, 2, 3) for name in self.pictures},
+            **{name: _channels_first(x[name]) for name in self.pictures},
             TASK: self.inputs.task_vectors(task),
         }
+
+
+def _channels_first(pictures: Tensor) -> Tensor:
+    return pictures.permute(0, 1, 4, 2, 3) if pictures.dtype == torch.uint8 else pictures
 
 
 class SequenceData(IndexedData):
@@ -88,6 +97,22 @@ class SequenceData(IndexedData):
         rows = self.rows[positions]
         frames = fetch(x, rows.flatten().to(tensors_of(x)[0].device), device)
         return map_inputs(lambda t: t.unflatten(0, tuple(rows.shape)), frames)
+
+
+def with_features(data: SequenceData, encode: Encode, what: str) -> SequenceData:
+    """The same sequences, with what an encoder makes of their pictures.
+
+    Args:
+        data: With pictures.
+        encode: Frames ``[n, side, side, 3]`` as bytes and their name to features ``[n, ...]``.
+        what: The name of the data.
+    """
+    stored: Any = data.frames.to(data.frames.home)
+    frames = {
+        name: encode(frames, f"{what} {name}") if frames.dtype == torch.uint8 else frames
+        for name, frames in stored.items()
+    }
+    return SequenceData(TensorSource(frames), data.rows, data.labels, data.tasks, data.transform)
 
 
 def sequence_rows(lengths: Sequence[int], window: int) -> Tensor:

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,13 @@ from clframe.robot import collect, demonstrations, language, sentences
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.evaluation import MEASURES, Evaluation
 from clframe.robot.learner import ChoiceLearner, ImitationLearner
-from clframe.robot.sequences import SequenceData, SequenceInputs, sequences_of
+from clframe.robot.sequences import (
+    Encode,
+    SequenceData,
+    SequenceInputs,
+    sequences_of,
+    with_features,
+)
 from clframe.robot.task import RobotTask
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
 from clframe.utils.settings import at_least
@@ -117,6 +123,21 @@ class ImitationStream(Stream):
             return sequences_of(self.read(index), index, window, inputs)
 
         return self._given(inputs, data)
+
+    def with_features(self, encode: Encode) -> ImitationStream:
+        """The same stream of sequences, with what an encoder makes of their pictures."""
+
+        @functools.cache
+        def data(index: int) -> SequenceData:
+            experience = next(e for e in self.experiences if e.tasks[0].index == index)
+            sequences: Any = experience.data
+            return with_features(sequences, encode, experience.tasks[0].name)
+
+        experiences = [
+            dataclasses.replace(e, load=functools.partial(data, e.tasks[0].index))
+            for e in self.experiences
+        ]
+        return dataclasses.replace(self, experiences=experiences)
 
     def with_task_code(self) -> ImitationStream:
         """The same stream, whose vectors end with the one-hot code of the task's index.

@@ -77,7 +77,9 @@ class SequencePolicy(ActionMixture, nn.Module):
     def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
         """The same stream, learned from sequences instead of single observations."""
         sequences: Stream = stream.sequences(self.window)  # type: ignore[attr-defined]
-        return sequences
+        reader: Any = getattr(self.features.encode, "reader", None)
+        prepare: Any = getattr(reader, "prepare_stream", None)
+        return sequences if prepare is None else prepare(sequences, device)
 
     @contextlib.contextmanager
     def acting(self) -> Iterator[None]:

@@ -155,8 +155,9 @@ class Simulation:
     @property
     def touch(self) -> tuple[bool, bool]:
         """Whether the left and the right finger touch something."""
-        hit = np.isin(self._finger_geoms, self.data.contact.geom)
-        return bool(hit[0]), bool(hit[1])
+        touching = self.data.contact.geom
+        left, right = self._finger_geoms
+        return bool((touching == left).any()), bool((touching == right).any())
 
     def place(self, region: str) -> PlaceNow:
         """A named place of a thing, where it is now.
