@@ -106,7 +106,12 @@ class Scene:
         size: Pixels of a picture's side.
         mixed: The problem says nothing of where things are (:func:`mixed_problems`): they may be
             anywhere.
+
+    Attributes:
+        last: The picture that was taken last, with depth and geoms.
     """
+
+    last: Frame
 
     def __init__(
         self, world: World, names: Sequence[str], size: int = 64, mixed: bool = False
@@ -247,8 +252,8 @@ class Scene:
         """A picture and where everything is in it."""
         assert camera in CAMERAS
         view = View.of_camera(self.world.model, self.world.data, camera)
-        frame = self._camera.render(self.world.data, view, self._lighting)
-        return frame.rgb, self.labels(frame, view)
+        self.last = self._camera.render(self.world.data, view, self._lighting)
+        return self.last.rgb, self.labels(self.last, view)
 
     def labels(self, frame: Frame, view: View) -> Labels:
         """Where the points are in a picture that was taken of the state as it is."""
