@@ -358,6 +358,27 @@ def test_what_was_done_is_stored_beside_what_was_wanted(tmp_path: Path) -> None:
         demonstrations.read(path)
 
 
+def test_attempts_that_were_given_up_are_left_out_unless_kept(tmp_path: Path) -> None:
+    def steps(**settings: Any) -> int:
+        stream = clframe.stream(
+            "point_robot", n_tasks=1, num_demos=2, data_dir=tmp_path, **settings
+        )
+        return len(stream.experiences[0].data)
+
+    whole = steps(retries="keep")
+    assert steps() == whole  # the point never fails
+    (path,) = tmp_path.rglob("*.hdf5")
+    first, second = demonstrations.read(path)
+    marks = np.arange(len(first)) < 3
+    marked = dataclasses.replace(first, retries=marks)
+    info = demonstrations.read_info(path)
+    demonstrations.write(path, info.name, info.language, info.facts, [marked, second])
+    assert steps(retries="keep") == whole
+    assert steps() == steps(retries="cut") == whole - 3
+    with pytest.raises(SettingError, match="retries"):
+        steps(retries="weigh")
+
+
 def test_the_layout_is_that_of_robomimic(tmp_path: Path) -> None:
     import json
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from clframe.robot.collect import AFTER_SUCCESS
 from clframe.robot.task import RobotTask
 from clframe.streams.tabletop.disturbance import Disturbance, Disturber
+from clframe.streams.tabletop.gripper import HAND
 from clframe.streams.tabletop.observation import Layout
 from clframe.streams.tabletop.suites import FILES, GENERATED, TabletopTask
 
@@ -135,8 +136,16 @@ class Demonstrator(Iterator["Action"]):
         for action in self._expert.run():
             yield action
             held = held + 1 if self._world.satisfied() else 0
-        if not self._expert.failed:
-            yield from self._expert.retreat(AFTER_SUCCESS + 1 - held)
+        if self._expert.failed:
+            return
+        yield from self._expert.retreat(AFTER_SUCCESS + 1 - held)
+        while self._holding():  # where it cannot leave, the episode runs out and is not kept
+            yield from self._expert.retreat(1)
+
+    def _holding(self) -> bool:
+        """Whether the hand still touches something that it has put somewhere."""
+        moved = (atom[1] for atom in self._world.problem.goal.atoms if len(atom) == 3)
+        return any(self._world.touching(HAND, name) for name in moved)
 
 
 def expert(env: Any, disturbance: Disturbance | None = None) -> Demonstrator:

@@ -32,10 +32,11 @@ class Expert(Parts):
             yield action
 
     def retreat(self, steps: int) -> Actions:
-        """Rise for so many steps, with the fingers as they are."""
-        goal = self.hand + 2 * SLOW * (steps + 1) * UP
+        """Leave against the hand's direction for so many steps, with the fingers as they are."""
+        rotation = self.world.aim[1]
+        goal = self.hand - 2 * SLOW * (steps + 1) * rotation[:, 2]
         for _ in range(steps):
-            yield self.action(goal, self.world.aim[1], 2 * SLOW)
+            yield self.action(goal, rotation, 2 * SLOW)
 
     def _rounds(self) -> Actions:
         for _ in range(_ROUNDS):
