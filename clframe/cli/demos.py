@@ -1,4 +1,4 @@
-"""``clframe demos make|check|play``: demonstrations of robot tasks."""
+"""``clframe demos make|check|play|export|import``: demonstrations of robot tasks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from clframe.cli import convert
 from clframe.cli.names import check_names
 from clframe.cli.parser import Parser, whole
 from clframe.errors import DataError, SettingError, nearest
@@ -57,15 +58,18 @@ def parser() -> Parser:
     add("--task", metavar="NAME", help="whose demonstration")
     add("--demo", type=whole(), default=0, metavar="N", help="which one; default: 0")
     add("--all", action="store_true", help="all there are, of this task or of every one")
-    add("--out", type=Path, metavar="FILE", help="record it: FILE.gif or a folder")
-    add("--every", type=whole(1), default=4, metavar="N", help="record every so many steps")
+    add("--out", type=Path, metavar="FILE", help="film it: FILE.mp4, FILE.gif or a folder")
+    add("--every", type=whole(1), metavar="N", help="record every so many steps; default: each")
+    convert.add_subcommands(parser)
     return parser
 
 
 def main(words: Sequence[str]) -> int:
-    """Make, check or play demonstrations."""
+    """Make, check, play or convert demonstrations."""
     arguments = parser().parse(words)
-    {"make": make, "check": check, "play": play}[arguments.subcommand](arguments)
+    {"make": make, "check": check, "play": play, "export": export, "import": convert.import_}[
+        arguments.subcommand
+    ](arguments)
     return 0
 
 
@@ -150,15 +154,15 @@ def play(arguments: argparse.Namespace) -> None:
     Raises:
         DataError: It does not.
     """
-    from clframe.robot import video
+    from clframe.robot import film_files
 
     folder, tasks = _resolve("play", arguments)
     out = None if arguments.out is None else arguments.out.expanduser()
     if out is not None:
-        video.check_target(out)
+        film_files.check_target(out)
     if arguments.all:
         if out is not None:
-            raise SettingError("clframe demos play: --all makes no videos; leave --out out")
+            raise SettingError("clframe demos play: --all makes no films; leave --out out")
         _play_all(folder, [task.how for task in tasks if task.taught or arguments.task])
         return
     if arguments.task is None:
@@ -167,13 +171,17 @@ def play(arguments: argparse.Namespace) -> None:
     _play_one(folder, tasks[0].how, arguments.demo, out, arguments.every)
 
 
-def _play_one(folder: Path, how: Evaluation, number: int, out: Path | None, every: int) -> None:
-    from clframe.robot import collect, demonstrations, video
+def _play_one(
+    folder: Path, how: Evaluation, number: int, out: Path | None, every: int | None
+) -> None:
+    from clframe.robot import collect, demonstrations, film_files, video
     from clframe.robot.replay import replay
 
     path = collect.path_of(how.robot, folder, how.goal_seed)
     demo = demonstrations.read(path, number + 1)[number]
     environment = how.robot.make_recording()
+    rate = video.rate_of(environment)
+    every = every or (1 if out is None else film_files.stride(out, rate))
     recorded = video.RecordVideo(environment, every) if out is not None else None
     result = replay(how.robot, recorded or environment, demo)
     say(
@@ -182,8 +190,9 @@ def _play_one(folder: Path, how: Evaluation, number: int, out: Path | None, ever
         f"recorded {result.apart:.3g}"
     )
     if recorded is not None and out is not None:
-        video.write(out, recorded.frames)
-        say(f"{len(recorded.frames)} pictures in {out}")
+        pictures = recorded.captioned(how.robot.language, f"the expert, demonstration {number}")
+        film_files.write(out, pictures, rate / every)
+        say(f"{len(pictures)} pictures in {out}")
     if not (result.equal and result.reached):
         raise _differs(path, how, f"demonstration {number}", result.first)
 
@@ -220,12 +229,24 @@ def _differs(path: Path, how: Evaluation, which: str, first: int | None) -> Data
     return DataError(f"'{path}': {which} does not replay, it {what}{f' ({why})' if why else ''}")
 
 
+def export(arguments: argparse.Namespace) -> None:
+    """Write demonstrations in the layouts of others."""
+
+    def resolve() -> tuple[Path, list[Evaluation], int]:
+        folder, tasks = _resolve("export", arguments)
+        chosen = [task.how for task in tasks if task.taught or arguments.task is not None]
+        return folder, chosen, tasks[0].num_demos
+
+    convert.export(arguments, resolve)
+
+
 def _resolve(command: str, arguments: argparse.Namespace) -> tuple[Path, list[Chosen]]:
     """The data folder, and the stream's tasks, or the one named."""
     from clframe.build import build_stream
     from clframe.config.compose import compose
     from clframe.core.registry import discover
     from clframe.data.folder import data_folder
+    from clframe.robot.evaluation import Evaluation
 
     for word in arguments.settings:
         key, equals, _ = word.partition("=")
@@ -241,7 +262,7 @@ def _resolve(command: str, arguments: argparse.Namespace) -> tuple[Path, list[Ch
     found = [
         Chosen(task.info["evaluation"], int(task.info["num_demos"]), bool(task.info["taught"]))
         for task in stream.tasks
-        if "evaluation" in task.info
+        if isinstance(task.info.get("evaluation"), Evaluation)
     ]
     if not found:
         raise SettingError(f"stream '{stream.name}' has no demonstrations: it has no environments")

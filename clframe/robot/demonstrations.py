@@ -112,7 +112,7 @@ def write(
         data.attrs["obs_convention"] = BEFORE
         data.attrs["macros_image_convention"] = "opencv"
         for number, demo in enumerate(demos):
-            _write_one(data.create_group(f"demo_{number}"), demo)
+            write_group(data.create_group(f"demo_{number}"), demo)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, content.getvalue())
@@ -123,7 +123,8 @@ def write(
         ) from error
 
 
-def _write_one(group: Any, demo: Demonstration) -> None:
+def write_group(group: Any, demo: Demonstration) -> None:
+    """Write one demonstration into a group of an open file."""
     group.attrs["num_samples"] = len(demo)
     if demo.seed is not None:
         group.attrs["seed"] = demo.seed
@@ -140,10 +141,10 @@ def _write_one(group: Any, demo: Demonstration) -> None:
     if len(demo.states):
         group.create_dataset("states", data=demo.states)
     for name, values in demo.observations.items():
-        group.create_dataset(f"obs/{name}", data=values, **_packing(values))
+        group.create_dataset(f"obs/{name}", data=values, **packing(values))
 
 
-def _packing(values: NDArray[Any]) -> dict[str, Any]:
+def packing(values: NDArray[Any]) -> dict[str, Any]:
     """How pictures are compressed: strips of some frames at a time.
 
     Within 32 KB, which is as far as gzip looks back, a strip of the frame before is found again,

@@ -54,6 +54,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": RATE}  # noqa: RUF012  Gymnasium's own
+    film_cameras = CAMERAS
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.layout = layout
         self._state = StateVector(self.world, layout)
         self._pictures = Pictures(self.world, size) if cameras else None
-        self._video: Pictures | None = None
+        self._films: dict[int, Pictures] = {}
         self._steps = 0
         self.disturber: Disturber | None = None
         self.action_space = spaces.Box(-1.0, 1.0, (ACTION_SIZE,), np.float32)
@@ -144,11 +145,13 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def render(self) -> NDArray[np.uint8] | None:
         """A picture for people."""
-        if self.render_mode is None:
-            return None
-        if self._video is None:
-            self._video = Pictures(self.world, 256, samples=2)
-        return self._video.take(AGENT_CAMERA).rgb
+        return None if self.render_mode is None else self.picture(AGENT_CAMERA, 256)
+
+    def picture(self, camera: str, size: int) -> NDArray[np.uint8]:
+        """What a camera sees now, for people: with smooth edges."""
+        if size not in self._films:
+            self._films[size] = Pictures(self.world, size, samples=2)
+        return self._films[size].take(camera).rgb
 
     def simulator_state(self) -> NDArray[np.float64]:
         """All that decides what happens next; time, positions and speeds first, as in LIBERO."""

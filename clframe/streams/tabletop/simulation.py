@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from xml.etree.ElementTree import fromstring, tostring
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from clframe.bddl import BDDLError, Literal, Problem
 from clframe.errors import DataError
 from clframe.streams.tabletop.assets import Joint
-from clframe.streams.tabletop.compiler import Blueprint, blueprint, compile_model
+from clframe.streams.tabletop.compiler import Blueprint, blueprint, compile_model, to_mjcf
 from clframe.streams.tabletop.gripper import HAND, LEFT, RIGHT, TARGET
 from clframe.streams.tabletop.poses import Matrix, Point, quat_of_matrix, rotate_z
 
@@ -295,3 +296,14 @@ class Simulation:
         middle = self.data.geom_xpos[geoms] + np.einsum("gij,gj->gi", rotation, center)
         reach = np.einsum("gij,gj->gi", np.abs(rotation), half)
         return (middle - reach).min(axis=0), (middle + reach).max(axis=0)
+
+    def model_file(self) -> str:
+        """The model as MJCF text, with what stands still where it stands now."""
+        root = fromstring(to_mjcf(self.plan))
+        for body in root.iterfind("worldbody/body"):
+            name = body.get("name", "")
+            if name in self.plan.fixtures:
+                at = self.bodies[name]
+                body.set("pos", " ".join(map(repr, self.model.body_pos[at].tolist())))
+                body.set("quat", " ".join(map(repr, self.model.body_quat[at].tolist())))
+        return tostring(root, encoding="unicode")
