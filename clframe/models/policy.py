@@ -16,7 +16,7 @@ from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.actions.acting import Acting
 from clframe.models.actions.decoder import ActionDecoder
-from clframe.models.actions.settings import ActionSettings
+from clframe.models.actions.settings import SQUARED_ERROR, ActionSettings
 from clframe.models.classifier import Classifier
 from clframe.models.heads import CodedFeatures, TaskHeads
 from clframe.utils.settings import at_least
@@ -138,7 +138,7 @@ def policy(
     input_shape: tuple[int, ...],
     n_outputs: int,
     hidden: list[int] | tuple[int, ...] = (256, 256, 256),
-    actions: ActionSettings = ActionSettings(head="mse"),
+    actions: ActionSettings = SQUARED_ERROR,
     layer_norm: bool = False,
     picture: int | None = None,
     pictures: int = 1,

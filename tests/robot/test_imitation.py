@@ -13,7 +13,6 @@ import torch
 import clframe
 from clframe.data.dataset import Batch
 from clframe.errors import DataError, PluginError, SettingError
-from clframe.models.policy import policy
 from clframe.robot import demonstrations
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.windows import Normalizer, ObservationTransform, windowed

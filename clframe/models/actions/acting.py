@@ -27,7 +27,7 @@ class Acting(nn.Module):
 
     @property
     def steers(self) -> bool:
-        """Whether outputs only steer further layers, so that to keep them is not to keep actions."""
+        """Whether outputs only steer further layers: to keep them is not to keep actions."""
         return self.decoder.settings.head == "flow"
 
     def action_loss(self, outputs: Tensor, actions: Tensor) -> Tensor:

@@ -97,3 +97,7 @@ class ActionSettings:
                 {"ensemble": self.ensemble} if self.execute is None else {"execute": self.execute}
             )
         return words
+
+
+MIXTURE = ActionSettings()
+SQUARED_ERROR = ActionSettings(head="mse")

@@ -18,7 +18,7 @@ from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.actions.decoder import ActionDecoder
-from clframe.models.actions.settings import ActionSettings
+from clframe.models.actions.settings import MIXTURE, ActionSettings
 from clframe.models.libero.augment import Augment
 from clframe.models.libero.film_resnet import FiLMResNetEncoder
 from clframe.models.libero.head import PerceptronHead
@@ -75,7 +75,7 @@ def libero_policy(
     n_outputs: int,
     size: Literal["paper", "small"] = "paper",
     window: int = 10,
-    actions: ActionSettings = ActionSettings(),
+    actions: ActionSettings = MIXTURE,
     color: float = 0.3,
     shift: int = 4,
 ) -> SequencePolicy:
