@@ -39,9 +39,9 @@ BUDGET = [
     "stream.horizon=150",
     "stream.num_envs=10",
     "model=policy",
-    "max_epochs=30",
+    "max_epochs=100",
 ]
-"""What all heads are given: the state, twenty demonstrations, thirty epochs."""
+"""What all heads are given: the state, twenty demonstrations, a hundred epochs."""
 
 _GMM = ["model.head=gmm", "model.least_deviation=0.03"]
 _CHUNK = ["model.chunk=8"]

@@ -441,9 +441,7 @@ def test_evaluations_are_the_same_each_time_and_leave_learning_alone(tmp_path: P
     ],
 )
 @pytest.mark.parametrize("method", ["replay", {"ewc": {"fisher": "batch"}}, "packnet"])
-def test_they_have_all_heads(
-    name: str, head: dict[str, Any], method: Any, tmp_path: Path
-) -> None:
+def test_they_have_all_heads(name: str, head: dict[str, Any], method: Any, tmp_path: Path) -> None:
     prepared = prepare(
         seen_stream(tmp_path, eval_episodes=1),
         method,
