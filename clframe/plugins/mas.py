@@ -69,8 +69,9 @@ class MAS(_ConvexPenalty):
         return self.weight
 
     @hookimpl
-    def configure(self, learner: Learner) -> None:
-        """Refuse a model whose outputs are not all that it says."""
+    def configure(self, learner: Learner) -> None:  # type: ignore[override]  # a hook's choice
+        """Start with no anchor; refuse a model whose outputs are not all that it says."""
+        super().configure()
         if getattr(learner.model, "steers", False):
             raise PluginError(
                 f"plugin '{self.name}' holds what outputs depend on, but those of model.head=flow "

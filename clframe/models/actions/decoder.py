@@ -103,7 +103,8 @@ class ActionDecoder(nn.Module):
     def act(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
         """Chunks of actions ``[n, chunk, n_actions]``."""
         outputs, logits = self._split(outputs)
-        moves = self.head.act(outputs, generator).unflatten(-1, (self.chunk, self.moves))
+        moves: Tensor = self.head.act(outputs, generator)
+        moves = moves.unflatten(-1, (self.chunk, self.moves))
         if logits is None:
             return moves
         grip = logits.sigmoid()
