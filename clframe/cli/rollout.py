@@ -60,6 +60,8 @@ def main(words: Sequence[str]) -> int:
     first = tasks[0][1]
     pool = environment_pool(first.num_workers, first.num_envs)
     learner.eval()
+    if acts := getattr(learner, "acts", {}):
+        say("acts by " + ", ".join(f"{name}={value}" for name, value in acts.items()))
     try:
         with torch.inference_mode():
             for task, how in tasks:

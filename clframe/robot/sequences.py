@@ -17,6 +17,7 @@ from clframe.data.dataset import IndexedData, Transform
 from clframe.data.inputs import map_inputs, tensors_of
 from clframe.data.observations import TASK, ObservationLayout
 from clframe.data.storage import TensorSource, fetch
+from clframe.robot.chunks import chunk_labels, sequence_rows
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.windows import STATE, ObservationTransform, joined
 
@@ -63,7 +64,7 @@ class SequenceData(IndexedData):
     Args:
         frames: All frames, one after the other.
         rows: Which of them each sequence is made of, ``[n, steps]``.
-        labels: Actions, ``[n, steps, numbers]``.
+        labels: Actions, ``[n, steps, numbers]``, or chunks of them at each step.
         tasks: One task index per sequence.
         transform: Applied to each gathered batch.
     """
@@ -90,27 +91,20 @@ class SequenceData(IndexedData):
         return map_inputs(lambda t: t.unflatten(0, tuple(rows.shape)), frames)
 
 
-def sequence_rows(lengths: Sequence[int], window: int) -> Tensor:
-    """Which frames the sequences are made of, where demonstrations of these lengths follow.
-
-    >>> sequence_rows([3, 1], 2).tolist()
-    [[0, 1], [1, 2], [2, 2], [3, 3]]
-    """
-    rows, first = [], 0
-    for length in lengths:
-        steps = np.arange(length)[:, None] + np.arange(window)
-        rows.append(first + np.minimum(steps, length - 1))
-        first += length
-    return torch.from_numpy(np.concatenate(rows))
-
-
 def sequences_of(
-    demos: Sequence[Demonstration], task: int, window: int, inputs: SequenceInputs
+    demos: Sequence[Demonstration],
+    task: int,
+    window: int,
+    inputs: SequenceInputs,
+    chunk: int = 1,
 ) -> SequenceData:
-    """Demonstrations of one task as sequences."""
-    rows = sequence_rows([len(demo) for demo in demos], window)
+    """Demonstrations of one task as sequences, with so many actions to predict at each step."""
+    lengths = [len(demo) for demo in demos]
+    rows = sequence_rows(lengths, window)
     frames = {name: torch.from_numpy(joined(demos, name)) for name in (STATE, *inputs.pictures)}
     actions = torch.from_numpy(np.concatenate([demo.actions for demo in demos]))
+    if chunk > 1:
+        actions = chunk_labels(actions, lengths, chunk)
     return SequenceData(
         TensorSource(frames), rows, actions[rows], torch.full((len(rows),), task), inputs
     )

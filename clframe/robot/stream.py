@@ -92,6 +92,7 @@ class ImitationStream(Stream):
         discrete: Whether an action is one of ``n_outputs`` choices, instead of that many numbers.
         mask: Which numbers of an input are 1 for a choice that is possible now and 0 for another;
             None where all are always possible.
+        chunk: Actions that are labels of each step.
     """
 
     read: Read = lambda index: ()
@@ -99,6 +100,7 @@ class ImitationStream(Stream):
     normalizer: Normalizer | None = None
     discrete: bool = False
     mask: slice | None = None
+    chunk: int = 1
 
     @property
     def layout(self) -> ObservationLayout:
@@ -106,8 +108,12 @@ class ImitationStream(Stream):
         assert self.sequence_inputs is not None
         return self.sequence_inputs.layout
 
-    def sequences(self, window: int) -> ImitationStream:
+    def sequences(self, window: int, chunk: int = 1) -> ImitationStream:
         """The same stream for a policy that takes sequences of so many steps, and remembers.
+
+        Args:
+            window: Steps of a sequence.
+            chunk: Actions that are predicted at each of them.
 
         Raises:
             SettingError: Observations are put together to windows already.
@@ -122,9 +128,20 @@ class ImitationStream(Stream):
 
         @functools.cache
         def data(index: int) -> SequenceData:
-            return sequences_of(self.read(index), index, window, inputs)
+            return sequences_of(self.read(index), index, window, inputs, chunk)
 
         return self._given(inputs, data)
+
+    def with_chunks(self, chunk: int) -> ImitationStream:
+        """The same stream, whose labels are the next so many actions; see ``robot/chunks.py``."""
+        assert self.sequence_inputs is not None
+        inputs = self.sequence_inputs.inputs
+
+        @functools.cache
+        def data(index: int) -> TensorData:
+            return data_of(self.read(index), index, inputs, self.discrete, chunk)
+
+        return dataclasses.replace(self._given(inputs, data), chunk=chunk)
 
     def with_task_code(self) -> ImitationStream:
         """The same stream, whose vectors end with the one-hot code of the task's index.
@@ -136,7 +153,7 @@ class ImitationStream(Stream):
 
         @functools.cache
         def data(index: int) -> TensorData:
-            return data_of(self.read(index), index, inputs, self.discrete)
+            return data_of(self.read(index), index, inputs, self.discrete, self.chunk)
 
         return dataclasses.replace(self._given(inputs, data), input_shape=(inputs.size,))
 
