@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.results_file import SCHEMA, ResultsFile, leaves, number, run_folder
+from clframe.core.tensor import ForgettingTensor
 from clframe.utils.version import __version__
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Result:
         scenario: task, domain or class.
         seed: Of the run.
         matrix: One row per experience and one before, one column per task.
+        tensor: What was measured beside the matrix under perturbations; empty where nothing was.
         source: Which data was used.
         task_of_row: For each learned row, the columns of the tasks it taught; empty in a result
             that was loaded, since results.json does not hold it.
@@ -51,6 +53,7 @@ class Result:
     scenario: str
     seed: int
     matrix: AccuracyMatrix
+    tensor: ForgettingTensor = field(default_factory=lambda: ForgettingTensor([]))
     source: str = ""
     task_of_row: list[list[int]] = field(default_factory=list)
     curves: dict[str, dict[str, list[float]]] = field(default_factory=dict)
@@ -81,12 +84,14 @@ class Result:
     def from_file(cls, file: ResultsFile, folder: Path) -> Result:
         """The result that a results.json holds, for those who need more of the file."""
         source, pretrain = file.root.get("source"), file.root.get("pretrain")
+        matrix = AccuracyMatrix.from_json(file.matrix())
         return cls(
             stream=file.text("stream"),
             strategy=file.text("strategy"),
             scenario=file.text("scenario"),
             seed=file.integer("seed"),
-            matrix=AccuracyMatrix.from_json(file.matrix()),
+            matrix=matrix,
+            tensor=ForgettingTensor.from_json(matrix.columns, file.tensor()),
             source=source if isinstance(source, str) else "",
             curves=file.curves(),
             metrics=file.metrics(),
@@ -126,6 +131,7 @@ class Result:
             **({"acting": self.acting} if self.acting else {}),
             **({} if self.pretrain is None else {"pretrain": self.pretrain}),
             "matrix": self.matrix.to_json(),
+            **({"tensor": self.tensor.to_json()} if self.tensor else {}),
             "curves": without_nan(self.curves),
             "metrics": without_nan(self.metrics),
             **({"metric_facts": self.metric_facts} if self.metric_facts else {}),

@@ -6,11 +6,13 @@ as in robomimic and LIBERO. Frames are stored once, however many sequences they 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from clframe.data.dataset import IndexedData, Transform
@@ -45,6 +47,12 @@ class SequenceInputs:
             {name: len(numbers) for name, numbers in parts.items()},
             inputs.tasks.shape[1],
         )
+
+    def with_instruction(self, vector: NDArray[np.float32]) -> SequenceInputs:
+        """The same, with this vector for whichever task."""
+        made = copy.copy(self)
+        made.inputs = self.inputs.with_instruction(vector)
+        return made
 
     def __call__(self, x: Any, task: Tensor) -> dict[str, Tensor]:
         """Stored sequences and the task of each to inputs; pictures stay bytes, channels first."""

@@ -101,6 +101,12 @@ class ObservationTransform:
         made.coded, made.size = True, self.size + len(self.tasks)
         return made
 
+    def with_instruction(self, vector: NDArray[np.float32]) -> ObservationTransform:
+        """The same, with this vector for whichever task."""
+        made = copy.copy(self)
+        made.tasks = torch.from_numpy(vector).to(self.tasks).expand(len(self.tasks), -1)
+        return made
+
     def with_normalizer(self, normalizer: Callable[[], Normalizer]) -> ObservationTransform:
         """The same, with another normalizer of the state."""
         made = copy.copy(self)
