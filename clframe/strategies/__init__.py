@@ -24,6 +24,7 @@ StrategyLike: TypeAlias = (
 
 DEFAULT_PLUGINS = (
     "curves",
+    "validation_loss",
     "metrics",
     "recorder",
     "lifetime_log",
@@ -33,6 +34,8 @@ DEFAULT_PLUGINS = (
     "loop",
     "accuracy",
     "rollouts",
+    "films",
+    "held_out",
 )
 """Plugins that every run has, in their order, where it needs them; not strategies."""
 

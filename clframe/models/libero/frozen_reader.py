@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,9 +23,6 @@ from clframe.models.libero.keypoints import SIDE, KeypointNet, read
 from clframe.models.libero.observation_encoder import Parts
 from clframe.utils import files
 from clframe.utils.progress import ProgressMeter
-
-if TYPE_CHECKING:
-    from clframe.core.stream import Stream
 
 WEIGHTS = Path(__file__).parent / "data" / "tabletop_keypoints.npz"
 """The encoder that is shipped; ``scripts/train_tabletop_encoder.py`` made it."""
@@ -160,14 +157,9 @@ class FeatureReader(nn.Module):
             )
         super()._load_from_state_dict(state, prefix, *rest)
 
-    def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
-        """The same stream with features for pictures, each task's frames encoded on first use."""
-
-        def encode(pictures: Tensor, what: str) -> Tensor:
-            return self.encoder.encode(pictures, what, device)
-
-        encoded: Stream = stream.with_features(encode)  # type: ignore[attr-defined]
-        return encoded
+    def encode_frames(self, device: torch.device, pictures: Tensor, what: str) -> Tensor:
+        """Features of the frames of a task's demonstrations, which are encoded once."""
+        return self.encoder.encode(pictures, what, device)
 
     def forward(self, x: dict[str, Tensor]) -> Parts:
         """The parts of a batch."""

@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from clframe.bddl import Leniency, Problem, parse
 from clframe.errors import DataError, SettingError, nearest
+from clframe.robot.perturbation import Perturbation
 from clframe.streams.tabletop import suites
 from clframe.streams.tabletop.compiler import AGENT_CAMERA
 from clframe.streams.tabletop.disturbance import Disturber
 from clframe.streams.tabletop.observation import FAR, Layout, StateVector, layout_of, suite_layout
+from clframe.streams.tabletop.perturb import Perturber
 from clframe.streams.tabletop.pictures import CAMERAS, Pictures
+from clframe.streams.tabletop.wording import paraphrase
 from clframe.streams.tabletop.world import RATE, World
 
 try:
@@ -36,9 +39,10 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     """One task as an environment: 7-d actions at 20 Hz, reward 1 and end of episode on success.
 
     Observations are a dictionary: ``state`` always, and for each camera ``<camera>_rgb`` (uint8)
-    and, if wanted, ``<camera>_depth`` (meters). ``info`` holds ``success``, ``language`` and
+    and, if asked for, ``<camera>_depth`` (meters). ``info`` holds ``success``, ``language`` and
     ``progress`` (the share of the goal's atoms that hold). A start state follows from the seed
-    alone. ``disturber``, if set, pushes the hand about until the next reset.
+    alone. ``disturber``, if set, pushes the hand about until the next reset; ``info["executed"]``
+    is what was done then.
 
     Args:
         task: A task of a suite, a problem, or the path or text of a task file.
@@ -47,10 +51,15 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         horizon: Steps until the episode is truncated.
         layout: Slots of the state; None takes those of the task's suite, or of the task alone.
         render_mode: None or ``rgb_array`` (the agent's view, 256 pixels).
-        depth: Whether cameras give depth, too.
+        depth: Whether cameras see depth, too.
+        start_noise: How far off its place the hand may start, see `World.reset`.
+        terminate_on_success: Whether success ends the episode; demonstrations go on to let go.
+        perturbations: How episodes differ from those of the demonstrations; see
+            `clframe.streams.tabletop.perturb`.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": RATE}  # noqa: RUF012  Gymnasium's own
+    film_cameras = CAMERAS
 
     def __init__(
         self,
@@ -61,6 +70,9 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         layout: Layout | None = None,
         render_mode: str | None = None,
         depth: bool = False,
+        start_noise: float = 0.0,
+        terminate_on_success: bool = True,
+        perturbations: Sequence[Perturbation] = (),
     ) -> None:
         for camera in cameras:
             if camera not in CAMERAS:
@@ -74,12 +86,20 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             else:
                 layout = layout_of([problem])
         self.task, self.horizon, self.cameras = task, horizon, tuple(cameras)
-        self.render_mode, self.depth = render_mode, depth
+        self.render_mode = render_mode
+        self.depth, self.start_noise = depth, start_noise
+        self.terminate_on_success = terminate_on_success
         self.world = World(problem)
         self.layout = layout
+        self._perturber: Perturber | None = None
+        if any(perturbation.level > 0 for perturbation in perturbations):
+            self._perturber = Perturber(perturbations, self.world, layout)
+        for perturbation in perturbations:
+            if perturbation.axis == "wording":
+                self.language = paraphrase(self.language, perturbation.level)
         self._state = StateVector(self.world, layout)
         self._pictures = Pictures(self.world, size) if cameras else None
-        self._video: Pictures | None = None
+        self._films: dict[int, Pictures] = {}
         self._steps = 0
         self.disturber: Disturber | None = None
         self.action_space = spaces.Box(-1.0, 1.0, (ACTION_SIZE,), np.float32)
@@ -99,7 +119,13 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         super().reset(seed=seed)
         self._steps = 0
         self.disturber = None
-        self.world.reset(self.np_random)
+        if self._perturber is None:
+            self.world.reset(self.np_random, self.start_noise)
+        else:
+            self._perturber.reset(self.np_random, seed, self.start_noise)
+            for pictures in (self._pictures, *self._films.values()):
+                if pictures is not None:
+                    self._perturber.dress(pictures)
         return self._observe(), self._info()
 
     def step(
@@ -121,32 +147,46 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
                 f"The policy's action at step {self._steps} of the task '{self.language}' holds "
                 "NaN or infinity; its training has probably diverged."
             )
-        self.world.step(array if self.disturber is None else self.disturber(array))
+        executed = None
+        if self.disturber is not None:
+            # As it is stored, so that doing it again gives the same bits.
+            executed = np.clip(self.disturber(array), -1.0, 1.0).astype(np.float32)
+        self.world.step(array if executed is None else executed)
         self._steps += 1
-        info = self._info()
+        observation, info = self._observe(), self._info()
         success: bool = info["success"]
-        observation = self._observe()
+        if executed is not None:
+            info["executed"] = executed
+        ended = success and self.terminate_on_success
         late = self._steps >= self.horizon
-        return observation, float(success), success, late and not success, info
+        return observation, float(success), ended, late and not ended, info
 
     def render(self) -> NDArray[np.uint8] | None:
         """A picture for people."""
-        if self.render_mode is None:
-            return None
-        if self._video is None:
-            self._video = Pictures(self.world, 256, samples=2)
-        return self._video.take(AGENT_CAMERA).rgb
+        return None if self.render_mode is None else self.picture(AGENT_CAMERA, 256)
+
+    def picture(self, camera: str, size: int) -> NDArray[np.uint8]:
+        """What a camera sees now, for people: with smooth edges."""
+        if size not in self._films:
+            self._films[size] = Pictures(self.world, size, samples=2)
+            if self._perturber is not None:
+                self._perturber.dress(self._films[size])
+        return self._films[size].take(camera).rgb
 
     def simulator_state(self) -> NDArray[np.float64]:
-        """Time, positions and speeds of the simulation, as LIBERO's files keep them."""
-        data = self.world.data
-        return np.concatenate([[data.time], data.qpos, data.qvel])
+        """All that decides what happens next; time, positions and speeds first, as in LIBERO."""
+        return self.world.state()
+
+    def restore(self, state: NDArray[np.float64]) -> Observation:
+        """Go on from a state that `simulator_state` gave; returns what is seen there."""
+        self.world.restore(state)
+        return self._observe()
 
     def _observe(self) -> Observation:
         seen: Observation = {"state": self._state.read()}
         if self._pictures is not None:
             seen |= self._pictures.observe(self.cameras, self.depth)
-        return seen
+        return seen if self._perturber is None else self._perturber.observe(seen)
 
     def _info(self) -> dict[str, Any]:
         goal, true = self.world.problem.goal, self.world.true_atoms()

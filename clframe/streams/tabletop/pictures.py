@@ -19,7 +19,7 @@ CAMERAS = (AGENT_CAMERA, WRIST_CAMERA)
 PERIODS = {"wood": 0.5, "marble": 0.8, "tiles": 0.5, "weave": 0.08}
 _GLOW = np.array([0.95, 0.25, 0.08, 1.0])
 # One lamp that throws shadows, at the robot's side so that the front stays readable.
-_LIGHTING = Lighting(
+LIGHTING = Lighting(
     lights=(
         Light(position=(0.6, -0.9, 2.0), intensity=0.72, color=(1.0, 0.97, 0.93)),
         Light(direction=(-0.5, 0.5, -0.8), intensity=0.22, shadow=False),
@@ -34,6 +34,8 @@ class Pictures:
         world: What is seen.
         size: Pixels of a side.
         samples: Rays along each side of a pixel at edges; 1 is fastest.
+
+    ``lighting`` may be set to another one at any time.
     """
 
     def __init__(self, world: World, size: int = 64, samples: int = 1) -> None:
@@ -43,6 +45,7 @@ class Pictures:
         }
         self._world = world
         self._patterns = patterns
+        self.lighting = LIGHTING
         self._lamps: list[tuple[int, str, NDArray[np.float32]]] = []
         for name, asset in world.plan.fixtures.items():
             if asset.lamp is not None:
@@ -67,14 +70,14 @@ class Pictures:
         for name in cameras:
             # The agent's camera stands still, so most of its picture stays as it was.
             looks = self._still if name == AGENT_CAMERA else camera
-            sights.append(looks.look(data, self._view(name), _LIGHTING))
-        lights = camera.develop(data, _LIGHTING, sights)
+            sights.append(looks.look(data, self._view(name), self.lighting))
+        lights = camera.develop(data, self.lighting, sights)
         return [sight.finish(encode(light)) for sight, light in zip(sights, lights, strict=True)]
 
     def without_memory(self, camera: str) -> Frame:
         """What a camera sees now with all rays cast, whatever was seen before."""
         self._switch_lamps()
-        return self._camera.render(self._world.data, self._view(camera), _LIGHTING)
+        return self._camera.render(self._world.data, self._view(camera), self.lighting)
 
     def _view(self, camera: str) -> View:
         return View.of_camera(self._world.model, self._world.data, self._numbers[camera])
@@ -88,7 +91,11 @@ class Pictures:
         for on, (geom, _, color) in zip(lit, self._lamps, strict=True):
             world.model.geom_rgba[geom] = _GLOW if on else color
         self._lit = lit
-        self._camera.set_model(world.model, self._patterns)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the model's colors anew, after they were changed."""
+        self._camera.set_model(self._world.model, self._patterns)
         self._still.forget()
 
     def observe(self, cameras: Sequence[str], depth: bool) -> dict[str, NDArray[Any]]:
