@@ -21,7 +21,7 @@ from clframe.streams.behavior.moving import held
 from clframe.streams.behavior.places import REACH, shut_in
 from clframe.streams.behavior.state import INSIDE, State
 from clframe.streams.behavior.tracker import GoalTracker
-from clframe.streams.behavior.verbs import possible
+from clframe.streams.behavior.verbs import Verb, possible
 
 ABILITIES = (
     Can.CONTAINER,
@@ -105,12 +105,24 @@ class Features:
         return rows[: self.count]
 
     def vector(
-        self, household: Household, state: State, truth: int, score: float
+        self,
+        household: Household,
+        state: State,
+        truth: int,
+        score: float,
+        offered: tuple[Verb, ...],
     ) -> NDArray[np.float32]:
-        """The vector of an instance's state, whose truth and score are known already."""
+        """The vector of an instance's state.
+
+        Args:
+            household: The instance's.
+            state: Its state.
+            truth: Which atoms of the goal hold.
+            score: Q.
+            offered: Those of the stream's verbs that there are now.
+        """
         vector = self._blank.copy()
         offset, place = self._offset, self._place
-        offered = self.layout.verbs
         vector[
             [offset[verb] + place[slot] for verb, slot in possible(household, state, offered)]
         ] = 1.0
