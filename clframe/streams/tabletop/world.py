@@ -59,10 +59,30 @@ class World(Simulation):
         self._target_rotation = pointing_down()
         self.forward()
 
-    def reset(self, rng: np.random.Generator) -> None:
-        """Draw a start state: same generator, same state."""
+    def reset(self, rng: np.random.Generator, start_noise: float = 0.0) -> None:
+        """Draw a start state: same generator, same state.
+
+        Args:
+            rng: Of all chance.
+            start_noise: The hand starts up to so many meters off its place along each axis, and
+                turned by up to five times as many radians about the vertical. Things stand where
+                they do without it.
+        """
         self._go_home()
         place_all(self, rng)
+        if start_noise > 0:
+            shift, turn = rng.uniform(-start_noise, start_noise, 3), rng.uniform(-1.0, 1.0)
+            self._aim(HOME + shift, pointing_down(5 * start_noise * turn))
+            self.look()
+
+    def state(self) -> NDArray[np.float64]:
+        """All that decides what happens next: time, positions and speeds first, as in LIBERO."""
+        return np.concatenate([super().state(), self._target_rotation.ravel()])
+
+    def restore(self, state: NDArray[np.float64]) -> None:
+        """Go to a state that `state` gave, in this world or another one of the same task."""
+        super().restore(state[:-9])
+        self._target_rotation = state[-9:].reshape(3, 3).copy()
 
     def _go_home(self) -> None:
         """Set time, speeds and forces to zero and the hand, open, to where it starts."""

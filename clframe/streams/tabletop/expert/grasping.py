@@ -10,11 +10,15 @@ import numpy as np
 
 from clframe.streams.tabletop.assets import Grip
 from clframe.streams.tabletop.expert.motion import SLOW, UP, Actions, Dropped, Motion
-from clframe.streams.tabletop.gripper import MAX_OPENING, PALM, pointing_down
+from clframe.streams.tabletop.gripper import HAND, MAX_OPENING, PALM, pointing_down
 from clframe.streams.tabletop.poses import Matrix, Point, rotvec_of_matrix
 
 _BACK = 0.09
 """How far before the grip the hand stops first."""
+CLOSING = 0.012
+"""How far before the grip the fingers begin to close."""
+_EQUAL = 0.01
+"""Grips whose costs differ by no more are equally good: a tenth of a radian of turning."""
 _DIP = 0.75
 """How far the hand points down when it takes a bowl from the side."""
 
@@ -78,27 +82,38 @@ class Grasping(Motion):
             turn = rotvec_of_matrix(candidate.rotation @ pointing_down().T)
             cost += 0.1 * float(np.sqrt(turn @ turn))
             scored.append((cost, number, candidate))
-        scored.sort(key=lambda entry: entry[:2])
         if not scored:
             return None
+        if self.rng is not None:
+            # Equally good ones in any order, so that demonstrations show them all.
+            best, ranks = min(cost for cost, *_ in scored), self.rng.permutation(len(scored))
+            scored = [
+                (best, int(ranks[number]), candidate)
+                if cost <= best + _EQUAL
+                else (cost, number, candidate)
+                for cost, number, candidate in scored
+            ]
+        scored.sort(key=lambda entry: entry[:2])
         return scored[min(skip, len(scored) - 1)][2]
 
     def _take(self, name: str, grip: Candidate) -> Actions:
         world = self.world
         self.opening = grip.opening
         approach = grip.rotation[:, 2]
+        start = self.steps
         if approach[2] < -0.9:
-            yield from self.travel(grip.position, grip.rotation, near=0.006)
+            yield from self.travel(grip.position, grip.rotation, near=0.006, closing=CLOSING)
         else:
             yield from self.travel(grip.position - _BACK * approach, grip.rotation)
-            yield from self.slide(grip.position, grip.rotation)
-        yield from self.fingers(0.0)
+            yield from self.slide(grip.position, grip.rotation, closing=CLOSING)
+        yield from self.squeeze(name)
         height = world.position(name)[2]
-        self.held = name
-        with suppress(Dropped):
-            yield from self._lift(grip.rotation)
+        if world.touching(HAND, name):
+            self.held = name
+            with suppress(Dropped):
+                yield from self._lift(grip.rotation)
         if world.position(name)[2] < height + 0.025:
-            self.held = None
+            self.give_up(start)
             yield from self.release(grip.rotation)
 
     def _lift(self, rotation: Matrix) -> Actions:
@@ -134,8 +149,7 @@ class Grasping(Motion):
         self, rotation: Matrix, back: float = 0.08, opening: float = MAX_OPENING
     ) -> Actions:
         """Open the fingers and leave against the hand's direction."""
-        self.held = None
-        yield from self.fingers(opening)
+        yield from self.let_go(opening)
         away = self.hand - back * rotation[:, 2]
         yield from self.go(away, rotation, speed=2 * SLOW, near=0.015, steps=25)
 
