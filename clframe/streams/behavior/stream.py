@@ -52,6 +52,8 @@ ALL_MEASURES = (*tasks.MEASURES, *METRICS, *NORMALIZED)
 """What can fill the matrix."""
 _FORMAT = 1
 """Of the observations: demonstrations of another one are not read."""
+_TABLE = 1
+"""Of bodies and motions with physics; likewise."""
 Physics = Literal["on", "off"] | bool
 """Files in YAML read on and off as true and false, the command line reads words."""
 
@@ -185,7 +187,7 @@ def _robot(
     settings = (activity.source, activity.published, horizon, rows, primitives, record, physics)
     return RobotTask(
         activity.name,
-        f"{family}-mujoco{mujoco}" if physics else family,
+        f"{family}-table{_TABLE}-mujoco{mujoco}" if physics else family,
         activity.name.replace("_", " "),
         functools.partial(tasks.environment, *settings),
         tasks.physical_expert if physics else tasks.expert,
