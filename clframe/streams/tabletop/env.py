@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from clframe.bddl import Leniency, Problem, parse
 from clframe.errors import DataError, SettingError, nearest
+from clframe.robot.perturbation import Perturbation
 from clframe.streams.tabletop import suites
 from clframe.streams.tabletop.compiler import AGENT_CAMERA
 from clframe.streams.tabletop.disturbance import Disturber
 from clframe.streams.tabletop.observation import FAR, Layout, StateVector, layout_of, suite_layout
+from clframe.streams.tabletop.perturb import Perturber
 from clframe.streams.tabletop.pictures import CAMERAS, Pictures
+from clframe.streams.tabletop.wording import paraphrase
 from clframe.streams.tabletop.world import RATE, World
 
 try:
@@ -51,6 +54,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         depth: Whether cameras see depth, too.
         start_noise: How far off its place the hand may start, see `World.reset`.
         terminate_on_success: Whether success ends the episode; demonstrations go on to let go.
+        perturbations: How episodes differ from those of the demonstrations; see
+            `clframe.streams.tabletop.perturb`.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": RATE}  # noqa: RUF012  Gymnasium's own
@@ -67,6 +72,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         depth: bool = False,
         start_noise: float = 0.0,
         terminate_on_success: bool = True,
+        perturbations: Sequence[Perturbation] = (),
     ) -> None:
         for camera in cameras:
             if camera not in CAMERAS:
@@ -85,6 +91,12 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.terminate_on_success = terminate_on_success
         self.world = World(problem)
         self.layout = layout
+        self._perturber: Perturber | None = None
+        if any(perturbation.level > 0 for perturbation in perturbations):
+            self._perturber = Perturber(perturbations, self.world, layout)
+        for perturbation in perturbations:
+            if perturbation.axis == "wording":
+                self.language = paraphrase(self.language, perturbation.level)
         self._state = StateVector(self.world, layout)
         self._pictures = Pictures(self.world, size) if cameras else None
         self._films: dict[int, Pictures] = {}
@@ -107,7 +119,13 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         super().reset(seed=seed)
         self._steps = 0
         self.disturber = None
-        self.world.reset(self.np_random, self.start_noise)
+        if self._perturber is None:
+            self.world.reset(self.np_random, self.start_noise)
+        else:
+            self._perturber.reset(self.np_random, seed, self.start_noise)
+            for pictures in (self._pictures, *self._films.values()):
+                if pictures is not None:
+                    self._perturber.dress(pictures)
         return self._observe(), self._info(self.world.satisfied())
 
     def step(
@@ -151,6 +169,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """What a camera sees now, for people: with smooth edges."""
         if size not in self._films:
             self._films[size] = Pictures(self.world, size, samples=2)
+            if self._perturber is not None:
+                self._perturber.dress(self._films[size])
         return self._films[size].take(camera).rgb
 
     def simulator_state(self) -> NDArray[np.float64]:
@@ -170,7 +190,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
                 seen[f"{camera}_rgb"] = rgb
                 if self.depth:
                     seen[f"{camera}_depth"] = depth
-        return seen
+        return seen if self._perturber is None else self._perturber.observe(seen)
 
     def _info(self, success: bool) -> dict[str, Any]:
         atoms = self.world.problem.goal.atoms

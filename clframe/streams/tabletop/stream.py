@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clframe.errors import SettingError, nearest
+from clframe.robot.perturbation import PerturbSettings
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.windows import Normalizer
 from clframe.streams.tabletop.imitation import LIMIT, START_NOISE, robot_task
@@ -70,6 +71,7 @@ def tabletop(
     depth: bool = False,
     start_noise: float = START_NOISE,
     imitation: ImitationSettings = ImitationSettings(),
+    perturbed: PerturbSettings = PerturbSettings(),
 ) -> Stream:
     """A tabletop suite, learned from demonstrations one task after the other.
 
@@ -93,6 +95,8 @@ def tabletop(
             a task is measured; 0 is LIBERO's one start.
         imitation: What all robot streams have in common; the goals that are drawn are start states
             here. LIBERO takes a horizon of 600.
+        perturbed: The axes of `clframe.streams.tabletop.perturb` under which tasks are measured
+            too.
     """
     import mujoco
 
@@ -122,7 +126,7 @@ def tabletop(
         robot_task(task, cameras or (), size, layout=things, depth=depth, start_noise=start_noise)
         for task in ordered_tasks
     ]
-    return imitation_stream(
+    stream = imitation_stream(
         name,
         robots,
         range(len(robots)),
@@ -138,6 +142,7 @@ def tabletop(
         size,
         HAND_PARTS,
     )
+    return stream.perturbed(perturbed)
 
 
 def _chosen(name: str, suite: Sequence[Any], only: list[str | int] | None) -> list[Any]:
