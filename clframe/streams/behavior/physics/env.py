@@ -224,7 +224,7 @@ class PhysicalBehaviorEnv(BehaviorEnv):
             "seed": self.instance.seed,
             "steps": self.steps,
             "state": self.state.save(),
-            "physics": self.table.save(),
+            "physics": self.table.state().tolist(),
             **held,
         }
 
@@ -232,7 +232,7 @@ class PhysicalBehaviorEnv(BehaviorEnv):
         """Come back to a saved moment; a recording starts anew there."""
         self._take(saved["seed"])
         assert self.table is not None
-        self.table.restore(saved["physics"])
+        self.table.restore(np.array(saved["physics"]))
         self.hand.held, self.hand.opening = saved["held"], saved["opening"]
         self.state = State.restore(saved["state"])
         self.steps = saved["steps"]
