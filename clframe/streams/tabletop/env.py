@@ -13,9 +13,17 @@ from numpy.typing import NDArray
 from clframe.bddl import Leniency, Problem, parse
 from clframe.errors import DataError, SettingError, nearest
 from clframe.streams.tabletop import suites
-from clframe.streams.tabletop.compiler import AGENT_CAMERA
+from clframe.streams.tabletop.compiler import AGENT_CAMERA, ROBOTS, RobotKind
 from clframe.streams.tabletop.disturbance import Disturber
-from clframe.streams.tabletop.observation import FAR, Layout, StateVector, layout_of, suite_layout
+from clframe.streams.tabletop.observation import (
+    FAR,
+    PROPRIOCEPTION,
+    Layout,
+    StateVector,
+    layout_of,
+    proprioception,
+    suite_layout,
+)
 from clframe.streams.tabletop.pictures import CAMERAS, Pictures
 from clframe.streams.tabletop.world import RATE, World
 
@@ -35,10 +43,11 @@ Observation = dict[str, Any]
 class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     """One task as an environment: 7-d actions at 20 Hz, reward 1 and end of episode on success.
 
-    Observations are a dictionary: ``state`` always, and for each camera ``<camera>_rgb`` (uint8)
-    and ``<camera>_depth`` (meters). ``info`` holds ``success``, ``language`` and ``progress`` (the
-    share of the goal's atoms that hold). A start state follows from the seed alone. ``disturber``,
-    if set, pushes the hand about until the next reset.
+    Observations are a dictionary: ``state``, and under LIBERO's names ``gripper_states``,
+    ``ee_pos``, ``ee_ori`` and, of an arm, ``joint_states``; for each camera ``<camera>_rgb``
+    (uint8) and ``<camera>_depth`` (meters). ``info`` holds ``success``, ``language`` and
+    ``progress`` (the share of the goal's atoms that hold). A start state follows from the seed
+    alone. ``disturber``, if set, pushes the hand about until the next reset.
 
     Args:
         task: A task of a suite, a problem, or the path or text of a task file.
@@ -47,6 +56,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         horizon: Steps until the episode is truncated.
         layout: Slots of the state; None takes those of the task's suite, or of the task alone.
         render_mode: None or ``rgb_array`` (the agent's view, 256 pixels).
+        robot: ``arm`` or ``hand``, one that floats.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": RATE}  # noqa: RUF012  Gymnasium's own
@@ -59,7 +69,10 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         horizon: int = HORIZON,
         layout: Layout | None = None,
         render_mode: str | None = None,
+        robot: RobotKind = "hand",
     ) -> None:
+        if robot not in ROBOTS:
+            raise SettingError(f"There is no robot '{robot}'; {nearest(robot, ROBOTS)}")
         for camera in cameras:
             if camera not in CAMERAS:
                 raise SettingError(f"There is no camera '{camera}'; {nearest(camera, CAMERAS)}")
@@ -73,8 +86,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
                 layout = layout_of([problem])
         self.task, self.horizon, self.cameras = task, horizon, tuple(cameras)
         self.render_mode = render_mode
-        self.world = World(problem)
-        self.layout = layout
+        self.world = World(problem, robot=robot)
+        self.layout = layout = layout.of(robot)
         self._state = StateVector(self.world, layout)
         self._pictures = Pictures(self.world, size) if cameras else None
         self._video: Pictures | None = None
@@ -84,6 +97,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         seen: dict[str, spaces.Space[Any]] = {
             "state": spaces.Box(-FAR, FAR, (layout.size,), np.float32)
         }
+        own = PROPRIOCEPTION | ({"joint_states": 7} if robot == "arm" else {})
+        seen |= {name: spaces.Box(-FAR, FAR, (n,), np.float32) for name, n in own.items()}
         for camera in cameras:
             seen[f"{camera}_rgb"] = spaces.Box(0, 255, (size, size, 3), np.uint8)
             seen[f"{camera}_depth"] = spaces.Box(0.0, FAR, (size, size), np.float32)
@@ -139,7 +154,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return np.concatenate([[data.time], data.qpos, data.qvel])
 
     def _observe(self) -> Observation:
-        seen: Observation = {"state": self._state.read()}
+        seen: Observation = {"state": self._state.read(), **proprioception(self.world)}
         if self._pictures is not None:
             for camera in self.cameras:
                 seen[f"{camera}_rgb"], seen[f"{camera}_depth"] = self._pictures.rgbd(camera)

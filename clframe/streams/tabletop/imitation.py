@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.robot.task import RobotTask
+from clframe.streams.tabletop.compiler import RobotKind
 from clframe.streams.tabletop.disturbance import Disturbance, Disturber
 from clframe.streams.tabletop.observation import Layout
 from clframe.streams.tabletop.suites import FILES, GENERATED, TabletopTask
@@ -28,6 +29,7 @@ def robot_task(
     size: int = 64,
     disturbance: Disturbance | None = None,
     layout: Layout | None = None,
+    robot: RobotKind = "hand",
 ) -> RobotTask:
     """A task to be learned by imitation.
 
@@ -37,12 +39,15 @@ def robot_task(
         size: Pixels of a picture's side.
         disturbance: How the hand is pushed about while demonstrating; None is the default one.
         layout: Slots of the state; None takes those of the suite.
+        robot: What moves things.
     """
     import mujoco
 
     disturbance = disturbance or Disturbance()
     # Everything that decides what demonstrations look like, since files are kept by this name.
     seen = f"-{'-'.join(cameras)}-{size}" if cameras else ""
+    if robot != "hand":
+        seen += f"-{robot}"
     if layout is not None:
         seen += f"-{layout.size}"
     if task.suite in (GENERATED, FILES):  # of which there are many, some with the same names
@@ -51,11 +56,12 @@ def robot_task(
         name=task.name,
         family=f"{task.suite}-mujoco{mujoco.__version__}{seen}",
         language=task.instruction,
-        environment=partial(environment, task, tuple(cameras), size, layout),
+        environment=partial(environment, task, tuple(cameras), size, layout, robot),
         expert=partial(expert, disturbance=disturbance),
         limit=LIMIT,
         facts={
             "suite": task.suite,
+            "robot": robot,
             "bddl": task.text,
             "mujoco": mujoco.__version__,
             "disturbance": [disturbance.jitter, disturbance.pushes, disturbance.strength],
@@ -68,11 +74,12 @@ def environment(
     cameras: Sequence[str] = (),
     size: int = 64,
     layout: Layout | None = None,
+    robot: RobotKind = "hand",
 ) -> TabletopEnv:
     """The environment of a task, made where it is needed."""
     from clframe.streams.tabletop.env import TabletopEnv
 
-    return TabletopEnv(task, cameras, size, layout=layout)
+    return TabletopEnv(task, cameras, size, layout=layout, robot=robot)
 
 
 def expert(env: Any, disturbance: Disturbance | None = None) -> Iterator[NDArray[np.float64]]:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from clframe.errors import SettingError, nearest
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.windows import Normalizer
+from clframe.streams.tabletop.compiler import RobotKind
 from clframe.streams.tabletop.imitation import LIMIT, robot_task
 from clframe.streams.tabletop.observation import (
-    HAND_PARTS,
-    HAND_SIZE,
     Layout,
     common_layout,
     layout_of,
@@ -38,6 +37,15 @@ _HAND = (
     *((0.0, 0.15),) * 3,
     *((0.5, 0.5),) * 2,
 )
+_ARM = (
+    *((0.0, 0.4),) * 3,
+    (-2.2, 0.4),
+    (0.0, 0.5),
+    (2.4, 0.4),
+    (0.8, 0.7),
+    (0.026, 0.018),
+    (-0.026, 0.018),
+)
 _OBJECT = ((0.5, 0.5), *_PLACE, *((0.0, 0.4),) * 3, *((0.0, 0.6),) * 6)
 _FIXTURE = ((0.5, 0.5), *_PLACE, *((0.0, 0.7),) * 2, *((0.1, 0.2), *((0.0, 0.4),) * 3) * 3)
 
@@ -48,10 +56,12 @@ def normalizer(layout: Layout, objects_visible: bool = True) -> Normalizer:
     >>> normalizer(suite_layout("tabletop_goal"), objects_visible=False).scale[-1]
     np.float32(inf)
     """
-    pairs = [*_HAND]
+    pairs = [*_HAND, *(_ARM if layout.robot == "arm" else ())]
     pairs += [pair for _ in layout.objects for pair in _OBJECT]
     pairs += [pair for _ in layout.fixtures for pair in _FIXTURE]
-    return Normalizer.of_pairs(pairs, () if objects_visible else range(HAND_SIZE, layout.size))
+    return Normalizer.of_pairs(
+        pairs, () if objects_visible else range(layout.robot_size, layout.size)
+    )
 
 
 def tabletop(
@@ -66,6 +76,7 @@ def tabletop(
     layout: Literal["suite", "common"] = "suite",
     cameras: list[str] | None = None,
     size: int = 64,
+    robot: RobotKind = "hand",
     imitation: ImitationSettings = ImitationSettings(),
 ) -> Stream:
     """A tabletop suite, learned from demonstrations one task after the other.
@@ -85,6 +96,9 @@ def tabletop(
             hand; choose a model that sees with it (resnet_t, ..., or policy with
             ``picture=SIZE``). None: it observes all.
         size: Pixels of a picture's side.
+        robot: ``arm``, a seven-joint one, or ``hand``, one that floats. Demonstrations of either
+            are kept apart. With cameras, models for sequences are given LIBERO's ``joint_states``
+            and ``gripper_states`` of an arm.
         imitation: What all robot streams have in common; the goals that are drawn are start states
             here. LIBERO takes a horizon of 600.
     """
@@ -108,7 +122,10 @@ def tabletop(
         things = common_layout()
     else:
         raise SettingError(f"stream '{name}' may have things of its own: leave stream.layout out")
-    robots = [robot_task(task, cameras or (), size, layout=things) for task in ordered_tasks]
+    things = things.of(robot)
+    robots = [
+        robot_task(task, cameras or (), size, layout=things, robot=robot) for task in ordered_tasks
+    ]
     return imitation_stream(
         name,
         robots,
@@ -120,10 +137,10 @@ def tabletop(
         normalizer(things, objects_visible=not cameras),
         seed,
         f"{imitation.num_demos} demonstrations per task by the scripted expert on MuJoCo "
-        f"{mujoco.__version__}",
+        f"{mujoco.__version__}, robot {robot}",
         [f"{camera}_rgb" for camera in cameras or ()],
         size,
-        HAND_PARTS,
+        things.parts,
     )
 
 

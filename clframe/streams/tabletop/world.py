@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.bddl import Literal, Problem
-from clframe.streams.tabletop.compiler import TIMESTEP, Blueprint
+from clframe.errors import DataError
+from clframe.streams.tabletop.compiler import TIMESTEP, Blueprint, RobotKind
 from clframe.streams.tabletop.gripper import (
     HAND,
     HOME,
@@ -45,6 +46,7 @@ class World(Simulation):
     Args:
         problem: A task description in LIBERO's dialect.
         plan: The models of everything in it; None looks them up.
+        robot: What moves them.
 
     Raises:
         BDDLError: If it cannot be built.
@@ -53,8 +55,10 @@ class World(Simulation):
     reach = REACH
     """The box that the hand's origin stays in."""
 
-    def __init__(self, problem: Problem, plan: Blueprint | None = None) -> None:
-        super().__init__(problem, plan)
+    def __init__(
+        self, problem: Problem, plan: Blueprint | None = None, robot: RobotKind = "hand"
+    ) -> None:
+        super().__init__(problem, plan, robot)
         self._goal_atoms = sorted(problem.goal.atoms)
         self._target_rotation = pointing_down()
         self.forward()
@@ -68,8 +72,33 @@ class World(Simulation):
         """Set time, speeds and forces to zero and the hand, open, to where it starts."""
         self._mj.mj_resetData(self.model, self.data)
         self._aim(HOME, pointing_down())
-        self.data.ctrl[:] = MAX_OPENING / 2
+        self.data.ctrl[:2] = MAX_OPENING / 2
         self.data.qpos[self._fingers] = MAX_OPENING / 2
+
+    def snapshot(self) -> NDArray[np.float64]:
+        """Everything that what comes next follows from; see `restore`."""
+        kind = self._mj.mjtState.mjSTATE_INTEGRATION
+        state = np.empty(self._mj.mj_stateSize(self.model, kind))
+        self._mj.mj_getState(self.model, self.data, state, kind)
+        fixtures = [self.bodies[name] for name in self.plan.fixtures]
+        stands = np.hstack([self.model.body_pos[fixtures], self.model.body_quat[fixtures]])
+        return np.concatenate([state, self._target_rotation.ravel(), stands.ravel()])
+
+    def restore(self, snapshot: NDArray[np.float64]) -> None:
+        """Go back to a snapshot of this task; the same actions then give the same bits."""
+        kind = self._mj.mjtState.mjSTATE_INTEGRATION
+        size = self._mj.mj_stateSize(self.model, kind)
+        fixtures = [self.bodies[name] for name in self.plan.fixtures]
+        if snapshot.shape != (size + 9 + 7 * len(fixtures),):
+            raise DataError(
+                f"A snapshot of {snapshot.size} numbers is not of this task, whose snapshots have "
+                f"{size + 9 + 7 * len(fixtures)}."
+            )
+        self._mj.mj_setState(self.model, self.data, snapshot[:size], kind)
+        self._target_rotation = snapshot[size : size + 9].reshape(3, 3).copy()
+        stands = snapshot[size + 9 :].reshape(-1, 7)
+        self.model.body_pos[fixtures], self.model.body_quat[fixtures] = np.hsplit(stands, [3])
+        self.look()
 
     # ------------------------------------------------------------------ the goal
 
@@ -89,7 +118,7 @@ class World(Simulation):
 
     def _aim(self, position: Point, rotation: Matrix) -> None:
         """Put the hand and its target at a pose."""
-        self.set_object(HAND, position, quat_of_matrix(rotation))
+        self.driver.place(self.data, position, rotation)
         self.data.mocap_pos[self._mocap] = position
         self.data.mocap_quat[self._mocap] = quat_of_matrix(rotation)
         self._target_rotation = rotation
@@ -124,9 +153,9 @@ class World(Simulation):
                 wanted = matrix_of_rotvec(lead * (_TWIST / angle)) @ now
             self._target_rotation = orthonormal(wanted)
             data.mocap_quat[self._mocap] = quat_of_matrix(self._target_rotation)
-        data.ctrl[:] = finger_target(act[6])
+        data.ctrl[:2] = finger_target(act[6])
         # The target moves in pieces, so that what is held is not torn away.
         for piece in range(1, _PIECES + 1):
             data.mocap_pos[self._mocap] = start + (goal - start) * (piece / _PIECES)
-            self._mj.mj_step(self.model, data, _STEPS)
+            self.driver.run(_STEPS)
         self.look()

@@ -1,0 +1,169 @@
+"""What drives the hand: a weld that pulls it to its target, or an arm's motors.
+
+Both kinds of robot follow the same target, a body that actions move; a `Driver` puts the hand at a
+pose and lets physics run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.streams.tabletop.arm import BASE, JOINTS
+from clframe.streams.tabletop.gripper import HAND, HOME, TARGET, pointing_down
+from clframe.streams.tabletop.kinematics import (
+    HIGHEST,
+    LOWEST,
+    N_JOINTS,
+    NEAR_HOME,
+    Joints,
+    inverse,
+    nearest_joints,
+)
+from clframe.streams.tabletop.poses import Matrix, Point, quat_of_matrix
+
+TICK = 2
+"""Physics steps between two torques of the arm: 100 Hz."""
+_STIFFNESS, _DAMPING = 600.0, 49.0
+"""Acceleration for each meter (or radian) of error and for each meter per second: critical."""
+_FORCE, _MOMENT = 60.0, 10.0
+"""Newtons and newton meters that a blocked hand presses with at most."""
+_REST, _STILL = 20.0, 9.0
+"""How the arm is drawn to its posture at home where the hand leaves it free."""
+_EDGE, _SHY = 0.25, 200.0
+"""Radians before a limit from which a joint is pushed back, and how strongly."""
+_SOFT = np.diag([0.01] * 3 + [0.2] * 3)
+"""Bounds the hand's inertia where the arm is stretched and cannot move some way."""
+
+
+class Driver(Protocol):
+    """Moves a hand."""
+
+    def place(self, data: Any, position: Point, rotation: Matrix) -> bool:
+        """Put the hand, at rest, to a pose in some data; False if it is out of reach."""
+        ...
+
+    def run(self, steps: int) -> None:
+        """Let physics run, with the hand drawn to its target."""
+        ...
+
+    @property
+    def joints(self) -> Joints:
+        """The arm's joints; none where there is no arm."""
+        ...
+
+
+class FloatingHand:
+    """The hand without an arm, which a weld draws to the target.
+
+    Args:
+        model: A ``mujoco.MjModel``.
+        data: Its ``mujoco.MjData``.
+    """
+
+    def __init__(self, model: Any, data: Any) -> None:
+        import mujoco
+
+        self._mj, self._model, self._data = mujoco, model, data
+        self._at, self._dof = int(model.joint(HAND).qposadr[0]), int(model.joint(HAND).dofadr[0])
+        self.joints: Joints = np.zeros(0)
+
+    def place(self, data: Any, position: Point, rotation: Matrix) -> bool:
+        """Put the hand to a pose; it floats, so every one is within reach."""
+        data.qpos[self._at : self._at + 3] = position
+        data.qpos[self._at + 3 : self._at + 7] = quat_of_matrix(rotation)
+        data.qvel[self._dof : self._dof + 6] = 0
+        return True
+
+    def run(self, steps: int) -> None:
+        """Let physics run."""
+        self._mj.mj_step(self._model, self._data, steps)
+
+
+class Arm:
+    """An arm under operational-space control (Khatib 1987).
+
+    After "A unified approach for motion and force control of robot manipulators". A spring and a
+    damper accelerate the hand to its target; times the inertia of the arm as felt at the hand this
+    is a force, which the transposed Jacobian turns into torques. What the hand leaves free draws
+    the arm to its posture at home and away from its limits.
+
+    Args:
+        model: A ``mujoco.MjModel``.
+        data: Its ``mujoco.MjData``.
+    """
+
+    def __init__(self, model: Any, data: Any) -> None:
+        import mujoco
+
+        self._mj, self._model, self._data = mujoco, model, data
+        first = model.joint(JOINTS[0])
+        at, dof = int(first.qposadr[0]), int(first.dofadr[0])
+        self._qpos, self._dofs = slice(at, at + N_JOINTS), slice(dof, dof + N_JOINTS)
+        motor = int(model.actuator(JOINTS[0]).id)
+        self._motors = slice(motor, motor + N_JOINTS)
+        self._hand, self._target = int(model.body(HAND).id), int(model.body(TARGET).id)
+        self.base: Point = np.array(model.body(BASE).pos)
+        self._inertia = np.zeros((model.nv, model.nv))
+        self._jacobian = np.zeros((6, model.nv))
+        ready = inverse(HOME - self.base, pointing_down(), NEAR_HOME[6:])
+        self.home: Joints = ready[int(np.argmin(((ready - NEAR_HOME) ** 2).sum(axis=1)))]
+
+    @property
+    def joints(self) -> Joints:
+        """The seven joints now."""
+        return np.array(self._data.qpos[self._qpos])
+
+    def place(self, data: Any, position: Point, rotation: Matrix) -> bool:
+        """Put the hand to a pose, with the joints that are nearest to home."""
+        joints = nearest_joints(position - self.base, rotation, self.home)
+        if joints is None:
+            return False
+        data.qpos[self._qpos] = joints
+        data.qvel[self._dofs] = 0
+        return True
+
+    def run(self, steps: int) -> None:
+        """Let physics run, with new torques every 10 ms."""
+        mj, model, data = self._mj, self._model, self._data
+        for _ in range(steps // TICK):
+            mj.mj_step1(model, data)
+            data.ctrl[self._motors] = self._torques()
+            mj.mj_step2(model, data)
+            mj.mj_step(model, data, TICK - 1)
+
+    def _torques(self) -> NDArray[np.float64]:
+        mj, model, data = self._mj, self._model, self._data
+        _full_inertia(mj, model, data, self._inertia)
+        mj.mj_jacBody(model, data, self._jacobian[:3], self._jacobian[3:], self._hand)
+        inertia = self._inertia[self._dofs, self._dofs]
+        jacobian = self._jacobian[:, self._dofs]
+        joints, speeds = data.qpos[self._qpos], data.qvel[self._dofs]
+        wanted = np.empty((6, 2))
+        wanted[:3, 0] = data.xpos[self._target] - data.xpos[self._hand]
+        turn = data.xmat[self._target].reshape(3, 3) @ data.xmat[self._hand].reshape(3, 3).T
+        wanted[3, 0] = 0.5 * (turn[2, 1] - turn[1, 2])
+        wanted[4, 0] = 0.5 * (turn[0, 2] - turn[2, 0])
+        wanted[5, 0] = 0.5 * (turn[1, 0] - turn[0, 1])
+        wanted[:, 0] *= _STIFFNESS
+        wanted[:, 0] -= _DAMPING * (jacobian @ speeds)
+        free = _REST * (self.home - joints) - _STILL * speeds
+        free += _SHY * (
+            np.maximum(0.0, LOWEST + _EDGE - joints) - np.maximum(0.0, joints - HIGHEST + _EDGE)
+        )
+        wanted[:, 1] = jacobian @ free
+        felt = jacobian @ np.linalg.solve(inertia, jacobian.T) + _SOFT
+        forces = np.linalg.solve(felt, wanted)
+        push = forces[:, 0]
+        push[:3] *= min(1.0, _FORCE / max(1e-9, float(np.sqrt(push[:3] @ push[:3]))))
+        push[3:] *= min(1.0, _MOMENT / max(1e-9, float(np.sqrt(push[3:] @ push[3:]))))
+        return np.asarray(jacobian.T @ (push - forces[:, 1]) + inertia @ free)
+
+
+def _full_inertia(mj: Any, model: Any, data: Any, out: NDArray[np.float64]) -> None:
+    try:
+        mj.mj_fullM(model, data, out)
+    except TypeError:  # before MuJoCo 3.10 or so the sparse matrix was handed over
+        mj.mj_fullM(model, out, data.qM)
