@@ -19,6 +19,7 @@ from clframe.streams.tabletop.kinematics import (
     N_JOINTS,
     NEAR_HOME,
     Joints,
+    forward,
     inverse,
     nearest_joints,
 )
@@ -26,16 +27,20 @@ from clframe.streams.tabletop.poses import Matrix, Point, quat_of_matrix
 
 TICK = 2
 """Physics steps between two torques of the arm: 100 Hz."""
-_STIFFNESS, _DAMPING = 600.0, 49.0
+_STIFFNESS, _DAMPING = 900.0, 60.0
 """Acceleration for each meter (or radian) of error and for each meter per second: critical."""
-_FORCE, _MOMENT = 60.0, 10.0
-"""Newtons and newton meters that a blocked hand presses with at most."""
-_REST, _STILL = 20.0, 9.0
+_PULL = np.array([18.0, 100.0])
+"""Acceleration of the hand in meters and radians that is asked for at most: with the inertia that
+is felt there it bounds the force of a blocked one."""
+_REST, _STILL = 10.0, 7.0
 """How the arm is drawn to its posture at home where the hand leaves it free."""
 _EDGE, _SHY = 0.25, 200.0
 """Radians before a limit from which a joint is pushed back, and how strongly."""
-_SOFT = np.diag([0.01] * 3 + [0.2] * 3)
-"""Bounds the hand's inertia where the arm is stretched and cannot move some way."""
+_DRIFT = 0.05 / _STILL
+"""How far an urge takes the joints in one action's time."""
+_SOFT, _SOFTER = np.diag([0.001] * 3 + [0.02] * 3), np.diag([0.12] * 3 + [1.0] * 3)
+"""Added to what is felt at the hand (1 / kg), so that a stretched arm, which cannot move some way,
+does not push without bounds."""
 
 
 class Driver(Protocol):
@@ -106,6 +111,7 @@ class Arm:
         self._motors = slice(motor, motor + N_JOINTS)
         self._hand, self._target = int(model.body(HAND).id), int(model.body(TARGET).id)
         self.base: Point = np.array(model.body(BASE).pos)
+        self._scratch = mujoco.MjData(model)
         self._inertia = np.zeros((model.nv, model.nv))
         self._jacobian = np.zeros((6, model.nv))
         ready = inverse(HOME - self.base, pointing_down(), NEAR_HOME[6:])
@@ -134,32 +140,74 @@ class Arm:
             mj.mj_step2(model, data)
             mj.mj_step(model, data, TICK - 1)
 
+    def pose(self, joints: Joints) -> tuple[Point, Matrix]:
+        """Where the hand is for given joints."""
+        position, rotation = forward(joints)
+        return position + self.base, rotation
+
+    def follow(
+        self, joints: Joints, position: Point, rotation: Matrix
+    ) -> tuple[Joints, NDArray[np.float64]]:
+        """Where the controller takes the joints in one action's time, without regard to contacts.
+
+        Args:
+            joints: Before; the hand is near the pose.
+            position: Of the target.
+            rotation: Of the target.
+
+        Returns:
+            The joints after, and by how much the hand missed the pose before.
+        """
+        mj, data = self._mj, self._scratch
+        data.qpos[self._qpos] = joints
+        mj.mj_kinematics(self._model, data)
+        mj.mj_comPos(self._model, data)
+        mj.mj_crb(self._model, data)
+        inertia, jacobian = self._dynamics(data)
+        miss = _pose_error(data, self._hand, position, rotation)
+        free = _DRIFT * self._urge(joints)
+        carried = np.linalg.solve(inertia, jacobian.T)
+        felt = jacobian @ carried + _SOFT
+        change = carried @ np.linalg.solve(felt, miss - jacobian @ free) + free
+        return np.clip(joints + change, LOWEST, HIGHEST), miss
+
+    def _dynamics(self, data: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The arm's inertia, and the Jacobian of its hand."""
+        _full_inertia(self._mj, self._model, data, self._inertia)
+        self._mj.mj_jacBody(self._model, data, self._jacobian[:3], self._jacobian[3:], self._hand)
+        return self._inertia[self._dofs, self._dofs], self._jacobian[:, self._dofs]
+
+    def _urge(self, joints: Joints) -> NDArray[np.float64]:
+        """Acceleration towards home and away from limits, for whatever the hand leaves free."""
+        over = np.maximum(0.0, joints - HIGHEST + _EDGE)
+        under = np.maximum(0.0, LOWEST + _EDGE - joints)
+        return np.asarray(_REST * (self.home - joints) + _SHY * (under - over))
+
     def _torques(self) -> NDArray[np.float64]:
-        mj, model, data = self._mj, self._model, self._data
-        _full_inertia(mj, model, data, self._inertia)
-        mj.mj_jacBody(model, data, self._jacobian[:3], self._jacobian[3:], self._hand)
-        inertia = self._inertia[self._dofs, self._dofs]
-        jacobian = self._jacobian[:, self._dofs]
+        data = self._data
+        inertia, jacobian = self._dynamics(data)
         joints, speeds = data.qpos[self._qpos], data.qvel[self._dofs]
-        wanted = np.empty((6, 2))
-        wanted[:3, 0] = data.xpos[self._target] - data.xpos[self._hand]
-        turn = data.xmat[self._target].reshape(3, 3) @ data.xmat[self._hand].reshape(3, 3).T
-        wanted[3, 0] = 0.5 * (turn[2, 1] - turn[1, 2])
-        wanted[4, 0] = 0.5 * (turn[0, 2] - turn[2, 0])
-        wanted[5, 0] = 0.5 * (turn[1, 0] - turn[0, 1])
-        wanted[:, 0] *= _STIFFNESS
-        wanted[:, 0] -= _DAMPING * (jacobian @ speeds)
-        free = _REST * (self.home - joints) - _STILL * speeds
-        free += _SHY * (
-            np.maximum(0.0, LOWEST + _EDGE - joints) - np.maximum(0.0, joints - HIGHEST + _EDGE)
-        )
-        wanted[:, 1] = jacobian @ free
-        felt = jacobian @ np.linalg.solve(inertia, jacobian.T) + _SOFT
-        forces = np.linalg.solve(felt, wanted)
-        push = forces[:, 0]
-        push[:3] *= min(1.0, _FORCE / max(1e-9, float(np.sqrt(push[:3] @ push[:3]))))
-        push[3:] *= min(1.0, _MOMENT / max(1e-9, float(np.sqrt(push[3:] @ push[3:]))))
-        return np.asarray(jacobian.T @ (push - forces[:, 1]) + inertia @ free)
+        target = data.xmat[self._target].reshape(3, 3)
+        pull = _STIFFNESS * _pose_error(data, self._hand, data.xpos[self._target], target)
+        pull -= _DAMPING * (jacobian @ speeds)
+        for part, most in zip((pull[:3], pull[3:]), _PULL, strict=True):
+            part *= min(1.0, most / max(1e-9, float(np.sqrt(part @ part))))
+        free = self._urge(joints) - _STILL * speeds
+        felt = jacobian @ np.linalg.solve(inertia, jacobian.T)
+        push = np.linalg.solve(felt + _SOFTER, pull)
+        push -= np.linalg.solve(felt + _SOFT, jacobian @ free)
+        return np.asarray(jacobian.T @ push + inertia @ free)
+
+
+def _pose_error(data: Any, hand: int, position: Point, rotation: Matrix) -> NDArray[np.float64]:
+    """From the hand to a pose: meters, and about radians where it is not far."""
+    turn = rotation @ data.xmat[hand].reshape(3, 3).T
+    error = np.empty(6)
+    error[:3] = position - data.xpos[hand]
+    error[3] = 0.5 * (turn[2, 1] - turn[1, 2])
+    error[4] = 0.5 * (turn[0, 2] - turn[2, 0])
+    error[5] = 0.5 * (turn[1, 0] - turn[0, 1])
+    return error
 
 
 def _full_inertia(mj: Any, model: Any, data: Any, out: NDArray[np.float64]) -> None:

@@ -43,7 +43,7 @@ _SHOULDER = np.array([0.0, 0.0, LINKS[0][2]])
 _UPPER, _LOWER = hypot(_D3, _A), hypot(_D5, _A)
 _ELBOW = atan2(_D5, -_A) - atan2(-_D3, -_A)
 """The elbow's inner angle between shoulder and wrist at joint 4 = 0 (more than half a turn)."""
-_LAST = np.linspace(LOWEST[6] + 0.02, HIGHEST[6] - 0.02, 49)
+_LAST = NEAR_HOME[6] + np.linspace(-3.6, 2.1, 58)
 _MARGIN = 0.03
 """Radians that a pose within reach leaves to every limit."""
 _WEIGHTS = np.array([1.0, 1.0, 1.0, 1.0, 0.6, 0.6, 0.4])

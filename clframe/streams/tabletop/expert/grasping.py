@@ -10,6 +10,7 @@ import numpy as np
 
 from clframe.streams.tabletop.assets import Grip
 from clframe.streams.tabletop.expert.motion import SLOW, UP, Actions, Dropped, Motion
+from clframe.streams.tabletop.expert.reach import ENOUGH
 from clframe.streams.tabletop.gripper import MAX_OPENING, PALM, pointing_down
 from clframe.streams.tabletop.poses import Matrix, Point, rotvec_of_matrix
 
@@ -77,6 +78,9 @@ class Grasping(Motion):
             # From the rest pose and not from the present one: the same scene, the same grip.
             turn = rotvec_of_matrix(candidate.rotation @ pointing_down().T)
             cost += 0.1 * float(np.sqrt(turn @ turn))
+            back = candidate.position - _BACK * candidate.rotation[:, 2]
+            way = ((back, candidate.rotation), (candidate.position, candidate.rotation))
+            cost += 100 * max(0.0, self.reach.misses(way) - ENOUGH)
             scored.append((cost, number, candidate))
         scored.sort(key=lambda entry: entry[:2])
         if not scored:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from clframe.streams.tabletop.expert.reach import Reach
 from clframe.streams.tabletop.gripper import HAND, MAX_OPENING, grip_for
 from clframe.streams.tabletop.poses import Matrix, Point, rotvec_of_matrix
 from clframe.streams.tabletop.world import MOVE, TURN, World
@@ -42,6 +43,7 @@ class Motion:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.reach = Reach(world)
         self.opening = MAX_OPENING
         self.held: str | None = None
         self._loose = 0
