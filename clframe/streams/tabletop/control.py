@@ -46,8 +46,21 @@ does not push without bounds."""
 class Driver(Protocol):
     """Moves a hand."""
 
-    def place(self, data: Any, position: Point, rotation: Matrix) -> bool:
-        """Put the hand, at rest, to a pose in some data; False if it is out of reach."""
+    def place(
+        self, data: Any, position: Point, rotation: Matrix, joints: Joints | None = None
+    ) -> bool:
+        """Put the hand, at rest, to a pose in some data; False if it is out of reach.
+
+        Args:
+            data: Which.
+            position: Of the hand.
+            rotation: Of the hand.
+            joints: An arm's joints for that pose, if they are known.
+        """
+        ...
+
+    def go_home(self) -> None:
+        """Put the hand, at rest, to where an episode starts."""
         ...
 
     def run(self, steps: int) -> None:
@@ -75,7 +88,13 @@ class FloatingHand:
         self._at, self._dof = int(model.joint(HAND).qposadr[0]), int(model.joint(HAND).dofadr[0])
         self.joints: Joints = np.zeros(0)
 
-    def place(self, data: Any, position: Point, rotation: Matrix) -> bool:
+    def go_home(self) -> None:
+        """Put the hand to where an episode starts."""
+        self.place(self._data, HOME, pointing_down())
+
+    def place(
+        self, data: Any, position: Point, rotation: Matrix, joints: Joints | None = None
+    ) -> bool:
         """Put the hand to a pose; it floats, so every one is within reach."""
         data.qpos[self._at : self._at + 3] = position
         data.qpos[self._at + 3 : self._at + 7] = quat_of_matrix(rotation)
@@ -122,9 +141,16 @@ class Arm:
         """The seven joints now."""
         return np.array(self._data.qpos[self._qpos])
 
-    def place(self, data: Any, position: Point, rotation: Matrix) -> bool:
-        """Put the hand to a pose, with the joints that are nearest to home."""
-        joints = nearest_joints(position - self.base, rotation, self.home)
+    def go_home(self) -> None:
+        """Put the arm to where an episode starts."""
+        self.place(self._data, HOME, pointing_down(), self.home)
+
+    def place(
+        self, data: Any, position: Point, rotation: Matrix, joints: Joints | None = None
+    ) -> bool:
+        """Put the hand to a pose, with the joints that are nearest to the present ones."""
+        if joints is None:
+            joints = nearest_joints(position - self.base, rotation, self.joints)
         if joints is None:
             return False
         data.qpos[self._qpos] = joints

@@ -82,7 +82,10 @@ def inverse(
     length = np.sqrt((to_wrist**2).sum(axis=1))
     cosine = (_UPPER**2 + _LOWER**2 - length**2) / (2 * _UPPER * _LOWER)
     with np.errstate(invalid="ignore"):
-        q4 = np.arccos(cosine) - _ELBOW
+        inner = np.arccos(cosine)
+    # Nearly stretched the elbow may be bent either way, beyond the offsets of its axis.
+    q4 = np.concatenate([inner - _ELBOW, 2 * pi - inner - _ELBOW])
+    x6, y6, to_wrist, last = (np.concatenate([v, v]) for v in (x6, y6, to_wrist, last))
     # From the wrist to the shoulder, in the elbow's frame.
     c4, s4 = np.cos(q4), np.sin(q4)
     along_x, along_y = -_A * c4 - _D3 * s4 + _A, _A * s4 - _D3 * c4 - _D5

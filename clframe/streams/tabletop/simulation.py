@@ -230,6 +230,7 @@ class Simulation:
         hand: tuple[Point, Matrix],
         opening: float,
         held: tuple[str, Point, Matrix] | None = None,
+        joints: NDArray[np.float64] | None = None,
     ) -> float:
         """How deep a robot whose hand is at another pose would be in things, summed over contacts.
 
@@ -239,12 +240,13 @@ class Simulation:
             hand: Position and rotation to try.
             opening: Between the fingers.
             held: A thing that is tried at another pose too; it may touch the hand.
+            joints: Of an arm, at that pose; None takes those nearest to the present ones.
         """
         mj, scratch = self._mj, self._scratch
         scratch.qpos[:] = self.data.qpos
         scratch.qpos[self._fingers] = opening / 2
         mine = [self._owner_ids[name] for name in (HAND, BASE) if name in self._owner_ids]
-        if not self.driver.place(scratch, *hand):
+        if not self.driver.place(scratch, *hand, joints):
             return np.inf
         if held is not None:
             name, position, rotation = held

@@ -71,7 +71,10 @@ class World(Simulation):
     def _go_home(self) -> None:
         """Set time, speeds and forces to zero and the hand, open, to where it starts."""
         self._mj.mj_resetData(self.model, self.data)
-        self._aim(HOME, pointing_down())
+        self.driver.go_home()
+        self.data.mocap_pos[self._mocap] = HOME
+        self.data.mocap_quat[self._mocap] = quat_of_matrix(pointing_down())
+        self._target_rotation = pointing_down()
         self.data.ctrl[:2] = MAX_OPENING / 2
         self.data.qpos[self._fingers] = MAX_OPENING / 2
 
@@ -115,13 +118,6 @@ class World(Simulation):
         return self.problem.goal.satisfied(self.true_atoms())
 
     # ------------------------------------------------------------------ acting
-
-    def _aim(self, position: Point, rotation: Matrix) -> None:
-        """Put the hand and its target at a pose."""
-        self.driver.place(self.data, position, rotation)
-        self.data.mocap_pos[self._mocap] = position
-        self.data.mocap_quat[self._mocap] = quat_of_matrix(rotation)
-        self._target_rotation = rotation
 
     @property
     def aim(self) -> tuple[Point, Matrix]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clframe.streams.tabletop.assets import Grip
 from clframe.streams.tabletop.expert.motion import SLOW, UP, Actions, Dropped, Motion
-from clframe.streams.tabletop.expert.reach import ENOUGH
+from clframe.streams.tabletop.expert.reach import HALF_TURN
 from clframe.streams.tabletop.gripper import MAX_OPENING, PALM, pointing_down
 from clframe.streams.tabletop.poses import Matrix, Point, rotvec_of_matrix
 
@@ -18,9 +19,8 @@ _BACK = 0.09
 """How far before the grip the hand stops first."""
 _DIP = 0.75
 """How far the hand points down when it takes a bowl from the side."""
-
-_HALF_TURN = np.diag([-1.0, -1.0, 1.0])
-"""About its own direction a hand looks the same after half a turn."""
+_POOR = 1.0
+"""Cost of a grip from which on an arm looks for others."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,9 @@ class Candidate:
     position: Point
     rotation: Matrix
     opening: float
+
+
+Onward = Callable[[Candidate, NDArray[np.float64] | None], float]
 
 
 def sideways(direction: Point) -> Matrix:
@@ -51,15 +54,16 @@ def _along_wall(out: Point, lean: float, direction: Point) -> Matrix:
 class Grasping(Motion):
     """Grips."""
 
-    def grasp(self, name: str, side: bool = False) -> Actions:
+    def grasp(self, name: str, side: bool = False, onward: Onward | None = None) -> Actions:
         """Take hold of a thing; afterwards ``held`` is its name, or None if all tries failed.
 
         Args:
             name: The thing.
             side: Whether to take it from the side, as placing from the front or lying needs.
+            onward: What it costs an arm to go on from a grip.
         """
         for attempt in range(3):
-            best = self.choose(name, side, skip=attempt)
+            best = self.choose(name, side, attempt, onward)
             if best is None:
                 return
             yield from self._take(name, best)
@@ -67,25 +71,43 @@ class Grasping(Motion):
                 return
         self.held = None
 
-    def choose(self, name: str, side: bool, skip: int) -> Candidate | None:
+    def choose(
+        self, name: str, side: bool, skip: int, onward: Onward | None = None
+    ) -> Candidate | None:
         """The candidate whose hand, open and on its way in, is least in other things."""
-        scored = []
-        for number, candidate in enumerate(self._candidates(name, side)):
-            cost = 0.0
-            for back in (0.0, 0.05, 0.10, 0.16, 0.22) if not side else (0.0, 0.05, 0.09):
-                pose = (candidate.position - back * candidate.rotation[:, 2], candidate.rotation)
-                cost += 200 * self.world.overlap(pose, candidate.opening)
-            # From the rest pose and not from the present one: the same scene, the same grip.
-            turn = rotvec_of_matrix(candidate.rotation @ pointing_down().T)
-            cost += 0.1 * float(np.sqrt(turn @ turn))
-            back = candidate.position - _BACK * candidate.rotation[:, 2]
-            way = ((back, candidate.rotation), (candidate.position, candidate.rotation))
-            cost += 100 * max(0.0, self.reach.misses(way) - ENOUGH)
-            scored.append((cost, number, candidate))
-        scored.sort(key=lambda entry: entry[:2])
+        candidates = list(self._candidates(name, side))
+        scored = [self._cost(candidate, side, onward) for candidate in candidates]
+        if self.reach.limited and min(scored, default=0.0) > _POOR:
+            more = [
+                replace(candidate, rotation=tilted)
+                for candidate in candidates
+                for tilted in self.reach.tilts(candidate.rotation)
+            ]
+            candidates += more
+            scored += [self._cost(candidate, side, onward) for candidate in more]
         if not scored:
             return None
-        return scored[min(skip, len(scored) - 1)][2]
+        order = sorted(range(len(scored)), key=lambda number: (scored[number], number))
+        return candidates[order[min(skip, len(order) - 1)]]
+
+    def _cost(self, candidate: Candidate, side: bool, onward: Onward | None) -> float:
+        backs = (0.0, 0.05, 0.10, 0.16, 0.22) if not side else (0.0, 0.05, 0.09)
+        poses = [
+            (candidate.position - back * candidate.rotation[:, 2], candidate.rotation)
+            for back in backs
+        ]
+        cost = 0.0
+        if self.reach.limited:
+            depth, missed, joints = self.reach.way(poses[::-1], None, candidate.opening)
+            cost = 200 * depth + 100 * missed
+            if onward is not None and cost < _POOR:
+                cost += onward(candidate, joints)
+        else:
+            for pose in poses:
+                cost += 200 * self.world.overlap(pose, candidate.opening)
+        # From the rest pose and not from the present one: the same scene, the same grip.
+        turn = rotvec_of_matrix(candidate.rotation @ pointing_down().T)
+        return cost + 0.1 * float(np.sqrt(turn @ turn))
 
     def _take(self, name: str, grip: Candidate) -> Actions:
         world = self.world
@@ -164,7 +186,7 @@ class Grasping(Motion):
             for angle in grip.yaws:
                 out = np.array([np.cos(yaw + angle), np.sin(yaw + angle), 0.0])
                 rotation = _along_wall(out, grip.lean, -UP)
-                for same in (rotation, rotation @ _HALF_TURN):
+                for same in (rotation, rotation @ HALF_TURN):
                     yield Candidate(top + grip.reach * out, same, 0.065)
         elif grip.kind == "handle":
             out = np.array([np.cos(yaw), np.sin(yaw), 0.0])
@@ -189,7 +211,8 @@ class Grasping(Motion):
                 heading = yaw + angle + turn
                 direction = np.array([np.cos(heading), np.sin(heading), 0.0])
                 position = origin + height * UP
-                yield Candidate(position, sideways(direction), min(MAX_OPENING, width + 0.03))
+                for same in self.reach.turns(sideways(direction)):
+                    yield Candidate(position, same, min(MAX_OPENING, width + 0.03))
 
     def _rim_from_side(self, origin: Point, yaw: float, grip: Grip) -> Iterator[Candidate]:
         """Over the near rim to the wall at the left or right, dipping a little."""
@@ -199,7 +222,8 @@ class Grasping(Motion):
                 heading = turn * np.cross(UP, out)
                 direction = np.cos(_DIP) * heading - np.sin(_DIP) * UP
                 position = origin + grip.reach * out + grip.height * UP
-                yield Candidate(position, _along_wall(out, grip.lean, direction), 0.05)
+                for same in self.reach.turns(_along_wall(out, grip.lean, direction)):
+                    yield Candidate(position, same, 0.05)
 
     def _toppled(self, origin: Point, axis: Point, grip: Grip) -> Iterator[Candidate]:
         """From above, across a thing that has fallen over."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from clframe.streams.tabletop.assets import Part
 from clframe.streams.tabletop.expert.grasping import sideways
 from clframe.streams.tabletop.expert.motion import SLOW, UP, Actions
 from clframe.streams.tabletop.expert.placing import Placing
+from clframe.streams.tabletop.expert.reach import Pose
 from clframe.streams.tabletop.gripper import pointing_down
 from clframe.streams.tabletop.poses import Matrix, Point, matrix_of_rotvec
 
@@ -45,14 +49,25 @@ class Parts(Placing):
         position, rotation = self._frame(key)
         return np.asarray(position + rotation @ np.array(part.handle))
 
-    def _at_drawer(self, key: str) -> tuple[Point, Matrix]:
+    def _at_drawer(self, key: str, part: Part) -> tuple[Point, Matrix]:
         """The way out of the drawer, and the hand's rotation at its knob."""
         outwards = -self._frame(key)[1][:, 1]
-        return outwards, sideways(-outwards * np.cos(_DIP) - UP * np.sin(_DIP))
+        rotation = sideways(-outwards * np.cos(_DIP) - UP * np.sin(_DIP))
+        knob = self._handle(key, part)
+        return outwards, self._reachable(
+            rotation, lambda turned: [(knob + 0.12 * outwards, turned), (knob, turned)]
+        )
+
+    def _reachable(self, rotation: Matrix, way: Callable[[Matrix], list[Pose]]) -> Matrix:
+        """Of the rotations that grip alike the one with which an arm comes nearest to a way."""
+        turns = list(self.reach.turns(rotation))
+        if len(turns) == 1:
+            return rotation
+        return turns[int(np.argmin([self.reach.way(way(turn), None)[1] for turn in turns]))]
 
     def _pull(self, key: str, part: Part) -> Actions:
         world = self.world
-        outwards, rotation = self._at_drawer(key)
+        outwards, rotation = self._at_drawer(key, part)
         self.opening = 0.06
         knob = self._handle(key, part)
         yield from self.travel(knob - 0.09 * rotation[:, 2], rotation)
@@ -72,7 +87,7 @@ class Parts(Placing):
 
     def _push(self, key: str, part: Part) -> Actions:
         world = self.world
-        outwards, rotation = self._at_drawer(key)
+        outwards, rotation = self._at_drawer(key, part)
         self.opening = 0.0
         knob = self._handle(key, part) + outwards * 0.035
         yield from self.travel(knob + 0.05 * outwards - 0.04 * rotation[:, 2], rotation)
@@ -116,8 +131,9 @@ class Parts(Placing):
 
         for _ in range(3):  # the door may be brushed on the way
             before = world.joint(key)
-            rotation = sideways(self._frame(key)[1][:, 1])
             grip = self._handle(key, part)
+            plain = sideways(self._frame(key)[1][:, 1])
+            rotation = self._reachable(plain, partial(self._swung, key, part, on))
             yield from self.travel(grip - 0.09 * rotation[:, 2], rotation, until=moved)
             if not moved():
                 break
@@ -125,6 +141,7 @@ class Parts(Placing):
         yield from self.fingers(0.0)
         hinge, _ = self._frame(key)
         goal = part.joint.on_from + 0.12 if on else 0.0
+        turned = plain.T @ rotation
         for _ in range(120):
             value = world.joint(key)
             if value >= part.joint.on_from + 0.06 if on else value <= part.joint.off_to * 0.4:
@@ -133,6 +150,17 @@ class Parts(Placing):
             swing = matrix_of_rotvec(self._frame(key)[1] @ np.array(part.joint.axis) * ahead)
             door = swing @ self._frame(key)[1]
             yield self.action(
-                hinge + door @ np.array(part.handle), sideways(door[:, 1]), SLOW * 2.5
+                hinge + door @ np.array(part.handle), sideways(door[:, 1]) @ turned, SLOW * 2.5
             )
         yield from self.release(world.aim[1], back=0.10, opening=0.06)
+
+    def _swung(self, key: str, part: Part, on: bool, rotation: Matrix) -> list[Pose]:
+        """Poses of a hand that leads a door around its hinge, from before its handle on."""
+        hinge, door = self._frame(key)
+        axis, grip = door @ np.array(part.joint.axis), door @ np.array(part.handle)
+        poses = [(hinge + grip - 0.09 * rotation[:, 2], rotation), (hinge + grip, rotation)]
+        left = (part.joint.on_from + 0.12 if on else 0.0) - self.world.joint(key)
+        for share in (0.25, 0.5, 0.75, 1.0):
+            swing = matrix_of_rotvec(axis * share * left)
+            poses.append((hinge + swing @ grip, swing @ rotation))
+        return poses

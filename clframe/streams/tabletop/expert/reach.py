@@ -1,28 +1,30 @@
-"""Whether the arm gets its hand somewhere, on the way that its controller takes."""
+"""Whether the robot gets its hand somewhere, on the way that its controller takes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from clframe.streams.tabletop.control import Arm
-from clframe.streams.tabletop.gripper import HOME, pointing_down
 from clframe.streams.tabletop.kinematics import Joints
 from clframe.streams.tabletop.poses import Matrix, Point, matrix_of_rotvec, rotvec_of_matrix
 from clframe.streams.tabletop.world import World
 
 Pose = tuple[Point, Matrix]
+Held = tuple[str, Point, Matrix]
+HALF_TURN = np.diag([-1.0, -1.0, 1.0])
+"""About its own direction a hand looks the same after half a turn."""
 _STEP, _TURN = 0.04, 0.25
 """Meters and radians between two poses that are tried on the way."""
 _LENGTH = 0.1
 """Meters that a radian of error counts as much as."""
-ENOUGH = 0.012
+_ENOUGH = 0.010
 """What a hand may miss a pose by and still do its work."""
 
 
 class Reach:
-    """Tries ways of the hand with the arm's joints; a floating hand reaches everything.
+    """Tries ways of the hand with the arm's joints; a floating hand gets everywhere.
 
     Args:
         world: Whose robot.
@@ -30,30 +32,68 @@ class Reach:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        driver = world.driver
+        self._arm = driver if isinstance(driver, Arm) else None
+        self.limited = self._arm is not None
 
-    def misses(self, poses: Iterable[Pose], start: Joints | None = None) -> float:
-        """The largest distance by which the hand misses poses that it goes to one after the other.
+    def turns(self, rotation: Matrix) -> Iterator[Matrix]:
+        """A rotation, and for an arm, whose wrist is then elsewhere, the one that grips alike."""
+        yield rotation
+        if self.limited:
+            yield rotation @ HALF_TURN
+
+    def tilts(self, rotation: Matrix) -> Iterator[Matrix]:
+        """Rotations of a hand that closes alike and leans to the one or other side."""
+        y = rotation[:, 1]
+        for angle in (0.4, -0.4, 0.75, -0.75):
+            yield matrix_of_rotvec(angle * y) @ rotation
+
+    def way(
+        self,
+        poses: Sequence[Pose],
+        start: Joints | None,
+        opening: float | None = None,
+        held: Sequence[Held] = (),
+    ) -> tuple[float, float, Joints | None]:
+        """Go to poses one after the other.
 
         Args:
             poses: Where to.
-            start: The arm's joints before; None is home, so that the same scene gives the same
-                choice wherever the hand is now.
+            start: The joints before; None is home, so that the same scene gives the same choice
+                wherever the hand is now.
+            opening: Between the fingers; None does not look for contacts.
+            held: Where the thing in the hand is at each pose.
+
+        Returns:
+            How deep the robot would be in things, summed over poses; the most by which the hand
+            misses one, beyond what does no harm; and the joints in the end.
         """
-        driver = self._world.driver
-        if not isinstance(driver, Arm):
-            return 0.0
-        joints = driver.home if start is None else start
-        here: Pose = driver.pose(joints) if start is not None else (HOME, pointing_down())
-        worst = 0.0
-        for position, rotation in poses:
-            way, turn = position - here[0], rotvec_of_matrix(rotation @ here[1].T)
-            distance, angle = float(np.linalg.norm(way)), float(np.linalg.norm(turn))
-            n = max(1, int(np.ceil(max(distance / _STEP, angle / _TURN))))
-            for step in range(1, n + 3):
-                part = min(1.0, step / n)
-                joints, miss = driver.follow(
-                    joints, here[0] + part * way, matrix_of_rotvec(part * turn) @ here[1]
-                )
-            here = (position, rotation)
-            worst = max(worst, float(np.linalg.norm(miss[:3]) + _LENGTH * np.linalg.norm(miss[3:])))
-        return worst
+        arm, world = self._arm, self._world
+        depth = missed = 0.0
+        joints = start if arm is None or start is not None else arm.home
+        for number, pose in enumerate(poses):
+            if arm is not None:
+                assert joints is not None
+                joints, miss = _track(arm, joints, pose)
+                missed = max(missed, miss - _ENOUGH)
+            if opening is not None:
+                thing = held[number] if held else None
+                depth += world.overlap(pose, opening, thing, joints)
+        return depth, missed, joints
+
+    def now(self) -> Joints | None:
+        """The joints where the arm is."""
+        return None if self._arm is None else self._arm.joints
+
+
+def _track(arm: Arm, joints: Joints, goal: Pose) -> tuple[Joints, float]:
+    """The joints after the hand went straight to a pose, and by how much it misses it."""
+    position, rotation = arm.pose(joints)
+    way, turn = goal[0] - position, rotvec_of_matrix(goal[1] @ rotation.T)
+    n = max(1, int(np.ceil(max(np.sqrt(way @ way) / _STEP, np.sqrt(turn @ turn) / _TURN))))
+    miss = np.zeros(6)
+    for step in range(1, n + 3):
+        part = min(1.0, step / n)
+        target = matrix_of_rotvec(part * turn) @ rotation if part < 1.0 else goal[1]
+        joints, miss = arm.follow(joints, position + part * way, target)
+    return joints, float(np.sqrt(miss[:3] @ miss[:3]) + _LENGTH * np.sqrt(miss[3:] @ miss[3:]))
