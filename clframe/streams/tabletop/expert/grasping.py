@@ -21,6 +21,8 @@ _DIP = 0.75
 """How far the hand points down when it takes a bowl from the side."""
 _POOR = 1.0
 """Cost of a grip from which on an arm looks for others."""
+_WORST = 10.0
+"""Cost of a grip that leads nowhere."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,8 @@ class Grasping(Motion):
         if self.reach.limited:
             depth, missed, joints = self.reach.way(poses[::-1], None, candidate.opening)
             cost = 200 * depth + 100 * missed
-            if onward is not None and cost < _POOR:
-                cost += onward(candidate, joints)
+            if onward is not None:
+                cost += min(_WORST, onward(candidate, joints)) if cost < _POOR else _WORST
         else:
             for pose in poses:
                 cost += 200 * self.world.overlap(pose, candidate.opening)

@@ -11,12 +11,14 @@ from clframe.streams.tabletop.assets import Part
 from clframe.streams.tabletop.expert.grasping import sideways
 from clframe.streams.tabletop.expert.motion import SLOW, UP, Actions
 from clframe.streams.tabletop.expert.placing import Placing
-from clframe.streams.tabletop.expert.reach import Pose
+from clframe.streams.tabletop.expert.reach import HALF_TURN, Pose
 from clframe.streams.tabletop.gripper import pointing_down
-from clframe.streams.tabletop.poses import Matrix, Point, matrix_of_rotvec
+from clframe.streams.tabletop.poses import Matrix, Point, matrix_of_rotvec, rotate_y
 
 _DIP = 0.6
 """How far the hand points down at a drawer's knob, so that it passes over what stands in front."""
+_AJAR = 0.6
+"""Radians from which on a door can be pushed from behind."""
 _PAST = 0.016
 """How far beyond its threshold a part is moved."""
 
@@ -54,16 +56,26 @@ class Parts(Placing):
         outwards = -self._frame(key)[1][:, 1]
         rotation = sideways(-outwards * np.cos(_DIP) - UP * np.sin(_DIP))
         knob = self._handle(key, part)
-        return outwards, self._reachable(
-            rotation, lambda turned: [(knob + 0.12 * outwards, turned), (knob, turned)]
+        turn, _ = self._reachable(
+            lambda turn: [(knob + 0.12 * outwards, rotation @ turn), (knob, rotation @ turn)]
         )
+        return outwards, rotation @ turn
 
-    def _reachable(self, rotation: Matrix, way: Callable[[Matrix], list[Pose]]) -> Matrix:
-        """Of the rotations that grip alike the one with which an arm comes nearest to a way."""
-        turns = list(self.reach.turns(rotation))
-        if len(turns) == 1:
-            return rotation
-        return turns[int(np.argmin([self.reach.way(way(turn), None)[1] for turn in turns]))]
+    def _reachable(self, way: Callable[[Matrix], list[Pose]]) -> tuple[Matrix, float]:
+        """The turn of a hand at a handle with which an arm comes nearest to a way.
+
+        Returns:
+            The turn, in the hand's frame, and what is missing.
+        """
+        if not self.reach.limited:
+            return np.eye(3), 0.0
+        turns = [
+            rotate_y(lean) @ half for half in (np.eye(3), HALF_TURN) for lean in (0.0, -0.4, -0.8)
+        ]
+        # Of those that do no harm the first.
+        missed = [round(self.reach.way(way(turn), None)[1], 2) for turn in turns]
+        best = int(np.argmin(missed))
+        return turns[best], missed[best]
 
     def _pull(self, key: str, part: Part) -> Actions:
         world = self.world
@@ -121,46 +133,79 @@ class Parts(Placing):
         yield from self.release(world.aim[1], opening=0.05)
 
     def _swing(self, key: str, part: Part, on: bool) -> Actions:
-        """Take a door by its handle and lead it around its hinge."""
+        """Take a door by its handle and lead it around its hinge, or push it where an arm must."""
+        world = self.world
+        goal = part.joint.on_from + 0.12 if on else 0.0
+        enough = part.joint.on_from + 0.06 if on else part.joint.off_to * 0.4
+        _, missed = self._reachable(partial(self._swung, key, part, goal))
+        if not missed:
+            yield from self._lead(key, part, goal, enough)
+            return
+        if on and world.joint(key) < _AJAR:
+            yield from self._lead(key, part, _AJAR + 0.05, _AJAR)
+        yield from self._shove(key, part, enough)
+
+    def _lead(self, key: str, part: Part, goal: float, enough: float) -> Actions:
+        """Take a door by its handle and lead it towards an angle until it is far enough."""
         world = self.world
         self.opening = 0.06
         before = world.joint(key)
+        on = goal > before
 
         def moved() -> bool:
             return abs(world.joint(key) - before) > 0.1
 
         for _ in range(3):  # the door may be brushed on the way
             before = world.joint(key)
+            turn, _ = self._reachable(partial(self._swung, key, part, goal))
+            rotation = sideways(self._frame(key)[1][:, 1]) @ turn
             grip = self._handle(key, part)
-            plain = sideways(self._frame(key)[1][:, 1])
-            rotation = self._reachable(plain, partial(self._swung, key, part, on))
             yield from self.travel(grip - 0.09 * rotation[:, 2], rotation, until=moved)
             if not moved():
                 break
         yield from self.slide(grip, rotation)
         yield from self.fingers(0.0)
         hinge, _ = self._frame(key)
-        goal = part.joint.on_from + 0.12 if on else 0.0
-        turned = plain.T @ rotation
         for _ in range(120):
             value = world.joint(key)
-            if value >= part.joint.on_from + 0.06 if on else value <= part.joint.off_to * 0.4:
+            if value >= enough if on else value <= enough:
                 break
             ahead = np.clip(goal - value, -0.10, 0.10) if on else -0.10
             swing = matrix_of_rotvec(self._frame(key)[1] @ np.array(part.joint.axis) * ahead)
             door = swing @ self._frame(key)[1]
             yield self.action(
-                hinge + door @ np.array(part.handle), sideways(door[:, 1]) @ turned, SLOW * 2.5
+                hinge + door @ np.array(part.handle), sideways(door[:, 1]) @ turn, SLOW * 2.5
             )
         yield from self.release(world.aim[1], back=0.10, opening=0.06)
 
-    def _swung(self, key: str, part: Part, on: bool, rotation: Matrix) -> list[Pose]:
+    def _swung(self, key: str, part: Part, goal: float, turn: Matrix) -> list[Pose]:
         """Poses of a hand that leads a door around its hinge, from before its handle on."""
         hinge, door = self._frame(key)
+        rotation = sideways(door[:, 1]) @ turn
         axis, grip = door @ np.array(part.joint.axis), door @ np.array(part.handle)
         poses = [(hinge + grip - 0.09 * rotation[:, 2], rotation), (hinge + grip, rotation)]
-        left = (part.joint.on_from + 0.12 if on else 0.0) - self.world.joint(key)
         for share in (0.25, 0.5, 0.75, 1.0):
-            swing = matrix_of_rotvec(axis * share * left)
+            swing = matrix_of_rotvec(axis * share * (goal - self.world.joint(key)))
             poses.append((hinge + swing @ grip, swing @ rotation))
         return poses
+
+    def _shove(self, key: str, part: Part, enough: float) -> Actions:
+        """Push a door with closed fingers, from behind to open and from before it to close it."""
+        world = self.world
+        self.opening = 0.0
+        on = enough > world.joint(key)
+        hinge, _ = self._frame(key)
+        axis = self._frame(key)[1] @ np.array(part.joint.axis)
+        beside = np.array([0.6 * part.handle[0], 0.03 if on else -0.05, 0.04])
+
+        def point(ahead: float) -> Point:
+            return np.asarray(hinge + matrix_of_rotvec(axis * ahead) @ self._frame(key)[1] @ beside)
+
+        rotation = pointing_down()
+        yield from self.travel(point(0.0), rotation, near=0.012)
+        for _ in range(100):
+            value = world.joint(key)
+            if value >= enough if on else value <= enough:
+                break
+            yield self.action(point(0.25 if on else -0.25), rotation, SLOW * 1.5)
+        yield from self.go(self.hand + 0.12 * UP, rotation, speed=2 * SLOW, near=0.02, steps=20)

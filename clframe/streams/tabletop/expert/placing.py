@@ -196,13 +196,17 @@ class Placing(Grasping):
         else:
             before = goal + spot.depth * spot.entry
             rotations = [self._turned_in(spot, name, grip.rotation, turned)]
-        best = np.inf
+        lowest = np.inf
         for rotation in rotations:
-            way = [(point - rotation @ shift, rotation) for point in (before, goal)]
-            best = min(best, 100 * self.reach.way([lifted, *way], joints)[1])
-            if best == 0:
+            points = before, (before + goal) / 2, goal
+            hands = [(point - rotation @ shift, rotation) for point in points]
+            held = [(name, point, rotation @ inner) for point in points]
+            _, missed, there = self.reach.way([lifted], joints)
+            depth, more, _ = self.reach.way(hands, there, 0.06, held)
+            lowest = min(lowest, 100 * max(missed, more) + 50 * depth)
+            if lowest < 0.1:
                 break
-        return float(best)
+        return float(lowest)
 
     def _turned_in(self, spot: Spot, name: str, hand: Matrix, thing: Matrix) -> Matrix:
         """The hand's rotation in front of an entry, turned about the vertical."""
