@@ -43,6 +43,10 @@ _SOFT, _SOFTER = np.diag([0.001] * 3 + [0.02] * 3), np.diag([0.12] * 3 + [1.0] *
 does not push without bounds."""
 
 
+_SLUGGISH = np.diag([0.03] * 3 + [0.3] * 3)
+"""The same where ways are tried: poses that only a stretched arm has count as hardly reached."""
+
+
 class Driver(Protocol):
     """Moves a hand."""
 
@@ -193,7 +197,7 @@ class Arm:
         miss = _pose_error(data, self._hand, position, rotation)
         free = _DRIFT * self._urge(joints)
         carried = np.linalg.solve(inertia, jacobian.T)
-        felt = jacobian @ carried + _SOFT
+        felt = jacobian @ carried + _SLUGGISH
         change = carried @ np.linalg.solve(felt, miss - jacobian @ free) + free
         return np.clip(joints + change, LOWEST, HIGHEST), miss
 
