@@ -45,7 +45,7 @@ class Reach:
     def tilts(self, rotation: Matrix) -> Iterator[Matrix]:
         """Rotations of a hand that closes alike and leans to the one or other side."""
         y = rotation[:, 1]
-        for angle in (0.25, -0.25, 0.5, -0.5, 0.75, -0.75):
+        for angle in (0.25, -0.25, 0.5, -0.5, 0.75, -0.75, 1.0, -1.0):
             yield matrix_of_rotvec(angle * y) @ rotation
 
     def way(
