@@ -163,13 +163,13 @@ def test_a_blocked_hand_presses_as_a_real_arm(suite: str, number: int, push: lis
     assert 30 < pressing(make_world(suite, number), [*push, 0, 0, 0, 1], 60) < 80
 
 
-def test_links_are_stopped_by_the_table() -> None:
-    """The hand is pointed forwards and lowered; its wrist, which is lower, meets the table."""
-    world = make_world("tabletop_90", 60)
+def test_links_are_stopped_by_things() -> None:
+    """The hand is pointed to the right and lowered; its wrist meets a can, which holds it up."""
+    world = make_world("tabletop_object", 0)
     for step in range(60):
-        world.step(np.array([0, 0, -0.4 if step > 15 else 0, 0, -0.4 if step < 8 else 0, 0, -1]))
-    assert world.touching(BASE, world.plan.workspace)
-    assert world.position(HAND)[2] > 0.04
+        world.step(np.array([0, 0, -0.4 if step > 15 else 0, 0.4 if step < 8 else 0, 0, 0, -1]))
+    assert world.touching(BASE, "alphabet_soup_1")
+    assert world.position(HAND)[2] > 0.08
     assert world.data.contact.dist.min() > -0.01
 
 

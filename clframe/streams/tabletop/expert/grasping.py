@@ -101,7 +101,7 @@ class Grasping(Motion):
         cost = 0.0
         if self.reach.limited:
             depth, missed, joints = self.reach.way(poses[::-1], None, candidate.opening)
-            cost = 200 * depth + 400 * missed
+            cost = 200 * depth + 400 * missed + 0.4 * self.reach.tightness(joints)
             if onward is not None:
                 cost += min(_WORST, onward(candidate, joints)) if cost < _POOR else _WORST
         else:

@@ -141,6 +141,8 @@ class Motion:
         learned from single observations: the height aimed at grows with the distance left, and
         the hand moves across only as far as it has reached that height.
         """
+        if self.held is None:
+            yield from self._unwind(position() if callable(position) else position, rotation)
         slope = self._slope(position() if callable(position) else position)
         for _ in range(steps):
             self._check_held()
@@ -168,6 +170,11 @@ class Motion:
             speed = float(np.clip(0.2 * distance, SLOW, FAST))
             # Turning low down would sweep things away.
             yield self.action(aim + way, turned if missing > 0.05 else rotation, speed)
+
+    def _unwind(self, position: Point, rotation: Matrix) -> Actions:
+        """Rise and turn back where an arm, from the turns it has made, would not get to a pose."""
+        for pose in self.reach.way_home((position, rotation)):
+            yield from self.go(*pose, near=0.03, steps=8)
 
     def slide(
         self, goal: Point, rotation: Matrix, *, near: float = 0.006, steps: int = 45

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from clframe.streams.tabletop.control import Arm
-from clframe.streams.tabletop.kinematics import Joints
+from clframe.streams.tabletop.kinematics import HIGHEST, LOWEST, Joints
 from clframe.streams.tabletop.poses import Matrix, Point, matrix_of_rotvec, rotvec_of_matrix
 from clframe.streams.tabletop.world import World
 
@@ -19,6 +19,8 @@ _STEP, _TURN = 0.04, 0.25
 """Meters and radians between two poses that are tried on the way."""
 _LENGTH = 0.1
 """Meters that a radian of error counts as much as."""
+_ROOM = 0.4
+"""Radians to a limit that an arm has to spare where it can choose."""
 _ENOUGH = 0.010
 """What a hand may miss a pose by and still do its work."""
 
@@ -80,6 +82,27 @@ class Reach:
                 thing = held[number] if held else None
                 depth += world.overlap(pose, opening, thing, joints)
         return depth, missed, joints
+
+    def way_home(self, pose: Pose) -> Iterator[Pose]:
+        """Poses back to home, if an arm gets to a pose from there and not from where it is.
+
+        Its joints turn back the way they came, which need not be the shortest turn of the hand.
+        """
+        arm = self._arm
+        if arm is None or not self.way([pose], arm.joints)[1] or self.way([pose], None)[1]:
+            return
+        joints = arm.joints
+        position, rotation = arm.pose(joints)
+        yield position + np.array([0.0, 0.0, 0.1]), rotation
+        for share in np.linspace(0.0, 1.0, 11)[1:]:
+            yield arm.pose(joints + share * (arm.home - joints))
+
+    def tightness(self, joints: Joints | None) -> float:
+        """How near joints are to a limit, from 0 to 1."""
+        if joints is None:
+            return 0.0
+        room = np.minimum(joints - LOWEST, HIGHEST - joints).min()
+        return float(np.clip(1.0 - room / _ROOM, 0.0, 1.0))
 
     def now(self) -> Joints | None:
         """The joints where the arm is."""
