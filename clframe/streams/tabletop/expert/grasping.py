@@ -101,7 +101,8 @@ class Grasping(Motion):
         cost = 0.0
         if self.reach.limited:
             depth, missed, joints = self.reach.way(poses[::-1], None, candidate.opening)
-            cost = 200 * depth + 400 * missed + 0.4 * self.reach.tightness(joints)
+            cost = 200 * depth + 0.4 * self.reach.tightness(joints)
+            cost += 40 * missed + 400 * max(0.0, missed - 0.015)
             if onward is not None:
                 cost += min(_WORST, onward(candidate, joints)) if cost < _POOR else _WORST
         else:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from clframe.streams.tabletop.control import Arm
+from clframe.streams.tabletop.gripper import pointing_down
 from clframe.streams.tabletop.kinematics import HIGHEST, LOWEST, Joints
 from clframe.streams.tabletop.poses import Matrix, Point, matrix_of_rotvec, rotvec_of_matrix
 from clframe.streams.tabletop.world import World
@@ -21,6 +22,8 @@ _LENGTH = 0.1
 """Meters that a radian of error counts as much as."""
 _ROOM = 0.4
 """Radians to a limit that an arm has to spare where it can choose."""
+_HALF = 2.5
+"""Radians of a turn that may go either way round."""
 _ENOUGH = 0.010
 """What a hand may miss a pose by and still do its work."""
 
@@ -89,7 +92,11 @@ class Reach:
         Its joints turn back the way they came, which need not be the shortest turn of the hand.
         """
         arm = self._arm
-        if arm is None or not self.way([pose], arm.joints)[1] or self.way([pose], None)[1]:
+        if arm is None:
+            return
+        there, here = _angle(pose[1], pointing_down()), _angle(pose[1], self._world.aim[1])
+        astray = here > _HALF > there or self.way([pose], arm.joints)[1] > 0
+        if not astray or self.way([pose], None)[1] > 0:
             return
         joints = arm.joints
         position, rotation = arm.pose(joints)
@@ -107,6 +114,11 @@ class Reach:
     def now(self) -> Joints | None:
         """The joints where the arm is."""
         return None if self._arm is None else self._arm.joints
+
+
+def _angle(one: Matrix, other: Matrix) -> float:
+    turn = rotvec_of_matrix(one @ other.T)
+    return float(np.sqrt(turn @ turn))
 
 
 def _track(arm: Arm, joints: Joints, goal: Pose) -> tuple[Joints, float]:
