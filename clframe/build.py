@@ -344,6 +344,7 @@ def default_plugins(
         progress=config.progress,
         loggers=loggers,
         metrics={entry.name: entry.factory for entry in registry.entries("metric")},
+        strategy=str(content.get("strategy_name", "")),
     )
     plugins: list[Plugin] = []
     for name in DEFAULT_PLUGINS:

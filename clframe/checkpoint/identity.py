@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _FREE = ("data_dir", "download", "logger", "checkpoint", "plugin_path")
 """Settings that do not change a run's numbers, or whose effect is compared in another way."""
-_FREE_OF_TRAINER = ("device_memory",)
+_FREE_OF_TRAINER = ("device_memory", "films")
 _NOT_SETTINGS = ("version", "data", "plugins", "device")
 _OF_PROCESSES = ("trainer.devices", "trainer.num_nodes", "trainer.strategy")
 _SAMPLES = 16

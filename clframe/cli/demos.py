@@ -1,4 +1,4 @@
-"""``clframe demos make|check|play``: demonstrations of robot tasks."""
+"""``clframe demos make|check|play|export|import``: demonstrations of robot tasks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from clframe.cli import convert
 from clframe.cli.names import check_names
 from clframe.cli.parser import Parser, whole
 from clframe.errors import DataError, SettingError, nearest
@@ -42,23 +43,33 @@ def parser() -> Parser:
     check.add_argument("files", type=Path, nargs="+", metavar="FILE")
     play = parser.add_subcommand(
         "play",
-        "Do a demonstration's actions again, compare what happens, and record a video.",
-        [("clframe demos play stream=metaworld_cw10 --task push --out push.gif", "the first one")],
+        "Do what was done in a demonstration again, compare every bit, and record a video.",
+        [
+            (
+                "clframe demos play stream=metaworld_cw10 --task push --out push.gif",
+                "the first one",
+            ),
+            ("clframe demos play stream=tabletop_goal --all", "all of every task"),
+        ],
         key_value=True,
     )
     play.add_settings("stream=NAME, its settings, data_dir=DIR, plugin_path=FILE")
     add = play.add_argument
     add("--task", metavar="NAME", help="whose demonstration")
     add("--demo", type=whole(), default=0, metavar="N", help="which one; default: 0")
-    add("--out", type=Path, metavar="FILE", help="record it: FILE.gif or a folder")
-    add("--every", type=whole(1), default=4, metavar="N", help="record every so many steps")
+    add("--all", action="store_true", help="all there are, of this task or of every one")
+    add("--out", type=Path, metavar="FILE", help="film it: FILE.mp4, FILE.gif or a folder")
+    add("--every", type=whole(1), metavar="N", help="record every so many steps; default: each")
+    convert.add_subcommands(parser)
     return parser
 
 
 def main(words: Sequence[str]) -> int:
-    """Make, check or play demonstrations."""
+    """Make, check, play or convert demonstrations."""
     arguments = parser().parse(words)
-    {"make": make, "check": check, "play": play}[arguments.subcommand](arguments)
+    {"make": make, "check": check, "play": play, "export": export, "import": convert.import_}[
+        arguments.subcommand
+    ](arguments)
     return 0
 
 
@@ -138,51 +149,95 @@ def _flat(demo: Any) -> Any:
 
 
 def play(arguments: argparse.Namespace) -> None:
-    """Do a demonstration again and say whether the same happens."""
-    from clframe.robot import collect, demonstrations, video
+    """Do demonstrations again and say whether the same happens.
+
+    Raises:
+        DataError: It does not.
+    """
+    from clframe.robot import film_files
 
     folder, tasks = _resolve("play", arguments)
-    if arguments.task is None:
-        names = [task.how.robot.name for task in tasks]
-        raise SettingError(f"clframe demos play needs --task NAME; {nearest('', names)}")
-    how = tasks[0].how
-    number, every = arguments.demo, arguments.every
-    path = collect.path_of(how.robot, folder, how.goal_seed)
     out = None if arguments.out is None else arguments.out.expanduser()
     if out is not None:
-        video.check_target(out)
+        film_files.check_target(out)
+    if arguments.all:
+        if out is not None:
+            raise SettingError("clframe demos play: --all makes no films; leave --out out")
+        _play_all(folder, [task.how for task in tasks if task.taught or arguments.task])
+        return
+    if arguments.task is None:
+        names = [task.how.robot.name for task in tasks]
+        raise SettingError(f"clframe demos play needs --task NAME or --all; {nearest('', names)}")
+    _play_one(folder, tasks[0].how, arguments.demo, out, arguments.every)
+
+
+def _play_one(
+    folder: Path, how: Evaluation, number: int, out: Path | None, every: int | None
+) -> None:
+    from clframe.robot import collect, demonstrations, film_files, video
+    from clframe.robot.replay import replay
+
+    path = collect.path_of(how.robot, folder, how.goal_seed)
     demo = demonstrations.read(path, number + 1)[number]
-    if demo.seed is None:
-        raise DataError(f"'{path}' does not tell the seed of demonstration {number}")
-    environment = how.robot.environment()
+    environment = how.robot.make_recording()
+    rate = video.rate_of(environment)
+    every = every or (1 if out is None else film_files.stride(out, rate))
     recorded = video.RecordVideo(environment, every) if out is not None else None
-    apart, reached = _repeat(recorded or environment, demo)
+    result = replay(how.robot, recorded or environment, demo)
     say(
         f"{how.robot.name}, demonstration {number}: {len(demo)} steps, goal "
-        f"{'reached' if reached else 'NOT reached'}; largest difference to what was recorded "
-        f"{apart:.3g}"
+        f"{'reached' if result.reached else 'NOT reached'}; largest difference to what was "
+        f"recorded {result.apart:.3g}"
     )
     if recorded is not None and out is not None:
-        video.write(out, recorded.frames)
-        say(f"{len(recorded.frames)} pictures in {out}")
+        pictures = recorded.captioned(how.robot.language, f"the expert, demonstration {number}")
+        film_files.write(out, pictures, rate / every)
+        say(f"{len(pictures)} pictures in {out}")
+    if not (result.equal and result.reached):
+        raise _differs(path, how, f"demonstration {number}", result.first)
 
 
-def _repeat(environment: Any, demo: Any) -> tuple[float, bool]:
-    """The largest difference of a state to the recorded one, and whether the goal was reached."""
-    import numpy as np
+def _play_all(folder: Path, chosen: list[Evaluation]) -> None:
+    from clframe.robot import collect, demonstrations
+    from clframe.robot.replay import replay
 
-    from clframe.robot.task import as_dictionary
+    say(f"{'task':<44}{'played':>7}{'equal':>7}{'goal':>6}{'largest difference':>20}")
+    wrong: list[DataError] = []
+    for how in chosen:
+        path = collect.path_of(how.robot, folder, how.goal_seed)
+        environment = how.robot.make_recording()
+        results = [replay(how.robot, environment, demo) for demo in demonstrations.read(path)]
+        good = [result.equal and result.reached for result in results]
+        say(
+            f"{how.robot.name[:43]:<44}{len(results):>7}{sum(r.equal for r in results):>7}"
+            f"{sum(r.reached for r in results):>6}{max(r.apart for r in results):>20.3g}"
+        )
+        if not all(good):
+            number = good.index(False)
+            wrong.append(_differs(path, how, f"demonstration {number}", results[number].first))
+    if wrong:
+        raise wrong[0]
 
-    observation, _ = environment.reset(seed=demo.seed)
-    apart, reached = 0.0, False
-    for row, action in enumerate(demo.actions):
-        seen = as_dictionary(observation)
-        for name, values in demo.observations.items():
-            if values.dtype != np.uint8:
-                apart = max(apart, float(np.abs(values[row] - seen[name]).max()))
-        observation, _, _, _, info = environment.step(action)
-        reached = reached or bool(info["success"])
-    return apart, reached
+
+def _differs(path: Path, how: Evaluation, which: str, first: int | None) -> DataError:
+    """The sentence for a demonstration that does not replay."""
+    from clframe.robot.demonstrations import read_info
+    from clframe.robot.replay import other_versions
+
+    what = "does not reach the goal" if first is None else f"goes another way from step {first} on"
+    why = other_versions(read_info(path).facts, how.robot.facts)
+    return DataError(f"'{path}': {which} does not replay, it {what}{f' ({why})' if why else ''}")
+
+
+def export(arguments: argparse.Namespace) -> None:
+    """Write demonstrations in the layouts of others."""
+
+    def resolve() -> tuple[Path, list[Evaluation], int]:
+        folder, tasks = _resolve("export", arguments)
+        chosen = [task.how for task in tasks if task.taught or arguments.task is not None]
+        return folder, chosen, tasks[0].num_demos
+
+    convert.export(arguments, resolve)
 
 
 def _resolve(command: str, arguments: argparse.Namespace) -> tuple[Path, list[Chosen]]:
@@ -191,6 +246,7 @@ def _resolve(command: str, arguments: argparse.Namespace) -> tuple[Path, list[Ch
     from clframe.config.compose import compose
     from clframe.core.registry import discover
     from clframe.data.folder import data_folder
+    from clframe.robot.evaluation import Evaluation
 
     for word in arguments.settings:
         key, equals, _ = word.partition("=")
@@ -206,7 +262,7 @@ def _resolve(command: str, arguments: argparse.Namespace) -> tuple[Path, list[Ch
     found = [
         Chosen(task.info["evaluation"], int(task.info["num_demos"]), bool(task.info["taught"]))
         for task in stream.tasks
-        if "evaluation" in task.info
+        if isinstance(task.info.get("evaluation"), Evaluation)
     ]
     if not found:
         raise SettingError(f"stream '{stream.name}' has no demonstrations: it has no environments")

@@ -11,6 +11,8 @@ from clframe.errors import SettingError, nearest
 from clframe.utils.console import say
 
 if TYPE_CHECKING:
+    import argparse
+
     from clframe.core.learner import Learner
     from clframe.core.stream import Task
     from clframe.robot.evaluation import Evaluation
@@ -24,14 +26,15 @@ def parser() -> Parser:
         [
             ("clframe rollout RUN", "the success rate of each task"),
             ("clframe rollout RUN --task push-wall --video push.gif", "records an episode"),
+            ("clframe rollout RUN --task push-wall --video push.mp4", "the same (clframe[video])"),
         ],
     )
     add = parser.add_argument
     add("run", type=Path, help="a run folder")
     add("--task", metavar="NAME", help="only this task")
     add("--episodes", type=whole(1), metavar="N", help="how many; default: as the stream says")
-    add("--video", type=Path, metavar="FILE", help="record the first episode: FILE.gif or a folder")
-    add("--every", type=whole(1), default=4, metavar="N", help="record every so many steps")
+    add("--video", type=Path, metavar="FILE", help="film an episode: FILE.mp4, FILE.gif, a folder")
+    add("--every", type=whole(1), metavar="N", help="record every so many steps; default: each")
     return parser
 
 
@@ -46,7 +49,7 @@ def main(words: Sequence[str]) -> int:
     from clframe.robot.workers import environment_pool
 
     if arguments.video is not None:
-        from clframe.robot.video import check_target
+        from clframe.robot.film_files import check_target
 
         check_target(arguments.video)
     learner, tasks = _load(arguments.run, arguments.task)
@@ -68,7 +71,7 @@ def main(words: Sequence[str]) -> int:
                 steps = sum(outcome.steps for outcome in found) / n
                 say(f"{task.name:<28} {won}/{n} episodes reach the goal, mean {steps:.1f} steps")
             if arguments.video is not None:
-                _record(learner, tasks[0][0], first, arguments.video, arguments.every)
+                _record(learner, tasks[0][0], first, arguments)
     finally:
         pool.close()
     return 0
@@ -81,12 +84,13 @@ def _names(tasks: Sequence[tuple[Task, Evaluation]]) -> list[str]:
 def _load(folder: Path, name: str | None) -> tuple[Learner, list[tuple[Task, Evaluation]]]:
     """The run's learner at its end, and the tasks that are environments."""
     from clframe.api import load_learner
+    from clframe.robot.evaluation import Evaluation
 
     learner, _ = load_learner(folder)
     found = [
         (task, task.info["evaluation"])
         for task in learner.stream.tasks
-        if "evaluation" in task.info
+        if isinstance(task.info.get("evaluation"), Evaluation)
     ]
     if not found:
         raise SettingError(
@@ -101,24 +105,20 @@ def _load(folder: Path, name: str | None) -> tuple[Learner, list[tuple[Task, Eva
     return learner, found
 
 
-def _record(learner: Learner, task: Task, how: Evaluation, path: Path, every: int) -> None:
-    """Record a video of the task's first episode, in this process."""
-    import dataclasses
+def _record(learner: Learner, task: Task, how: Evaluation, arguments: argparse.Namespace) -> None:
+    """Record a film of the task's first episode, in this process."""
+    from clframe.config.run_config import RunConfig
+    from clframe.robot.film_files import stride, write
+    from clframe.robot.filming import actor, film_episode
+    from clframe.robot.video import RecordVideo, rate_of
 
-    from clframe.core import hooks
-    from clframe.robot.episodes import forget
-    from clframe.robot.evaluation import evaluate
-    from clframe.robot.video import RecordVideo, write
-    from clframe.utils.processes import WorkerPool
-
-    recorded = RecordVideo(how.robot.environment(), every)
-    robot = dataclasses.replace(
-        how.robot, name=f"{how.robot.name} (recorded)", environment=lambda: recorded
-    )
-    recording = dataclasses.replace(how, robot=robot)
-    with hooks.in_task(learner, task):
-        (outcome,) = evaluate(learner, task, recording, WorkerPool(0), how.seeds[:1])
-    forget()
-    write(path, recorded.frames)
+    path, environment = arguments.video.expanduser(), how.robot.environment()
+    rate = rate_of(environment)
+    every = arguments.every or stride(path, rate)
+    recorded = RecordVideo(environment, every)
+    outcome = film_episode(learner, task, how, recorded)
+    strategy = RunConfig.from_folder(arguments.run).strategy_name or "policy"
+    pictures = recorded.captioned(how.robot.language or task.name, actor(strategy, learner))
+    write(path, pictures, rate / every)
     end = "reaches the goal" if outcome.success else "does not reach the goal"
-    say(f"the first episode {end}: {len(recorded.frames)} pictures in {path}")
+    say(f"the first episode {end}: {len(pictures)} pictures in {path}")

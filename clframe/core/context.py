@@ -24,6 +24,7 @@ class RunContext:
         progress: Whether to show how far the run is.
         loggers: Lightning loggers, ready to use.
         metrics: Functions of the result, by the name of their family.
+        strategy: The strategy's name.
     """
 
     stream: Stream
@@ -33,3 +34,4 @@ class RunContext:
     progress: bool = False
     loggers: Sequence[Any] = ()
     metrics: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    strategy: str = ""

@@ -67,6 +67,8 @@ class TrainerSettings:
         log_every_n_steps: Log the loss every n steps too, as ``train/loss_step``, and what plugins
             log in their steps only then; None logs the loss once per epoch and all that plugins do.
         check_val_every_n_epoch: Evaluate the current tasks every n epochs; None for never.
+        films: Record an episode of each task learned so far after each experience, as ``gif`` or
+            ``mp4`` in the run folder; streams of robots only.
         on_nan: When the loss is not finite, ``stop`` with a sentence that says where and whose term
             it was (no checkpoint is taken of such a run), or ``ignore`` it.
         augment: Random changes of the training images, such as ``[flip, {crop: {padding: 4}}]``;
@@ -101,6 +103,7 @@ class TrainerSettings:
     evaluate_tasks: Literal["all", "learned"] = "all"
     log_every_n_steps: int | None = None
     check_val_every_n_epoch: int | None = None
+    films: Literal["gif", "mp4"] | None = None
     on_nan: Literal["stop", "ignore"] = "stop"
     augment: tuple[Any, ...] = ()
     device_memory: int | str | None = None

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from clframe.core.registry import Registry
 
 _SECONDS = 2.0
+_FILM = "films"
 _TIMEOUTS = ("init_timeout", "finish_timeout", "login_timeout")
 
 
@@ -89,7 +90,7 @@ class WandbRun(WandbLogger):
         self._experiment = run
         if self._is_offline:
             for point in self._known_points():
-                run.log(point)
+                run.log(self._with_film(point))
             self._sent = self._calls
             for folder in before:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -104,15 +105,33 @@ class WandbRun(WandbLogger):
 
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
         """Send numbers, unless they were sent before the run was resumed."""
+        point = {**metrics, **({} if step is None else {"trainer/global_step": step})}
+        self._log(point, all(isinstance(value, int | float) for value in point.values()))
+
+    def log_film(self, path: Path, step: int) -> None:
+        """Send a film of the run folder, unless it was sent before the run was resumed."""
+        place = path.relative_to(self._folder.parent).as_posix()
+        self._log({_FILM: place, "trainer/global_step": step}, kept=True)
+
+    def _log(self, point: dict[str, Any], kept: bool) -> None:
         run = self.experiment
         self._calls += 1
-        point = {**metrics, **({} if step is None else {"trainer/global_step": step})}
-        if all(isinstance(value, int | float) for value in point.values()):
+        if kept:
             self._points.append(json.dumps(point) + "\n")
         if self._calls > self._sent:
-            run.log(point)
+            run.log(self._with_film(point))
             self._sent = self._calls
             self._remember()
+
+    def _with_film(self, point: dict[str, Any]) -> dict[str, Any]:
+        """A point with the film itself in place of its name, if it is still there."""
+        import wandb as package
+
+        if not isinstance(point.get(_FILM), str):
+            return point
+        path = self._folder.parent / point[_FILM]
+        rest = {name: value for name, value in point.items() if name != _FILM}
+        return {**rest, _FILM: package.Video(str(path))} if path.is_file() else rest
 
     def finalize(self, status: str) -> None:
         """End the W&B run, marked as failed where the run did not come to its end."""

@@ -54,6 +54,7 @@ td.wide { overflow-wrap: anywhere; }
 .good { background: var(--markback); color: var(--mark); padding: 0 .3rem; border-radius: 4px;
   font-weight: 600; }
 figure { margin: .75rem 0 1.25rem; } figure svg { width: 100%; height: auto; display: block; }
+figure img, figure video { max-width: 100%; height: auto; display: block; border-radius: 4px; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(21rem, 1fr)); gap: 0 2.5rem; }
 .pair > * { min-width: 0; }
 details { margin: .6rem 0; } summary { cursor: pointer; color: var(--link); }

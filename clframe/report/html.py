@@ -18,6 +18,7 @@ from clframe.report.figures import (
     metric_bars,
     spider,
 )
+from clframe.report.films import films
 from clframe.report.names import (
     PER_EXPERIENCE,
     format_timing,
@@ -90,6 +91,7 @@ def _run_page(run: Run, notes: Sequence[str]) -> Iterator[str]:
             "A panel per experience, a line per task in the colors of the figure above."
             + (f" {rest} later experiences are not shown." if rest else ""),
         )
+    yield from films(run.folder, [row for row in result.matrix.rows if row != BEFORE])
     if run.epochs:
         yield "<h2>Training loss</h2>"
         yield el.figure(loss_curves({result.strategy: run.epochs}), "training loss per epoch")

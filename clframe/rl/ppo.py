@@ -117,10 +117,10 @@ class PPO(Learning):
     def for_stream(self, stream: Stream) -> PPO:
         """With the stream's number of environments where none is given."""
         tasks = getattr(stream, "tasks", ())
-        evaluation = tasks[0].info.get("evaluation") if tasks else None
-        if self.n_envs is not None or evaluation is None:
+        num_envs = getattr(tasks[0].info.get("evaluation") if tasks else None, "num_envs", None)
+        if self.n_envs is not None or num_envs is None:
             return self
-        return dataclasses.replace(self, n_envs=evaluation.num_envs)
+        return dataclasses.replace(self, n_envs=num_envs)
 
     def portions(self, batch_size: int) -> Portions:
         """Of a rollout."""

@@ -13,13 +13,13 @@ import numpy as np
 from clframe.errors import SettingError
 from clframe.rl.environment import HeldActions
 from clframe.rl.live import LiveData
+from clframe.robot.evaluation import Evaluation
 from clframe.robot.stream import ImitationStream
 from clframe.robot.task import TRAINING, RobotTask, as_dictionary, episode_seeds, seed_key
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream, Task
-    from clframe.robot.evaluation import Evaluation
 
 _EPISODES, _HOLD = 20, 5
 
@@ -46,7 +46,12 @@ def live_stream(
         raise SettingError(
             f"learner={learner} needs a stream of robot tasks, which '{stream.name}' is not"
         )
-    evaluation: Evaluation = stream.tasks[0].info["evaluation"]
+    evaluation: Any = stream.tasks[0].info["evaluation"]
+    if not isinstance(evaluation, Evaluation):
+        raise SettingError(
+            f"learner={learner} needs environments to act in, but stream '{stream.name}' has "
+            "recordings only"
+        )
     inputs: Any = evaluation.inputs
     if not isinstance(inputs, ObservationTransform) or inputs.pictures:
         raise SettingError(

@@ -6,9 +6,10 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clframe.errors import DataError
 from clframe.robot import demonstrations
@@ -45,34 +46,57 @@ def record(task: RobotTask, environment: Environment, seed: int) -> Demonstratio
     observation, _ = environment.reset(seed=seed)
     tell = getattr(environment, "simulator_state", None)
     seen: list[dict[str, Any]] = []
-    actions: list[Any] = []
+    steps: list[_Step] = []
     states: list[Any] = []
     left = task.limit
     succeeded = False
-    for action in task.expert(environment):
+    expert = task.expert(environment)
+    ended = False
+    for action in expert:
         seen.append(as_dictionary(observation))
-        done: Any = action
+        wanted: Any = action
         if task.discrete:  # stored as a vector of one number
-            actions.append(np.array([action], np.float32))
+            label = np.array([action], np.float32)
         else:
-            done = np.clip(np.asarray(action, np.float32), -1.0, 1.0)
-            actions.append(done)
+            wanted = label = np.clip(np.asarray(action, np.float32), -1.0, 1.0)
         if tell is not None:
             states.append(tell())
-        observation, _, terminated, truncated, info = environment.step(done)
+        observation, reward, terminated, truncated, info = environment.step(wanted)
+        steps.append(_Step(label, info.get("executed"), float(reward), bool(info["success"])))
         left -= 1
         if info["success"] and not succeeded:
-            succeeded, left = True, min(left, AFTER_SUCCESS)
+            succeeded, left = True, left if task.finishes else min(left, AFTER_SUCCESS)
         if terminated or truncated or left <= 0:
             break
-    if not succeeded:
+    else:
+        ended = True
+    if not succeeded or (task.finishes and not (ended and steps[-1].success)):
         return None
+    retries = getattr(expert, "retries", None)
+    disturbed = any(step.executed is not None for step in steps)
     return Demonstration(
-        np.stack(actions),
+        np.stack([step.action for step in steps]),
         {name: np.stack([one[name] for one in seen]) for name in seen[0]},
         np.stack(states) if states else np.zeros((0, 0)),
         seed,
+        np.stack([step.done for step in steps]) if disturbed else None,
+        np.array([step.reward for step in steps], np.float32),
+        np.array([step.success for step in steps]),
+        None if retries is None else retries(),
     )
+
+
+class _Step(NamedTuple):
+    """An action with what came of it."""
+
+    action: NDArray[np.float32]
+    executed: NDArray[np.float32] | None
+    reward: float
+    success: bool
+
+    @property
+    def done(self) -> NDArray[np.float32]:
+        return self.action if self.executed is None else self.executed
 
 
 def make_file(task: RobotTask, path: Path, n: int, goal_seed: int = 0) -> tuple[int, int]:
@@ -86,7 +110,7 @@ def make_file(task: RobotTask, path: Path, n: int, goal_seed: int = 0) -> tuple[
             f"task '{task.name}' has no expert to demonstrate it: put its demonstrations at "
             f"'{path}'"
         )
-    environment = task.environment()
+    environment = task.make_recording()
     kept: list[Demonstration] = []
     tried = 0
     key = seed_key(task, goal_seed, DEMONSTRATION)

@@ -1,9 +1,12 @@
 """Demonstrations in HDF5 files, laid out as robomimic and LIBERO have them.
 
-One file a task: ``data/demo_0 .. demo_n``, each with ``actions [T, A]``, ``obs/<name> [T, ...]``,
-``rewards``, ``dones`` (1 at the last step only) and, where the simulator tells it, ``states [T, 1 +
-nq + nv]``. ``data`` has the attributes ``env_name``, ``env_args`` and ``problem_info`` (both JSON),
-``num_demos`` and ``total``; each demonstration has ``num_samples`` and the ``seed`` of its episode.
+One file a task: ``data/demo_0 .. demo_n``, each with ``actions [T, A]`` (what is to be learned),
+``executed_actions`` where something else was done, ``obs/<name> [T, ...]``, ``rewards``, ``dones``
+(1 at the last step only), ``successes`` (whether the goal held after the action), ``retries`` (1
+for steps of an attempt that was given up) and, where the simulator tells it, ``states [T, ...]``,
+which begin with LIBERO's ``1 + nq + nv`` numbers. ``data`` has the attributes ``env_name``,
+``env_args`` and ``problem_info`` (both JSON), ``num_demos`` and ``total``; each demonstration has
+``num_samples`` and the ``seed`` of its episode.
 Row t of everything is from before action t, as in robomimic; ``obs_convention`` says so. LIBERO's
 own files (known by ``bddl_file_name``) hold observations from after action t beside states from
 before it: there, action t is given observation t - 1 and state t, and the first one is left out.
@@ -26,26 +29,42 @@ from clframe.robot.task import Observation
 from clframe.utils.files import write_bytes
 
 BEFORE, AFTER = "before_action", "after_action"
+_FRAMES, _ROWS = 32, 8
 
 
 @dataclass(frozen=True)
 class Demonstration:
-    """One episode: ``T`` observations and the action taken at each.
+    """One episode: ``T`` observations and the action at each.
 
     Args:
-        actions: ``[T, A]``.
+        actions: ``[T, A]``: what the expert wanted, the labels to learn.
         observations: ``[T, ...]`` by name.
         states: Of the simulator, ``[T, ...]``; empty where it does not tell them.
         seed: Starts the same episode again; None where it is not known.
+        executed: ``[T, A]``: what was done, where the hand was disturbed; None where ``actions``
+            were.
+        rewards: ``[T]``, of each action; None where they are not known.
+        successes: ``[T]``: whether the goal held after the action; None where it is not known.
+        retries: ``[T]``: whether the step belongs to an attempt that was given up; None where
+            nobody says so.
     """
 
     actions: NDArray[np.float32]
     observations: Observation
     states: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
     seed: int | None = None
+    executed: NDArray[np.float32] | None = None
+    rewards: NDArray[np.float32] | None = None
+    successes: NDArray[np.bool_] | None = None
+    retries: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.actions)
+
+    @property
+    def done(self) -> NDArray[np.float32]:
+        """The actions that were done: these lead through the same states again."""
+        return self.actions if self.executed is None else self.executed
 
 
 @dataclass(frozen=True)
@@ -93,7 +112,7 @@ def write(
         data.attrs["obs_convention"] = BEFORE
         data.attrs["macros_image_convention"] = "opencv"
         for number, demo in enumerate(demos):
-            _write_one(data.create_group(f"demo_{number}"), demo)
+            write_group(data.create_group(f"demo_{number}"), demo)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, content.getvalue())
@@ -104,20 +123,37 @@ def write(
         ) from error
 
 
-def _write_one(group: Any, demo: Demonstration) -> None:
+def write_group(group: Any, demo: Demonstration) -> None:
+    """Write one demonstration into a group of an open file."""
     group.attrs["num_samples"] = len(demo)
     if demo.seed is not None:
         group.attrs["seed"] = demo.seed
     last = np.zeros(len(demo), np.uint8)
     last[-1] = 1
     group.create_dataset("actions", data=demo.actions)
-    group.create_dataset("rewards", data=last)
+    group.create_dataset("rewards", data=last if demo.rewards is None else demo.rewards)
     group.create_dataset("dones", data=last)
+    if demo.executed is not None:
+        group.create_dataset("executed_actions", data=demo.executed)
+    for name, marks in (("successes", demo.successes), ("retries", demo.retries)):
+        if marks is not None:
+            group.create_dataset(name, data=marks.astype(np.uint8))
     if len(demo.states):
         group.create_dataset("states", data=demo.states)
     for name, values in demo.observations.items():
-        packed = "gzip" if values.dtype == np.uint8 and values.ndim > 2 else None
-        group.create_dataset(f"obs/{name}", data=values, compression=packed)
+        group.create_dataset(f"obs/{name}", data=values, **packing(values))
+
+
+def packing(values: NDArray[Any]) -> dict[str, Any]:
+    """How pictures are compressed: strips of some frames at a time.
+
+    Within 32 KB, which is as far as gzip looks back, a strip of the frame before is found again,
+    and most of it has not moved. Bytes of depth are sorted by their place in the number.
+    """
+    if values.ndim < 3:
+        return {}
+    chunks = (min(len(values), _FRAMES), min(values.shape[1], _ROWS), *values.shape[2:])
+    return {"compression": "gzip", "chunks": chunks, "shuffle": values.dtype != np.uint8}
 
 
 def read_info(path: Path) -> Info:
@@ -243,9 +279,26 @@ def _read_one(group: Any, where: str, names: Sequence[str] | None, after: bool) 
         seen[name] = values if values.dtype == np.uint8 else values.astype(np.float32)
     states = np.asarray(group["states"]) if "states" in group else np.zeros((0, 0))
     seed = group.attrs.get("seed")
+    rows = {
+        "executed": _rows(group, "executed_actions", actions.shape, where, np.float32),
+        "rewards": _rows(group, "rewards", actions.shape[:1], where, np.float32),
+        "successes": _rows(group, "successes", actions.shape[:1], where, np.bool_),
+        "retries": _rows(group, "retries", actions.shape[:1], where, np.bool_),
+    }
     if after:
         if len(actions) < 2:
             raise DataError(f"{where} has one step, and no observation from before it")
         actions, states = actions[1:], states[1:]
         seen = {name: values[:-1] for name, values in seen.items()}
-    return Demonstration(actions, seen, states, None if seed is None else int(seed))
+        rows = {name: None if values is None else values[1:] for name, values in rows.items()}
+    return Demonstration(actions, seen, states, None if seed is None else int(seed), **rows)
+
+
+def _rows(group: Any, name: str, shape: tuple[int, ...], where: str, dtype: Any) -> Any:
+    """What a file holds for each step; None where it does not."""
+    if name not in group:
+        return None
+    values = np.asarray(group[name], dtype)
+    if values.shape != shape:
+        raise DataError(f"{where}/{name} has the shape {values.shape} where {shape} is wanted")
+    return values

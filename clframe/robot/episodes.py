@@ -95,10 +95,10 @@ def step(
     return results
 
 
-def forget() -> None:
-    """Give up all environments of this process."""
-    while _environments:
-        getattr(_environments.popitem()[1], "close", lambda: None)()
+def forget(key: str | None = None) -> None:
+    """Give up the environments of this process: all, or those kept under a key."""
+    for place in [place for place in _environments if key in (None, place[0])]:
+        getattr(_environments.pop(place), "close", lambda: None)()
 
 
 # ------------------------------------------------------------ what this process does

@@ -51,6 +51,11 @@ class Evaluation:
     measures: tuple[str, ...] = MEASURES
 
     @property
+    def key(self) -> str:
+        """Names the task's environments among those that a process keeps."""
+        return f"{self.robot.family}{self.robot.variant}/{self.robot.name}"
+
+    @property
     def seeds(self) -> list[int]:
         """Of the episodes: the same for every run, learner and method."""
         return episode_seeds(self.episodes, *seed_key(self.robot, self.goal_seed, EVALUATION))
@@ -98,7 +103,7 @@ def evaluate(
     with learner.engine.autocast(), acting():
         return run_episodes(
             pool,
-            f"{evaluation.robot.family}{evaluation.robot.variant}/{evaluation.robot.name}",
+            evaluation.key,
             evaluation.robot.environment,
             evaluation.seeds if seeds is None else seeds,
             policy_of(learner, task, evaluation.inputs),

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import SettingError
+from clframe.robot.language import sentence_vector
 
 SIZE = 256
 """Numbers of a vector; it was trained such that the first of them alone will do as well."""
@@ -43,6 +44,9 @@ def _encoder() -> Any:
 def embed(texts: Sequence[str], size: int = SIZE) -> NDArray[np.float32]:
     """One vector for each text, with numbers of about unit size.
 
+    The encoder is a mean over tokens, to which their order is all the same; half of a vector is
+    made of it by :func:`clframe.robot.language.sentence_vector`.
+
     Raises:
         SettingError: The package is not installed, or the size is more than it has.
     """
@@ -51,7 +55,12 @@ def embed(texts: Sequence[str], size: int = SIZE) -> NDArray[np.float32]:
             f"stream.language_size must be at most {SIZE} with stream.task_input=sentence, got "
             f"{size}"
         )
-    vectors: NDArray[np.float32] = _encoder().embed(list(texts))[:, :size]
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    scaled: NDArray[np.float32] = (vectors * np.sqrt(size) / np.maximum(length, 1e-6)).astype("f4")
-    return scaled
+    encoder = _encoder()
+    return np.stack([sentence_vector(_tokens(encoder, text)[:, :size]) for text in texts])
+
+
+def _tokens(encoder: Any, text: str) -> NDArray[np.float64]:
+    """The vectors of a text's tokens; one of zeros where it has none."""
+    (found,) = encoder.tokenize([text])
+    vectors = np.asarray(encoder.embedding, np.float64)[np.array(found.ids, int)]
+    return vectors if len(vectors) else np.zeros((1, SIZE))

@@ -16,16 +16,17 @@ from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import Data, TensorData
 from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
-from clframe.robot import collect, demonstrations, language, sentences
+from clframe.robot import collect, demonstrations, language, language_file, sentences
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.evaluation import MEASURES, Evaluation
 from clframe.robot.learner import ChoiceLearner, ImitationLearner
+from clframe.robot.retries import without_retries
 from clframe.robot.sequences import SequenceData, SequenceInputs, sequences_of
 from clframe.robot.task import RobotTask
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
 from clframe.utils.settings import at_least
 
-TaskInput = Literal["one_hot", "language", "sentence", "none"]
+TaskInput = Literal["one_hot", "task_id", "language", "sentence", "file", "none"]
 Read = Callable[[int], Sequence[Demonstration]]
 """The demonstrations of a task, by its index."""
 
@@ -40,13 +41,18 @@ class ImitationSettings:
         horizon: Steps until an episode is given up.
         window: Observations that the policy sees.
         task_input: How the policy is given the task: its number as a ``one_hot`` code, its
-            instruction as a vector, by its words (``language``) or by a frozen sentence encoder
-            (``sentence``), or not at all (``none``).
+            instruction as a vector, by its words (``language``), by a frozen sentence encoder
+            (``sentence``) or from a ``file``, the words "Task 5" in place of the instruction
+            (``task_id``, LIBERO's "one-hot"), or not at all (``none``).
         goal_seed: Which goals are drawn, for demonstrations and for evaluation.
         num_envs: Environments stepped at once.
         num_workers: Worker processes; 0 for this one alone, None for one per core. Results are
             the same.
         language_size: Length of an instruction's vector; None for 32 (words) or 256 (sentence).
+        language_file: Vectors of instructions, such as BERT's, for ``file`` and ``task_id``; see
+            ``scripts/make_language_vectors.py``.
+        retries: Whether steps of attempts that the expert gave up are learned (``keep``) or left
+            out (``cut``), where the demonstrations tell them.
     """
 
     num_demos: int = 50
@@ -58,6 +64,8 @@ class ImitationSettings:
     num_envs: int = 6
     num_workers: int | None = None
     language_size: int | None = None
+    language_file: str | None = None
+    retries: Literal["keep", "cut"] = "cut"
 
     def __post_init__(self) -> None:
         for name, bound in (
@@ -216,13 +224,13 @@ def imitation_stream(
         demos = demonstrations.read(path, imitation.num_demos, (STATE, *pictures))
         numbers = 1 if discrete else action_size
         demonstrations.check_sizes(demos, path, {"actions": numbers, STATE: state_size})
-        return demos
+        return without_retries(demos) if imitation.retries == "cut" else demos
 
     demos_of = read or collected
     inputs = ObservationTransform(
         lambda: normalizer or Normalizer.of(demos_of(order[0])),
         state_size,
-        _task_vectors(tasks, imitation.task_input, imitation.language_size),
+        _task_vectors(tasks, imitation),
         imitation.window,
         pictures,
         picture_size,
@@ -290,21 +298,32 @@ def imitation_stream(
     )
 
 
-def _task_vectors(
-    tasks: Sequence[RobotTask], kind: TaskInput, size: int | None
-) -> NDArray[np.float32]:
-    if size is not None and kind not in ("language", "sentence"):
+def _task_vectors(tasks: Sequence[RobotTask], settings: ImitationSettings) -> NDArray[np.float32]:
+    kind, size, file = settings.task_input, settings.language_size, settings.language_file
+    if file is not None and kind not in ("file", "task_id"):
         raise SettingError(
-            "stream.language_size has a meaning only with stream.task_input=language or sentence"
+            "stream.language_file has a meaning only with stream.task_input=file or task_id"
+        )
+    if kind == "file" and file is None:
+        raise SettingError("stream.task_input=file needs stream.language_file=FILE.npz")
+    if size is not None and (kind in ("one_hot", "none") or file is not None):
+        raise SettingError(
+            "stream.language_size has a meaning only with stream.task_input=language, sentence or "
+            "task_id, and without a file"
         )
     if kind == "one_hot":
         return np.eye(len(tasks), dtype=np.float32)
-    texts = [task.language for task in tasks]
-    if kind == "language":
-        return np.stack([language.embed(text, size or language.SIZE) for text in texts])
+    texts = [
+        language.task_name(index) if kind == "task_id" else task.language
+        for index, task in enumerate(tasks)
+    ]
+    if kind == "none":
+        return np.zeros((len(tasks), 0), np.float32)
+    if file is not None:
+        return language_file.embed(Path(file).expanduser(), texts)
     if kind == "sentence":
         return sentences.embed(texts, size or sentences.SIZE)
-    return np.zeros((len(tasks), 0), np.float32)
+    return np.stack([language.embed(text, size or language.SIZE) for text in texts])
 
 
 def _rounds(order: Sequence[int]) -> list[int]:

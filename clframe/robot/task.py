@@ -35,6 +35,7 @@ class Environment(Protocol):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Do one action (a vector, or a choice): observation, reward, terminated, truncated, info.
 
+        Where something else was done than asked for, ``info["executed"]`` is that (float32).
         Where the environment has ``measures()``, these are asked for at the end of an episode.
         """
         ...
@@ -42,7 +43,11 @@ class Environment(Protocol):
 
 MakeEnvironment: TypeAlias = "Callable[[], Environment]"
 Expert: TypeAlias = "Callable[[Any], Iterator[Any]]"
-"""Yields the actions that reach the goal of an environment that was just reset."""
+"""Yields the actions that reach the goal of an environment that was just reset.
+
+If the iterator has ``retries()``, that says for each action so far whether it belonged to an
+attempt that was given up.
+"""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,10 @@ class RobotTask:
         facts: Anything else worth writing into the demonstrations (versions, settings).
         discrete: Whether an action is the number of a choice, instead of a vector in -1..1.
         variant: What tells the environment from others that have the same demonstrations.
+        recording: Makes the environment that demonstrations are recorded and played in, where it
+            is another than the one that measures: one that success does not end.
+        finishes: Whether the expert ends by itself, so that recording waits for it and keeps only
+            episodes that end with the goal reached; others end some steps after success.
     """
 
     name: str
@@ -72,6 +81,12 @@ class RobotTask:
     facts: Mapping[str, Any] = field(default_factory=dict)
     discrete: bool = False
     variant: str = ""
+    recording: MakeEnvironment | None = None
+    finishes: bool = False
+
+    def make_recording(self) -> Environment:
+        """The environment that demonstrations are recorded and played in."""
+        return (self.recording or self.environment)()
 
 
 def as_dictionary(observation: Any) -> Observation:

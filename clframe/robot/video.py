@@ -1,91 +1,106 @@
-"""Videos of episodes: an animated GIF, or a folder of pictures."""
+"""Films of episodes: an environment that is recorded while it is stepped."""
 
 from __future__ import annotations
 
-import io
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.errors import DataError, SettingError
+from clframe.errors import DataError
+from clframe.robot.frames import LARGE, SMALL, Picture, Shot, captioned
 from clframe.robot.task import Environment
-from clframe.utils.files import write_bytes
 
-_FRAMES_PER_SECOND = 20
+_RATE = 20.0
+
+
+def rate_of(environment: Any) -> float:
+    """Steps a second; 20 where an environment does not say (``metadata["render_fps"]``)."""
+    rate = float((getattr(environment, "metadata", None) or {}).get("render_fps") or _RATE)
+    return rate if rate > 0 else _RATE
 
 
 class RecordVideo:
     """An environment that is recorded while it is stepped.
 
     Args:
-        environment: With ``render()``, which gives a picture if ``render_mode`` is ``rgb_array``.
-        every: Record every so many steps.
+        environment: With ``film_cameras`` (names, the most important one first) and
+            ``picture(camera, size)``, or with ``render()``, which gives a picture if
+            ``render_mode`` is ``rgb_array``.
+        every: Record every so many steps, and those that reach the goal or end the episode.
+        sizes: Pixels of the first camera's picture and of the others'; 0 leaves these out.
     """
 
-    def __init__(self, environment: Environment, every: int = 4) -> None:
+    def __init__(
+        self, environment: Environment, every: int = 1, sizes: tuple[int, int] = (LARGE, SMALL)
+    ) -> None:
         self.environment: Any = environment
         setattr(environment, "render_mode", "rgb_array")  # noqa: B010  Gymnasium's name
-        self.every, self.steps = every, 0
-        self.frames: list[NDArray[np.uint8]] = []
+        self.every, self.sizes, self.steps = every, sizes, 0
+        self.shots: list[Shot] = []
+        self._succeeded = False
 
-    def _take(self) -> None:
+    def look(self) -> dict[str, Picture]:
+        """What the cameras see now, by their names.
+
+        Raises:
+            DataError: The environment gives no pictures.
+        """
+        cameras = getattr(self.environment, "film_cameras", ())
+        if cameras:
+            first, others = self.sizes
+            kept = cameras if others else cameras[:1]
+            sizes = (first, *(others for _ in kept[1:]))
+            taken = zip(kept, sizes, strict=True)
+            return {name: self.environment.picture(name, size) for name, size in taken}
         frame = self.environment.render() if hasattr(self.environment, "render") else None
         if frame is None:
             raise DataError(
                 f"{type(self.environment).__name__} gives no pictures, so it cannot be recorded"
             )
-        self.frames.append(np.asarray(frame, np.uint8))
+        return {"": np.asarray(frame, np.uint8)}
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
+        """Begin an episode, and a film."""
         result: tuple[Any, dict[str, Any]] = self.environment.reset(seed=seed, options=options)
-        self.steps = 0
-        self._take()
+        self.steps, self._succeeded = 0, False
+        self.shots.clear()
         return result
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Do one action."""
         result: tuple[Any, Any, bool, bool, dict[str, Any]] = self.environment.step(action)
         self.steps += 1
-        if result[2] or result[3] or self.steps % self.every == 0:
-            self._take()
+        reached = bool(result[4].get("success")) and not self._succeeded
+        self._succeeded = self._succeeded or reached
+        if reached or result[2] or result[3] or self.steps % self.every == 0:
+            self.shots.append(Shot(self.look(), self.steps, self._succeeded))
         return result
 
+    def close(self) -> None:
+        """Give the environment up; the film stays, with its last step."""
+        self._take_last()
+        getattr(self.environment, "close", lambda: None)()
 
-def check_target(path: Path) -> None:
-    """Refuse a video of a kind that cannot be written, before anything is rendered."""
-    if path.suffix not in (".gif", ""):
-        raise SettingError(
-            f"a video is written as an animated picture (NAME.gif) or as a folder of pictures "
-            f"(NAME), not as '{path.name}'"
-        )
+    def _take_last(self) -> None:
+        """Record where the episode was left, if that was between two pictures."""
+        if self.steps and (not self.shots or self.shots[-1].step != self.steps):
+            self.shots.append(Shot(self.look(), self.steps, self._succeeded))
 
+    def film(self) -> list[Shot]:
+        """What was recorded, the last one marked as such."""
+        self._take_last()
+        *before, last = self.shots
+        return [*before, Shot(last.views, last.step, last.success, ended=True)]
 
-def write(path: Path, frames: list[NDArray[np.uint8]]) -> None:
-    """Write an animated GIF, or numbered PNG files where the name has no ending."""
-    from PIL import Image
+    def captioned(self, task: str, actor: str) -> list[Picture]:
+        """The pictures of the film, with task, step, success and who acts.
 
-    check_target(path)
-    pictures = [Image.fromarray(frame) for frame in frames]
-    if path.suffix == ".gif":
-        path.parent.mkdir(parents=True, exist_ok=True)
-        content = io.BytesIO()
-        pictures[0].save(
-            content,
-            "GIF",
-            save_all=True,
-            append_images=pictures[1:],
-            duration=1000 // _FRAMES_PER_SECOND,
-            loop=0,
-        )
-        write_bytes(path, content.getvalue())
-        return
-    path.mkdir(parents=True, exist_ok=True)
-    for number, picture in enumerate(pictures):
-        content = io.BytesIO()
-        picture.save(content, "PNG")
-        write_bytes(path / f"{number:04d}.png", content.getvalue())
+        Args:
+            task: The instruction or the name.
+            actor: Who acts.
+        """
+        rate = rate_of(self.environment)
+        return [captioned(shot, task, actor, rate) for shot in self.film()]

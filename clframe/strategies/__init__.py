@@ -33,6 +33,8 @@ DEFAULT_PLUGINS = (
     "loop",
     "accuracy",
     "rollouts",
+    "films",
+    "held_out",
 )
 """Plugins that every run has, in their order, where it needs them; not strategies."""
 

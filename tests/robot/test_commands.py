@@ -43,7 +43,7 @@ def test_make_check_and_play(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["demos", "mkae", STREAM], "did you mean 'make'"),
         (["demos", "check", "nowhere.hdf5"], "there is no file of demonstrations 'nowhere.hdf5'"),
         (["demos", "play", STREAM], "needs --task NAME"),
-        (["demos", "play", STREAM, "task=turn_0_of_4", "out=a.mp4"], "not as 'a.mp4'"),
+        (["demos", "play", STREAM, "task=turn_0_of_4", "out=a.avi"], "not as 'a.avi'"),
         (["rollout", "nowhere"], "nowhere"),
         (["rollout"], "the following arguments are required: run"),
     ],

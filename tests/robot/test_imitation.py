@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -329,6 +330,53 @@ def test_files_hold_what_was_written(tmp_path: Path) -> None:
         demonstrations.read(path, 3)
     with pytest.raises(DataError, match="no observation 'agentview_rgb'"):
         demonstrations.read(path, names=["agentview_rgb"])
+
+
+def test_what_was_done_is_stored_beside_what_was_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "a_demo.hdf5"
+    marks = np.array([False, True, True])
+    pushed = dataclasses.replace(
+        demo(3),
+        executed=demo(3).actions + np.float32(0.01),
+        rewards=np.array([0, 0.5, 1], np.float32),
+        successes=marks,
+        retries=~marks,
+    )
+    demonstrations.write(path, "a", "do a", {}, [pushed, demo(2)])
+    first, second = demonstrations.read(path)
+    for name in ("actions", "executed", "rewards", "successes", "retries", "done"):
+        assert np.array_equal(getattr(first, name), getattr(pushed, name)), name
+    assert np.array_equal(first.done, first.actions + np.float32(0.01))
+    assert second.executed is second.retries is None
+    assert np.array_equal(second.done, second.actions)
+    import h5py
+
+    with h5py.File(path, "a") as file:
+        del file["data/demo_0/executed_actions"]
+        file["data/demo_0/executed_actions"] = np.zeros((2, 1))
+    with pytest.raises(DataError, match=r"demo_0/executed_actions has the shape \(2, 1\)"):
+        demonstrations.read(path)
+
+
+def test_attempts_that_were_given_up_are_left_out_unless_kept(tmp_path: Path) -> None:
+    def steps(**settings: Any) -> int:
+        stream = clframe.stream(
+            "point_robot", n_tasks=1, num_demos=2, data_dir=tmp_path, **settings
+        )
+        return len(stream.experiences[0].data)
+
+    whole = steps(retries="keep")
+    assert steps() == whole  # the point never fails
+    (path,) = tmp_path.rglob("*.hdf5")
+    first, second = demonstrations.read(path)
+    marks = np.arange(len(first)) < 3
+    marked = dataclasses.replace(first, retries=marks)
+    info = demonstrations.read_info(path)
+    demonstrations.write(path, info.name, info.language, info.facts, [marked, second])
+    assert steps(retries="keep") == whole
+    assert steps() == steps(retries="cut") == whole - 3
+    with pytest.raises(SettingError, match="retries"):
+        steps(retries="weigh")
 
 
 def test_the_layout_is_that_of_robomimic(tmp_path: Path) -> None:

@@ -176,6 +176,8 @@ class LiberoEnvironment:
         seeds: The seeds that stand for episodes 0, 1, ...; other seeds stand for themselves.
     """
 
+    film_cameras = tuple(_ENVIRONMENT_NAME)
+
     def __init__(
         self,
         task: LiberoTask,
@@ -284,15 +286,21 @@ class LiberoEnvironment:
         """A picture for people, right side up, by ray casting."""
         if self.render_mode is None or self.simulation is None:
             return None
+        return self.picture("agentview", 192)
+
+    def picture(self, camera: str, size: int) -> NDArray[np.uint8]:
+        """What a camera sees now, right side up, by ray casting."""
         from clframe.render import RayCamera, View
 
         model, data = self.simulation.sim.model._model, self.simulation.sim.data._data
         # Every episode has a model of its own.
         if self._eye is None or self._eye[0] is not model:
-            self._eye = (model, RayCamera(model, 192, 192, groups=_SHOWN))
-        rgb: NDArray[np.uint8] = (
-            self._eye[1].render(data, View.of_camera(model, data, "agentview")).rgb
-        )
+            self._eye = (model, {})
+        eyes = self._eye[1]
+        view = View.of_camera(model, data, _ENVIRONMENT_NAME[camera])
+        if size not in eyes:
+            eyes[size] = RayCamera(model, size, size, groups=_SHOWN)
+        rgb: NDArray[np.uint8] = eyes[size].render(data, view).rgb
         return rgb
 
     def simulator_state(self) -> NDArray[np.float64]:

@@ -137,6 +137,7 @@ def _environment_class() -> Any:
         """
 
         metadata = {"render_modes": ["rgb_array"], "render_fps": 80}  # noqa: RUF012
+        film_cameras = ("corner", "gripperPOV")
 
         def __init__(
             self,

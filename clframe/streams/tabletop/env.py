@@ -45,9 +45,10 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     Observations are a dictionary: ``state``, and under LIBERO's names ``gripper_states``,
     ``ee_pos``, ``ee_ori`` and, of an arm, ``joint_states``; for each camera ``<camera>_rgb``
-    (uint8) and ``<camera>_depth`` (meters). ``info`` holds ``success``, ``language`` and
-    ``progress`` (the share of the goal's atoms that hold). A start state follows from the seed
-    alone. ``disturber``, if set, pushes the hand about until the next reset.
+    (uint8) and, if asked for, ``<camera>_depth`` (meters). ``info`` holds ``success``,
+    ``language`` and ``progress`` (the share of the goal's atoms that hold). A start state follows
+    from the seed alone. ``disturber``, if set, pushes the hand about until the next reset;
+    ``info["executed"]`` is what was done then.
 
     Args:
         task: A task of a suite, a problem, or the path or text of a task file.
@@ -56,10 +57,14 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         horizon: Steps until the episode is truncated.
         layout: Slots of the state; None takes those of the task's suite, or of the task alone.
         render_mode: None or ``rgb_array`` (the agent's view, 256 pixels).
+        depth: Whether cameras see depth, too.
+        start_noise: How far off its place the hand may start, see `World.reset`.
+        terminate_on_success: Whether success ends the episode; demonstrations go on to let go.
         robot: ``arm`` or ``hand``, one that floats.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": RATE}  # noqa: RUF012  Gymnasium's own
+    film_cameras = CAMERAS
 
     def __init__(
         self,
@@ -69,6 +74,9 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         horizon: int = HORIZON,
         layout: Layout | None = None,
         render_mode: str | None = None,
+        depth: bool = False,
+        start_noise: float = 0.0,
+        terminate_on_success: bool = True,
         robot: RobotKind = "hand",
     ) -> None:
         if robot not in ROBOTS:
@@ -86,11 +94,13 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
                 layout = layout_of([problem])
         self.task, self.horizon, self.cameras = task, horizon, tuple(cameras)
         self.render_mode = render_mode
+        self.depth, self.start_noise = depth, start_noise
+        self.terminate_on_success = terminate_on_success
         self.world = World(problem, robot=robot)
         self.layout = layout = layout.of(robot)
         self._state = StateVector(self.world, layout)
         self._pictures = Pictures(self.world, size) if cameras else None
-        self._video: Pictures | None = None
+        self._films: dict[int, Pictures] = {}
         self._steps = 0
         self.disturber: Disturber | None = None
         self.action_space = spaces.Box(-1.0, 1.0, (ACTION_SIZE,), np.float32)
@@ -101,7 +111,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         seen |= {name: spaces.Box(-FAR, FAR, (n,), np.float32) for name, n in own.items()}
         for camera in cameras:
             seen[f"{camera}_rgb"] = spaces.Box(0, 255, (size, size, 3), np.uint8)
-            seen[f"{camera}_depth"] = spaces.Box(0.0, FAR, (size, size), np.float32)
+            if depth:
+                seen[f"{camera}_depth"] = spaces.Box(0.0, FAR, (size, size), np.float32)
         self.observation_space = spaces.Dict(seen)
 
     def reset(
@@ -111,7 +122,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         super().reset(seed=seed)
         self._steps = 0
         self.disturber = None
-        self.world.reset(self.np_random)
+        self.world.reset(self.np_random, self.start_noise)
         return self._observe(), self._info(self.world.satisfied())
 
     def step(
@@ -133,31 +144,47 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
                 f"The policy's action at step {self._steps} of the task '{self.language}' holds "
                 "NaN or infinity; its training has probably diverged."
             )
-        self.world.step(array if self.disturber is None else self.disturber(array))
+        executed = None
+        if self.disturber is not None:
+            # As it is stored, so that doing it again gives the same bits.
+            executed = np.clip(self.disturber(array), -1.0, 1.0).astype(np.float32)
+        self.world.step(array if executed is None else executed)
         self._steps += 1
         success = self.world.satisfied()
-        observation = self._observe()
+        observation, info = self._observe(), self._info(success)
+        if executed is not None:
+            info["executed"] = executed
+        ended = success and self.terminate_on_success
         late = self._steps >= self.horizon
-        return observation, float(success), success, late and not success, self._info(success)
+        return observation, float(success), ended, late and not ended, info
 
     def render(self) -> NDArray[np.uint8] | None:
         """A picture for people."""
-        if self.render_mode is None:
-            return None
-        if self._video is None:
-            self._video = Pictures(self.world, 256, samples=2)
-        return self._video.take(AGENT_CAMERA).rgb
+        return None if self.render_mode is None else self.picture(AGENT_CAMERA, 256)
+
+    def picture(self, camera: str, size: int) -> NDArray[np.uint8]:
+        """What a camera sees now, for people: with smooth edges."""
+        if size not in self._films:
+            self._films[size] = Pictures(self.world, size, samples=2)
+        return self._films[size].take(camera).rgb
 
     def simulator_state(self) -> NDArray[np.float64]:
-        """Time, positions and speeds of the simulation, as LIBERO's files keep them."""
-        data = self.world.data
-        return np.concatenate([[data.time], data.qpos, data.qvel])
+        """All that decides what happens next; time, positions and speeds first, as in LIBERO."""
+        return self.world.state()
+
+    def restore(self, state: NDArray[np.float64]) -> Observation:
+        """Go on from a state that `simulator_state` gave; returns what is seen there."""
+        self.world.restore(state)
+        return self._observe()
 
     def _observe(self) -> Observation:
         seen: Observation = {"state": self._state.read(), **proprioception(self.world)}
         if self._pictures is not None:
             for camera in self.cameras:
-                seen[f"{camera}_rgb"], seen[f"{camera}_depth"] = self._pictures.rgbd(camera)
+                rgb, depth = self._pictures.rgbd(camera)
+                seen[f"{camera}_rgb"] = rgb
+                if self.depth:
+                    seen[f"{camera}_depth"] = depth
         return seen
 
     def _info(self, success: bool) -> dict[str, Any]:

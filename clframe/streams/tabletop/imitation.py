@@ -10,17 +10,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clframe.robot.collect import AFTER_SUCCESS
 from clframe.robot.task import RobotTask
 from clframe.streams.tabletop.compiler import RobotKind
 from clframe.streams.tabletop.disturbance import Disturbance, Disturber
+from clframe.streams.tabletop.gripper import HAND
 from clframe.streams.tabletop.observation import Layout
 from clframe.streams.tabletop.suites import FILES, GENERATED, TabletopTask
 
 if TYPE_CHECKING:
     from clframe.streams.tabletop.env import TabletopEnv
+    from clframe.streams.tabletop.expert import Action
 
 LIMIT = 600
 """Steps that the expert may take, as LIBERO's evaluation."""
+START_NOISE = 0.02
+"""Meters that the hand may start off its place, in demonstrations and when it is measured."""
+_VERSION = 2
+"""Of what demonstrations are: goes up when the expert, the predicates or the recording change."""
 
 
 def robot_task(
@@ -29,6 +36,8 @@ def robot_task(
     size: int = 64,
     disturbance: Disturbance | None = None,
     layout: Layout | None = None,
+    depth: bool = False,
+    start_noise: float = START_NOISE,
     robot: RobotKind = "hand",
 ) -> RobotTask:
     """A task to be learned by imitation.
@@ -39,6 +48,8 @@ def robot_task(
         size: Pixels of a picture's side.
         disturbance: How the hand is pushed about while demonstrating; None is the default one.
         layout: Slots of the state; None takes those of the suite.
+        depth: Whether the cameras see depth, too.
+        start_noise: How far off its place the hand may start, in meters.
         robot: What moves things.
     """
     import mujoco
@@ -46,17 +57,22 @@ def robot_task(
     disturbance = disturbance or Disturbance()
     # Everything that decides what demonstrations look like, since files are kept by this name.
     seen = f"-{'-'.join(cameras)}-{size}" if cameras else ""
+    if cameras and depth:
+        seen += "-depth"
+    if start_noise != START_NOISE:
+        seen += f"-start{start_noise:g}"
     if robot != "hand":
         seen += f"-{robot}"
     if layout is not None:
         seen += f"-{layout.size}"
     if task.suite in (GENERATED, FILES):  # of which there are many, some with the same names
         seen += f"-{zlib.crc32(f'{task.text}{layout}'.encode()):08x}"
+    make = partial(environment, task, tuple(cameras), size, layout, depth, start_noise, robot)
     return RobotTask(
         name=task.name,
-        family=f"{task.suite}-mujoco{mujoco.__version__}{seen}",
+        family=f"{task.suite}-v{_VERSION}-mujoco{mujoco.__version__}{seen}",
         language=task.instruction,
-        environment=partial(environment, task, tuple(cameras), size, layout, robot),
+        environment=make,
         expert=partial(expert, disturbance=disturbance),
         limit=LIMIT,
         facts={
@@ -65,7 +81,10 @@ def robot_task(
             "bddl": task.text,
             "mujoco": mujoco.__version__,
             "disturbance": [disturbance.jitter, disturbance.pushes, disturbance.strength],
+            "start_noise": start_noise,
         },
+        recording=partial(make, terminate_on_success=False),
+        finishes=True,
     )
 
 
@@ -74,26 +93,79 @@ def environment(
     cameras: Sequence[str] = (),
     size: int = 64,
     layout: Layout | None = None,
+    depth: bool = False,
+    start_noise: float = 0.0,
     robot: RobotKind = "hand",
+    terminate_on_success: bool = True,
 ) -> TabletopEnv:
     """The environment of a task, made where it is needed."""
     from clframe.streams.tabletop.env import TabletopEnv
 
-    return TabletopEnv(task, cameras, size, layout=layout, robot=robot)
+    return TabletopEnv(
+        task,
+        cameras,
+        size,
+        layout=layout,
+        depth=depth,
+        start_noise=start_noise,
+        robot=robot,
+        terminate_on_success=terminate_on_success,
+    )
 
 
-def expert(env: Any, disturbance: Disturbance | None = None) -> Iterator[NDArray[np.float64]]:
+class Demonstrator(Iterator["Action"]):
+    """The expert's actions, until it has let go, and for some steps more.
+
+    Args:
+        env: An environment that was just reset.
+        rng: Chooses among grips that are equally good.
+    """
+
+    def __init__(self, env: TabletopEnv, rng: np.random.Generator) -> None:
+        from clframe.streams.tabletop.expert import Expert
+
+        self._expert, self._world, self._n = Expert(env.world, rng), env.world, 0
+        self._actions = self._run()
+
+    def __next__(self) -> Action:
+        action = next(self._actions)
+        self._n += 1
+        return action
+
+    def retries(self) -> NDArray[np.bool_]:
+        """For each action so far, whether it belonged to an attempt that was given up."""
+        marks = np.zeros(self._n, np.bool_)
+        for start, end in self._expert.abandoned:
+            marks[start:end] = True
+        return marks
+
+    def _run(self) -> Iterator[Action]:
+        held = 0  # steps since the goal was reached
+        for action in self._expert.run():
+            yield action
+            held = held + 1 if self._world.satisfied() else 0
+        if self._expert.failed:
+            return
+        yield from self._expert.retreat(AFTER_SUCCESS + 1 - held)
+        while self._holding():  # where it cannot leave, the episode runs out and is not kept
+            yield from self._expert.retreat(1)
+
+    def _holding(self) -> bool:
+        """Whether the hand still touches something that it has put somewhere."""
+        moved = (atom[1] for atom in self._world.problem.goal.atoms if len(atom) == 3)
+        return any(self._world.touching(HAND, name) for name in moved)
+
+
+def expert(env: Any, disturbance: Disturbance | None = None) -> Demonstrator:
     """The scripted expert's actions in an environment that was just reset.
 
     Args:
         env: A `TabletopEnv`, or a wrapper around one.
         disturbance: How its hand is pushed about until the next reset; None leaves it alone.
     """
-    from clframe.streams.tabletop.expert import Expert
-
     inner: TabletopEnv = getattr(env, "unwrapped", env)
+    # From the start state, so that the same episode is demonstrated and disturbed alike.
+    seed = int(np.abs(inner.world.data.qpos).sum() * 1e9) % 2**32
     if disturbance is not None:
-        # From the start state, so that the same episode is disturbed alike.
-        seed = int(np.abs(inner.world.data.qpos).sum() * 1e9) % 2**32
         inner.disturber = Disturber(disturbance, seed)
-    return Expert(inner.world).run()
+    return Demonstrator(inner, np.random.default_rng([seed, 1]))

@@ -124,6 +124,9 @@ def _set_joints(world: Simulation, rng: np.random.Generator) -> None:
         if predicate in ("open", "turnon") and entry.positive:
             key = world.part_of(entry.literal)
             world.set_joint(key, rng.uniform(*world.joints[key].spec.start_on))
+        elif predicate in ("close", "turnoff") and entry.positive:
+            key = world.part_of(entry.literal)
+            world.set_joint(key, world.joints[key].spec.shut)
 
 
 def _place_object(world: Simulation, entry: InitLiteral, rng: np.random.Generator) -> None:

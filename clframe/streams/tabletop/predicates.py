@@ -2,9 +2,11 @@
 
 LIBERO's are defined as its published code tests them, on our models: ``on`` an object is contact,
 not below it, and at most 3 cm off its axis; ``on`` a surface is contact with its thing and an
-origin over it; ``in`` is an origin inside the place's box; ``open``, ``close``, ``turnon`` and
-``turnoff`` compare a joint with its thresholds. One difference: ``on`` a rectangle of the workspace
-asks for contact with the workspace too, so that a thing still in the air is not yet there.
+origin over it, from 5 mm below to 10 cm above; ``in`` is an origin inside the place's box, or at
+most 1 cm below it; ``open``, ``close``, ``turnon`` and ``turnoff`` compare a joint with LIBERO's
+thresholds. Two differences: ``on`` a rectangle of the workspace asks for contact with the workspace
+too, so that a thing still in the air is not yet there; and boxes of things that are turned turn
+with them, where LIBERO's stay along the world's axes, grown to hold the turned corners.
 
 BEHAVIOR's (Srivastava et al. 2021): ``ontop`` is contact with the upper thing's origin above;
 ``inside`` is an origin in the other's bounding box, or in one of its places; ``under`` is below
@@ -25,6 +27,8 @@ from clframe.streams.tabletop.simulation import Simulation
 
 _OFF_AXIS = 0.03
 _SLACK = 0.01
+_SUNK, _RAISED = 0.005, 0.10
+"""How far below and above a surface the origin of what is on it may be."""
 
 
 def holds(world: Simulation, literal: Literal) -> bool:
@@ -52,8 +56,7 @@ def _on(world: Simulation, literal: Literal) -> bool:
     spot = world.place(place)
     offset = spot.rotation.T @ (here - spot.pos)
     over = bool((np.abs(offset[:2]) <= spot.half[:2]).all())
-    height = world.plan.asset(name).height
-    level = -_SLACK - spot.half[2] <= offset[2] <= spot.half[2] + height
+    level = -_SUNK <= offset[2] - spot.half[2] <= _RAISED
     return over and bool(level) and world.touching(name, region.target)
 
 
@@ -88,7 +91,7 @@ def _is_on(world: Simulation, literal: Literal) -> bool:
 
 def _is_off(world: Simulation, literal: Literal) -> bool:
     key = world.part_of(literal)
-    return world.joint(key) <= world.joints[key].spec.off_to
+    return world.joint(key) < world.joints[key].spec.off_to
 
 
 def _up(world: Simulation, literal: Literal) -> bool:

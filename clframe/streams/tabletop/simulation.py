@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from xml.etree.ElementTree import fromstring, tostring
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clframe.bddl import BDDLError, Literal, Problem
+from clframe.errors import DataError
 from clframe.streams.tabletop.arm import BASE
 from clframe.streams.tabletop.assets import Joint
-from clframe.streams.tabletop.compiler import Blueprint, RobotKind, blueprint, compile_model
+from clframe.streams.tabletop.compiler import (
+    Blueprint,
+    RobotKind,
+    blueprint,
+    compile_model,
+    to_mjcf,
+)
 from clframe.streams.tabletop.control import Arm, Driver, FloatingHand
 from clframe.streams.tabletop.gripper import HAND, LEFT, RIGHT, TARGET
 from clframe.streams.tabletop.poses import Matrix, Point, quat_of_matrix, rotate_z
@@ -65,6 +73,17 @@ class Simulation:
         self.data: Any = mujoco.MjData(self.model)
         self.driver: Driver = (Arm if robot == "arm" else FloatingHand)(self.model, self.data)
         self._scratch: Any = mujoco.MjData(self.model)
+        parts = mujoco.mjtState
+        self._kept = int(
+            parts.mjSTATE_TIME
+            | parts.mjSTATE_QPOS
+            | parts.mjSTATE_QVEL
+            | parts.mjSTATE_ACT
+            | parts.mjSTATE_WARMSTART
+            | parts.mjSTATE_CTRL
+            | parts.mjSTATE_MOCAP_POS
+            | parts.mjSTATE_MOCAP_QUAT
+        )
         self._index()
 
     def _index(self) -> None:
@@ -122,6 +141,31 @@ class Simulation:
         mj.mj_camlight(self.model, self.data)
         mj.mj_collision(self.model, self.data)
 
+    def state(self) -> NDArray[np.float64]:
+        """All that decides what happens next: time, positions and speeds first, as in LIBERO."""
+        kept = np.empty(self._mj.mj_stateSize(self.model, self._kept))
+        self._mj.mj_getState(self.model, self.data, kept, self._kept)
+        model, fixtures = self.model, [self.bodies[name] for name in self.plan.fixtures]
+        places = (model.body_pos[fixtures].ravel(), model.body_quat[fixtures].ravel())
+        return np.concatenate([kept, *places])
+
+    def restore(self, state: NDArray[np.float64]) -> None:
+        """Go to a state that `state` gave, in this world or another one of the same task.
+
+        Raises:
+            DataError: If it is not one of this task.
+        """
+        size, n = self._mj.mj_stateSize(self.model, self._kept), len(self.plan.fixtures)
+        if state.shape != (size + 7 * n,):
+            raise DataError(
+                f"A state of this task has {size + 7 * n} numbers, not the shape {state.shape}."
+            )
+        self._mj.mj_setState(self.model, self.data, np.ascontiguousarray(state[:size]), self._kept)
+        fixtures = [self.bodies[name] for name in self.plan.fixtures]
+        self.model.body_pos[fixtures] = state[size : size + 3 * n].reshape(n, 3)
+        self.model.body_quat[fixtures] = state[size + 3 * n :].reshape(n, 4)
+        self.look()
+
     def advance(self, steps: int) -> None:
         """Let physics run without an action."""
         self.driver.run(steps)
@@ -172,6 +216,12 @@ class Simulation:
         """Whether the left and the right finger touch something."""
         hit = np.isin(self._finger_geoms, self.data.contact.geom)
         return bool(hit[0]), bool(hit[1])
+
+    def between_fingers(self, name: str) -> bool:
+        """Whether both fingers touch a thing."""
+        pairs, owner = self.data.contact.geom, self._owner_ids[name]
+        others = pairs[:, ::-1][self._geom_owner[pairs] == owner]
+        return bool(np.isin(self._finger_geoms, others).all())
 
     def place(self, region: str) -> PlaceNow:
         """A named place of a thing, where it is now.
@@ -271,3 +321,14 @@ class Simulation:
         middle = self.data.geom_xpos[geoms] + np.einsum("gij,gj->gi", rotation, center)
         reach = np.einsum("gij,gj->gi", np.abs(rotation), half)
         return (middle - reach).min(axis=0), (middle + reach).max(axis=0)
+
+    def model_file(self) -> str:
+        """The model as MJCF text, with what stands still where it stands now."""
+        root = fromstring(to_mjcf(self.plan, self.robot))
+        for body in root.iterfind("worldbody/body"):
+            name = body.get("name", "")
+            if name in self.plan.fixtures:
+                at = self.bodies[name]
+                body.set("pos", " ".join(map(repr, self.model.body_pos[at].tolist())))
+                body.set("quat", " ".join(map(repr, self.model.body_quat[at].tolist())))
+        return tostring(root, encoding="unicode")

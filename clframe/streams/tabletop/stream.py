@@ -10,7 +10,7 @@ from clframe.errors import SettingError, nearest
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.windows import Normalizer
 from clframe.streams.tabletop.compiler import RobotKind
-from clframe.streams.tabletop.imitation import LIMIT, robot_task
+from clframe.streams.tabletop.imitation import LIMIT, START_NOISE, robot_task
 from clframe.streams.tabletop.observation import (
     Layout,
     common_layout,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from clframe.core.stream import Stream
 
 ACTION_SIZE = 7
+MOST_NOISE = 0.1
 
 # Center and spread of every number, in the order of `Layout`. Known before any task is seen, so
 # that inputs of about unit size tell nothing of tasks to come.
@@ -76,6 +77,8 @@ def tabletop(
     layout: Literal["suite", "common"] = "suite",
     cameras: list[str] | None = None,
     size: int = 64,
+    depth: bool = False,
+    start_noise: float = START_NOISE,
     robot: RobotKind = "hand",
     imitation: ImitationSettings = ImitationSettings(),
 ) -> Stream:
@@ -96,6 +99,9 @@ def tabletop(
             hand; choose a model that sees with it (resnet_t, ..., or policy with
             ``picture=SIZE``). None: it observes all.
         size: Pixels of a picture's side.
+        depth: Whether demonstrations hold the cameras' depth, too, which no policy here is given.
+        start_noise: The hand starts up to so many meters off its place, in demonstrations and when
+            a task is measured; 0 is LIBERO's one start.
         robot: ``arm``, a seven-joint one, or ``hand``, one that floats. Demonstrations of either
             are kept apart. With cameras, models for sequences are given LIBERO's ``joint_states``
             and ``gripper_states`` of an arm.
@@ -122,9 +128,22 @@ def tabletop(
         things = common_layout()
     else:
         raise SettingError(f"stream '{name}' may have things of its own: leave stream.layout out")
+    if not 0 <= start_noise <= MOST_NOISE:
+        raise SettingError(
+            f"stream.start_noise must be from 0 to {MOST_NOISE} meters, got {start_noise}"
+        )
     things = things.of(robot)
     robots = [
-        robot_task(task, cameras or (), size, layout=things, robot=robot) for task in ordered_tasks
+        robot_task(
+            task,
+            cameras or (),
+            size,
+            layout=things,
+            depth=depth,
+            start_noise=start_noise,
+            robot=robot,
+        )
+        for task in ordered_tasks
     ]
     return imitation_stream(
         name,

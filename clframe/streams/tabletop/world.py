@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.bddl import Literal, Problem
-from clframe.errors import DataError
 from clframe.streams.tabletop.compiler import TIMESTEP, Blueprint, RobotKind
 from clframe.streams.tabletop.gripper import (
     HAND,
@@ -63,45 +62,40 @@ class World(Simulation):
         self._target_rotation = pointing_down()
         self.forward()
 
-    def reset(self, rng: np.random.Generator) -> None:
-        """Draw a start state: same generator, same state."""
+    def reset(self, rng: np.random.Generator, start_noise: float = 0.0) -> None:
+        """Draw a start state: same generator, same state.
+
+        Args:
+            rng: Of all chance.
+            start_noise: The hand starts up to so many meters off its place along each axis, and
+                turned by up to five times as many radians about the vertical. Things stand where
+                they do without it.
+        """
         self._go_home()
         place_all(self, rng)
+        if start_noise > 0:
+            shift, turn = rng.uniform(-start_noise, start_noise, 3), rng.uniform(-1.0, 1.0)
+            position, rotation = HOME + shift, pointing_down(5 * start_noise * turn)
+            self.driver.place(self.data, position, rotation)
+            self._set_target(position, rotation)
+            self.look()
+
+    def state(self) -> NDArray[np.float64]:
+        """All that decides what happens next: time, positions and speeds first, as in LIBERO."""
+        return np.concatenate([super().state(), self._target_rotation.ravel()])
+
+    def restore(self, state: NDArray[np.float64]) -> None:
+        """Go to a state that `state` gave, in this world or another one of the same task."""
+        super().restore(state[:-9])
+        self._target_rotation = state[-9:].reshape(3, 3).copy()
 
     def _go_home(self) -> None:
         """Set time, speeds and forces to zero and the hand, open, to where it starts."""
         self._mj.mj_resetData(self.model, self.data)
         self.driver.go_home()
-        self.data.mocap_pos[self._mocap] = HOME
-        self.data.mocap_quat[self._mocap] = quat_of_matrix(pointing_down())
-        self._target_rotation = pointing_down()
+        self._set_target(HOME, pointing_down())
         self.data.ctrl[:2] = MAX_OPENING / 2
         self.data.qpos[self._fingers] = MAX_OPENING / 2
-
-    def snapshot(self) -> NDArray[np.float64]:
-        """Everything that what comes next follows from; see `restore`."""
-        kind = self._mj.mjtState.mjSTATE_INTEGRATION
-        state = np.empty(self._mj.mj_stateSize(self.model, kind))
-        self._mj.mj_getState(self.model, self.data, state, kind)
-        fixtures = [self.bodies[name] for name in self.plan.fixtures]
-        stands = np.hstack([self.model.body_pos[fixtures], self.model.body_quat[fixtures]])
-        return np.concatenate([state, self._target_rotation.ravel(), stands.ravel()])
-
-    def restore(self, snapshot: NDArray[np.float64]) -> None:
-        """Go back to a snapshot of this task; the same actions then give the same bits."""
-        kind = self._mj.mjtState.mjSTATE_INTEGRATION
-        size = self._mj.mj_stateSize(self.model, kind)
-        fixtures = [self.bodies[name] for name in self.plan.fixtures]
-        if snapshot.shape != (size + 9 + 7 * len(fixtures),):
-            raise DataError(
-                f"A snapshot of {snapshot.size} numbers is not of this task, whose snapshots have "
-                f"{size + 9 + 7 * len(fixtures)}."
-            )
-        self._mj.mj_setState(self.model, self.data, snapshot[:size], kind)
-        self._target_rotation = snapshot[size : size + 9].reshape(3, 3).copy()
-        stands = snapshot[size + 9 :].reshape(-1, 7)
-        self.model.body_pos[fixtures], self.model.body_quat[fixtures] = np.hsplit(stands, [3])
-        self.look()
 
     # ------------------------------------------------------------------ the goal
 
@@ -118,6 +112,11 @@ class World(Simulation):
         return self.problem.goal.satisfied(self.true_atoms())
 
     # ------------------------------------------------------------------ acting
+
+    def _set_target(self, position: Point, rotation: Matrix) -> None:
+        self.data.mocap_pos[self._mocap] = position
+        self.data.mocap_quat[self._mocap] = quat_of_matrix(rotation)
+        self._target_rotation = rotation
 
     @property
     def aim(self) -> tuple[Point, Matrix]:

@@ -181,7 +181,7 @@ def test_the_same_seed_runs_bitwise_alike_and_snapshots_continue() -> None:
         world.step(action)
         other.step(action)
     assert (world.data.qpos == other.data.qpos).all()
-    kept = world.snapshot()
+    kept = world.state()
     for action in actions[15:]:
         world.step(action)
     ended = np.array(world.data.qpos)
@@ -190,7 +190,7 @@ def test_the_same_seed_runs_bitwise_alike_and_snapshots_continue() -> None:
     for action in actions[15:]:
         other.step(action)
     assert (other.data.qpos == ended).all()
-    with pytest.raises(DataError, match="is not of this task"):
+    with pytest.raises(DataError, match="A state of this task has"):
         other.restore(kept[:-1])
 
 

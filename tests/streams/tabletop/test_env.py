@@ -33,7 +33,7 @@ def test_two_environments_step_alike() -> None:
 
 
 def test_an_episode_of_the_expert() -> None:
-    env = make("tabletop_goal", "7", cameras=("agentview",), size=32, horizon=200)
+    env = make("tabletop_goal", "7", cameras=("agentview",), size=32, horizon=200, depth=True)
     seen, info = env.reset(seed=3)
     assert info == {"success": False, "language": "turn on the stove", "progress": 0.0}
     assert seen["agentview_rgb"].std() > 10

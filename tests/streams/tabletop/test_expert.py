@@ -96,6 +96,7 @@ def test_a_goal_that_forbids_is_refused() -> None:
     text = tasks("tabletop_goal")[7].text.replace(
         "(And (Turnon flat_stove_1))", "(Not (Turnoff flat_stove_1))"
     )
+    text = text.replace("(:init", "(:init (Turnoff flat_stove_1)")
     world = World(parse(text))
     world.reset(np.random.default_rng(0))
     with pytest.raises(BDDLError, match="cannot make 'turnoff flat_stove_1' false"):

@@ -52,7 +52,11 @@ def test_things_start_in_their_regions(world: World) -> None:
 def test_open_and_running_parts_start_so() -> None:
     drawer = make_world("tabletop_long", 3)
     assert drawer.holds(("open", "white_cabinet_1_bottom_region"))
-    assert drawer.holds(("close", "white_cabinet_1_top_region"))
+    # Nothing is said of it: neither open nor, as in LIBERO, pressed home.
+    assert drawer.joint("white_cabinet_1/top_drawer") == pytest.approx(0.0, abs=1e-6)
+    assert not drawer.holds(("open", "white_cabinet_1_top_region"))
+    assert not drawer.holds(("close", "white_cabinet_1_top_region"))
+    assert make_world("tabletop_90", 35).holds(("close", "microwave_1"))
     stove = make_world("tabletop_long", 8)
     assert stove.holds(("turnon", "flat_stove_1"))
     assert not stove.holds(("turnoff", "flat_stove_1"))
@@ -143,6 +147,44 @@ def test_a_part_between_its_thresholds_is_neither_open_nor_closed(world: World) 
     world.forward()
     assert not world.holds(("open", "wooden_cabinet_1_top_region"))
     assert not world.holds(("close", "wooden_cabinet_1_top_region"))
+
+
+@pytest.mark.parametrize(
+    ("number", "joint", "literal", "value", "other"),
+    [
+        (33, "microwave_1/door", ("close", "microwave_1"), 0.004, 0.006),
+        (33, "microwave_1/door", ("open", "microwave_1"), 1.301, 1.299),
+        (39, "flat_stove_1/knob", ("turnoff", "flat_stove_1"), -0.001, 0.0),
+        (39, "flat_stove_1/knob", ("turnon", "flat_stove_1"), 0.5, 0.499),
+        (0, "{cabinet}/top_drawer", ("close", "{cabinet}_top_region"), -0.001, 0.0),
+        (0, "{cabinet}/top_drawer", ("open", "{cabinet}_top_region"), 0.141, 0.139),
+    ],
+)
+def test_parts_have_liberos_thresholds(
+    number: int, joint: str, literal: tuple[str, ...], value: float, other: float
+) -> None:
+    world = make_world("tabletop_90", number)
+    cabinet = next((n for n in world.plan.fixtures if "cabinet" in n), "")
+    joint = joint.format(cabinet=cabinet)
+    literal = tuple(word.format(cabinet=cabinet) for word in literal)
+    for now, holds in ((value, True), (other, False)):
+        world.set_joint(joint, now)
+        world.forward()
+        assert world.holds(literal) is holds
+
+
+@pytest.mark.parametrize(("lower", "holds"), [(0.0045, True), (0.0055, False)])
+def test_on_a_surface_begins_half_a_centimeter_below_it(
+    world: World, lower: float, holds: bool
+) -> None:
+    place = world.place("flat_stove_1_cook_region").pos
+    bottom = world.plan.objects["akita_black_bowl_1"].bottom
+    assert bottom == 0.0
+    spot = place - np.array([0.0, 0.0, lower])
+    world.set_object("akita_black_bowl_1", spot, np.array([1.0, 0, 0, 0]))
+    world.forward()
+    assert world.touching("akita_black_bowl_1", "flat_stove_1")
+    assert world.holds(("on", "akita_black_bowl_1", "flat_stove_1_cook_region")) is holds
 
 
 def test_behaviors_kinematic_predicates(world: World) -> None:

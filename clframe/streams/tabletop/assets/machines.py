@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from clframe.streams.tabletop.assets.shapes import Asset, Color, Geom, Joint, Part, Place, walls
 
-# LIBERO counts a drawer as open from 14 cm and lets it start anywhere above that; the door of
-# the microwave from 1.3 rad, the stove as on from 0.5 rad (facts of its published code).
-_DRAWER = Joint("slide", (0, -1, 0), (0.0, 0.165), 0.14, 0.006, (0.15, 0.16), 0.6, 4.0)
-_DOOR = Joint("hinge", (0, 0, -1), (0.0, 1.9), 1.3, 0.02, (1.45, 1.6), 0.02, 0.05)
-_KNOB = Joint("hinge", (0, 0, 1), (0.0, 1.6), 0.5, 0.1, (0.8, 1.2), 0.02, 0.01)
+# LIBERO counts a drawer as open from 14 cm, lets it start anywhere above that, and counts it as
+# closed only beyond where it starts, pressed home; the door of the microwave as open from 1.3 rad
+# and closed within 0.005; the stove as on from 0.5 rad and off below 0 (facts of its code).
+_DRAWER = Joint("slide", (0, -1, 0), (-0.010, 0.165), 0.14, 0.0, (0.15, 0.16), 0.6, 4.0)
+_DOOR = Joint("hinge", (0, 0, -1), (0.0, 1.9), 1.3, 0.005, (1.45, 1.6), 0.02, 0.05)
+_KNOB = Joint("hinge", (0, 0, 1), (-0.05, 1.6), 0.5, 0.0, (0.8, 1.2), 0.02, 0.01)
 
 
 _BACK = 0.05

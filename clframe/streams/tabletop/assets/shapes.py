@@ -51,7 +51,7 @@ class Joint:
         axis: In the frame of the part.
         limits: Smallest and largest value.
         on_from: From here up the part counts as open (or the device as on).
-        off_to: Up to here it counts as closed (or off); between the two it is neither.
+        off_to: Below this it counts as closed (or off); between the two it is neither.
         start_on: Range of values at the start where the task says open (or on).
         friction: Dry friction, which holds the part where it was left.
         damping: Viscous friction.
@@ -65,6 +65,11 @@ class Joint:
     start_on: tuple[float, float]
     friction: float = 0.1
     damping: float = 1.0
+
+    @property
+    def shut(self) -> float:
+        """A value that counts as closed (or off) with as much room on either side."""
+        return (self.limits[0] + self.off_to) / 2
 
 
 @dataclass(frozen=True)

@@ -22,18 +22,35 @@ class Expert(Parts):
 
     Use: ``for action in Expert(world).run(): world.step(action)``. The generator ends when the
     goal holds, or after several rounds without it; then ``failed`` lists what does not hold.
+    ``abandoned`` lists from which step to which an attempt was made in vain.
     """
 
     failed: tuple[Literal, ...] = ()
 
     def run(self) -> Actions:
         """Do what the goal asks for, checking and trying again."""
+        for action in self._rounds():
+            self.steps += 1
+            yield action
+
+    def retreat(self, steps: int) -> Actions:
+        """Leave against the hand's direction for so many steps, with the fingers as they are."""
+        rotation = self.world.aim[1]
+        goal = self.hand - 2 * SLOW * (steps + 1) * rotation[:, 2]
+        for _ in range(steps):
+            yield self.action(goal, rotation, 2 * SLOW)
+
+    def _rounds(self) -> Actions:
         for _ in range(_ROUNDS):
             for goal in ordered_goals(self.world):
+                start = self.steps
                 try:
                     yield from self._achieve(goal)
                 except Dropped:
+                    self.give_up(start)
                     break  # look again at what is left to do
+                if not self.world.holds(goal):
+                    self.give_up(start)
             self.failed = tuple(g for g in ordered_goals(self.world))
             if not self.failed:
                 return
@@ -88,8 +105,10 @@ class Expert(Parts):
             return np.asarray(self.hand * [1, 1, 0] + left * [1, 1, 0] + [0, 0, inside[2]])
 
         def arrived() -> bool:
-            left = (goal - world.position(name))[:2]
-            return bool(left @ left < 0.012**2)
+            here = world.position(name)
+            left, off = (goal - here)[:2], (self.hand - here)[:2]
+            lost = np.sqrt(off @ off) > grip.reach + 0.03
+            return bool(left @ left < 0.012**2 or lost)
 
         yield from self.go(lead, rotation, speed=SLOW * 1.2, near=0.001, steps=80, until=arrived)
         yield from self.release(rotation, opening=0.0)

@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 from clframe.streams.tabletop.assets import Grip
 from clframe.streams.tabletop.expert.motion import SLOW, UP, Actions, Dropped, Motion
 from clframe.streams.tabletop.expert.reach import HALF_TURN
-from clframe.streams.tabletop.gripper import MAX_OPENING, PALM, pointing_down
+from clframe.streams.tabletop.gripper import HAND, MAX_OPENING, PALM, pointing_down
 from clframe.streams.tabletop.poses import Matrix, Point, rotvec_of_matrix
 
 _BACK = 0.09
 """How far before the grip the hand stops first."""
+CLOSING = 0.012
+"""How far before the grip the fingers begin to close."""
+_EQUAL = 0.01
+"""Grips whose costs differ by no more are equally good: a tenth of a radian of turning."""
 _DIP = 0.75
 """How far the hand points down when it takes a bowl from the side."""
 _POOR = 1.0
@@ -78,18 +82,26 @@ class Grasping(Motion):
     ) -> Candidate | None:
         """The candidate whose hand, open and on its way in, is least in other things."""
         candidates = list(self._candidates(name, side))
-        scored = [self._cost(candidate, side, onward) for candidate in candidates]
-        if self.reach.limited and min(scored, default=0.0) > _POOR:
+        costs = [self._cost(candidate, side, onward) for candidate in candidates]
+        if self.reach.limited and min(costs, default=0.0) > _POOR:
             more = [
                 replace(candidate, rotation=tilted)
                 for candidate in candidates
                 for tilted in self.reach.tilts(candidate.rotation)
             ]
             candidates += more
-            scored += [self._cost(candidate, side, onward) for candidate in more]
-        if not scored:
+            costs += [self._cost(candidate, side, onward) for candidate in more]
+        if not candidates:
             return None
-        order = sorted(range(len(scored)), key=lambda number: (scored[number], number))
+        ranked = [(cost, number) for number, cost in enumerate(costs)]
+        if self.rng is not None:
+            # Equally good ones in any order, so that demonstrations show them all.
+            best, ranks = min(costs), self.rng.permutation(len(costs))
+            ranked = [
+                (best, int(ranks[number])) if cost <= best + _EQUAL else (cost, number)
+                for cost, number in ranked
+            ]
+        order = sorted(range(len(ranked)), key=ranked.__getitem__)
         return candidates[order[min(skip, len(order) - 1)]]
 
     def _cost(self, candidate: Candidate, side: bool, onward: Onward | None) -> float:
@@ -116,18 +128,20 @@ class Grasping(Motion):
         world = self.world
         self.opening = grip.opening
         approach = grip.rotation[:, 2]
+        start = self.steps
         if approach[2] < -0.9:
-            yield from self.travel(grip.position, grip.rotation, near=0.006)
+            yield from self.travel(grip.position, grip.rotation, near=0.006, closing=CLOSING)
         else:
             yield from self.travel(grip.position - _BACK * approach, grip.rotation)
-            yield from self.slide(grip.position, grip.rotation)
-        yield from self.fingers(0.0)
+            yield from self.slide(grip.position, grip.rotation, closing=CLOSING)
+        yield from self.squeeze(name)
         height = world.position(name)[2]
-        self.held = name
-        with suppress(Dropped):
-            yield from self._lift(grip.rotation)
+        if world.touching(HAND, name):
+            self.held = name
+            with suppress(Dropped):
+                yield from self._lift(grip.rotation)
         if world.position(name)[2] < height + 0.025:
-            self.held = None
+            self.give_up(start)
             yield from self.release(grip.rotation)
 
     def _lift(self, rotation: Matrix) -> Actions:
@@ -163,8 +177,7 @@ class Grasping(Motion):
         self, rotation: Matrix, back: float = 0.08, opening: float = MAX_OPENING
     ) -> Actions:
         """Open the fingers and leave against the hand's direction."""
-        self.held = None
-        yield from self.fingers(opening)
+        yield from self.let_go(opening)
         away = self.hand - back * rotation[:, 2]
         yield from self.go(away, rotation, speed=2 * SLOW, near=0.015, steps=25)
 

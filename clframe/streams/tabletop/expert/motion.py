@@ -26,6 +26,8 @@ _GENTLE, _STEEP = 3.5, 10.0
 
 Gentle ways are easier to learn: a small error sideways asks for a small one upwards.
 """
+_LOOSE = 0.004
+"""Fingers that miss no more of their opening hold nothing."""
 _CLEAR = 0.035
 """Room above what the hand passes over."""
 
@@ -39,14 +41,21 @@ class Motion:
 
     Args:
         world: Whose hand; the caller steps it with each action that is yielded.
+        rng: Chooses among what is equally good; None always takes the first.
     """
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, world: World, rng: np.random.Generator | None = None) -> None:
+        self.world, self.rng = world, rng
         self.reach = Reach(world)
+        self.steps = 0
+        self.abandoned: list[tuple[int, int]] = []
         self.opening = MAX_OPENING
         self.held: str | None = None
         self._loose = 0
+
+    def give_up(self, start: int) -> None:
+        """Note that what was done from a step on was in vain."""
+        self.abandoned.append((start, self.steps))
 
     @property
     def hand(self) -> Point:
@@ -115,16 +124,27 @@ class Motion:
         for _ in range(steps):
             yield self.action(aim, rotation, FAST)
 
-    def fingers(self, opening: float) -> Actions:
-        """Open or close the fingers and wait until they stop."""
-        self.opening = float(np.clip(opening, 0.0, MAX_OPENING))
+    def squeeze(self, name: str) -> Actions:
+        """Close the fingers until both touch a thing, or stop; they then press by themselves."""
+        self.opening = 0.0
         before = -1.0
-        for step in range(14):
-            yield from self.wait(1)
+        for _ in range(14):
             now = self.world.opening
-            if step >= 2 and abs(now - before) < 4e-4:
+            if self.world.between_fingers(name) or now < _LOOSE or abs(now - before) < 4e-4:
                 return
             before = now
+            yield from self.wait(1)
+
+    def let_go(self, opening: float) -> Actions:
+        """Open the fingers until they are off what they held, and no longer."""
+        held, self.held = self.held, None
+        self.opening = float(np.clip(opening, 0.0, MAX_OPENING))
+        for _ in range(8):
+            if self.world.opening > self.opening - _LOOSE:
+                return
+            yield from self.wait(1)
+            if held is None or not self.world.touching(HAND, held):
+                return
 
     def travel(
         self,
@@ -134,15 +154,18 @@ class Motion:
         near: float = 0.010,
         steps: int = 160,
         until: Callable[[], bool] | None = None,
+        closing: float = 0.0,
     ) -> Actions:
         """Rise, go across above everything in between, and sink steeply onto a point.
 
         The way follows from where the hand is and not from what it did before, so that it can be
         learned from single observations: the height aimed at grows with the distance left, and
-        the hand moves across only as far as it has reached that height.
+        the hand moves across only as far as it has reached that height. From ``closing`` meters
+        before the end on the fingers close, so that the hand does not stand still for them.
         """
         if self.held is None:
             yield from self._unwind(position() if callable(position) else position, rotation)
+        opened = self.opening
         slope = self._slope(position() if callable(position) else position)
         for _ in range(steps):
             self._check_held()
@@ -157,6 +180,8 @@ class Motion:
             distance = float(np.sqrt(left @ left))
             if distance < near and angle < 0.05:
                 return
+            if closing:
+                self.opening = 0.0 if distance < closing and angle < 0.05 else opened
             high = slope * max(0.0, flat - (0.012 if slope == _GENTLE else 0.006)) + 0.3 * max(
                 0.0, angle - 0.05
             )
@@ -177,10 +202,19 @@ class Motion:
             yield from self.go(*pose, near=0.03, steps=8)
 
     def slide(
-        self, goal: Point, rotation: Matrix, *, near: float = 0.006, steps: int = 45
+        self,
+        goal: Point,
+        rotation: Matrix,
+        *,
+        near: float = 0.006,
+        steps: int = 45,
+        closing: float = 0.0,
     ) -> Actions:
-        """Go to a point along the hand's own direction, staying back until it is in line."""
-        forward = rotation[:, 2]
+        """Go to a point along the hand's own direction, staying back until it is in line.
+
+        From ``closing`` meters before the end on the fingers close.
+        """
+        forward, opened = rotation[:, 2], self.opening
         for _ in range(steps):
             self._check_held()
             left = goal - self.hand
@@ -189,6 +223,8 @@ class Motion:
             off = float(np.sqrt(beside @ beside))
             if left @ left < near * near:
                 return
+            if closing:
+                self.opening = 0.0 if left @ left < closing * closing else opened
             back = min(0.09, 5.0 * max(0.0, off - 0.006))
             speed = float(np.clip(0.3 * abs(along), SLOW, FAST))
             yield self.action(goal - back * forward, rotation, speed)

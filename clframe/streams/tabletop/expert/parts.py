@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from clframe.streams.tabletop.assets import Part
-from clframe.streams.tabletop.expert.grasping import sideways
+from clframe.streams.tabletop.expert.grasping import CLOSING, sideways
 from clframe.streams.tabletop.expert.motion import SLOW, UP, Actions
 from clframe.streams.tabletop.expert.placing import Placing
 from clframe.streams.tabletop.expert.reach import HALF_TURN, Pose
@@ -83,8 +83,8 @@ class Parts(Placing):
         self.opening = 0.06
         knob = self._handle(key, part)
         yield from self.travel(knob - 0.09 * rotation[:, 2], rotation)
-        yield from self.slide(knob, rotation)
-        yield from self.fingers(0.0)
+        yield from self.slide(knob, rotation, closing=CLOSING)
+        yield from self.squeeze(key.split("/")[0])
         goal = min(part.joint.on_from + _PAST, part.joint.limits[1])
         end = knob + outwards * (goal - world.joint(key) + 0.02)
         yield from self.go(
@@ -111,7 +111,7 @@ class Parts(Placing):
             speed=SLOW * 1.5,
             near=0.002,
             steps=60,
-            until=lambda: world.joint(key) <= part.joint.off_to * 0.5,
+            until=lambda: world.joint(key) <= part.joint.shut,
         )
         yield from self.release(rotation, opening=0.0)
 
@@ -121,11 +121,11 @@ class Parts(Placing):
         bar = self._frame(key)[1][:, 0]
         rotation = pointing_down(float(np.arctan2(bar[1], bar[0])))
         self.opening = 0.05
-        yield from self.travel(grip, rotation, near=0.006)
-        yield from self.fingers(0.0)
+        yield from self.travel(grip, rotation, near=0.006, closing=CLOSING)
+        yield from self.squeeze(key.split("/")[0])
         for _ in range(50):
             value = world.joint(key)
-            if value >= part.joint.on_from + 0.1 if on else value <= part.joint.off_to * 0.5:
+            if value >= part.joint.on_from + 0.1 if on else value <= part.joint.shut:
                 break
             step = 0.25 if on else -0.25
             turned = matrix_of_rotvec(step * UP) @ world.aim[1]
@@ -136,7 +136,7 @@ class Parts(Placing):
         """Take a door by its handle and lead it around its hinge, or push it where an arm must."""
         world = self.world
         goal = part.joint.on_from + 0.12 if on else 0.0
-        enough = part.joint.on_from + 0.06 if on else part.joint.off_to * 0.4
+        enough = part.joint.on_from + 0.06 if on else part.joint.shut
         _, missed = self._reachable(partial(self._swung, key, part, goal))
         if not missed:
             yield from self._lead(key, part, goal, enough)
@@ -163,8 +163,8 @@ class Parts(Placing):
             yield from self.travel(grip - 0.09 * rotation[:, 2], rotation, until=moved)
             if not moved():
                 break
-        yield from self.slide(grip, rotation)
-        yield from self.fingers(0.0)
+        yield from self.slide(grip, rotation, closing=CLOSING)
+        yield from self.squeeze(key.split("/")[0])
         hinge, _ = self._frame(key)
         for _ in range(120):
             value = world.joint(key)

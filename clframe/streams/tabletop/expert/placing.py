@@ -12,7 +12,10 @@ from clframe.bddl import Literal
 from clframe.streams.tabletop.expert.grasping import Candidate, Grasping
 from clframe.streams.tabletop.expert.motion import SLOW, UP, Actions
 from clframe.streams.tabletop.gripper import HAND, MAX_OPENING, pointing_down
-from clframe.streams.tabletop.poses import Matrix, Point, rotate_z
+from clframe.streams.tabletop.poses import Matrix, Point, rotate_z, rotvec_of_matrix
+
+_LYING = 0.3
+"""Radians that a thing may miss when it is laid down."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,12 @@ class Placing(Grasping):
 
         def touches() -> bool:
             nonlocal landed
-            landed = landed + 1 if self.world.touching(name, spot.owner) else 0
+            turn = rotvec_of_matrix(rotation @ self.world.rotation(HAND).T)
+            # What is to lie may touch with its foot while it still stands.
+            down = self.world.touching(name, spot.owner) and not (
+                spot.lying and turn @ turn > _LYING**2
+            )
+            landed = landed + 1 if down else 0
             return landed >= 2
 
         yield from self.travel(over, rotation, near=0.008, until=touches)
@@ -241,8 +249,7 @@ class Placing(Grasping):
         if asset.grip is not None and asset.grip.kind == "handle":
             yield from self.release(rotation, back=0.10)
             return
-        self.held = None
-        yield from self.fingers(MAX_OPENING)
+        yield from self.let_go(MAX_OPENING)
         yield from self.go(self.hand + 0.20 * spot.entry, rotation, speed=SLOW * 2, near=0.02)
 
     def _free_way(self, spot: Spot, rotation: Matrix, goal: Point) -> Point:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from clframe.bddl import BDDLError, Literal
 from clframe.streams.tabletop.world import World
 
+_AJAR = 0.01
+"""Meters that a drawer may be out without being in the way."""
+
 
 def ordered_goals(world: World) -> list[Literal]:
     """What is left to do, first things first; empty when the goal holds.
@@ -76,7 +79,9 @@ def _in_the_way(world: World, steps: list[Literal]) -> list[Literal]:
                 target_part is not None and spec.part and height[spec.part] > height[target_part]
             )
             closing = ("close", f"{region.target}_{place}")
-            if above and closing[1] not in wanted_open and not world.holds(closing):
+            if not above or closing[1] in wanted_open:
+                continue
+            if world.joint(world.part_of(closing)) > _AJAR:
                 literals.append(closing)
     return sorted(set(literals))
 

@@ -1,0 +1,37 @@
+"""The evaluator of recorded robot tasks: how near actions are to demonstrations held out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from clframe.core.plugin import Plugin
+from clframe.hookspecs import hookimpl
+from clframe.robot.held_out import HeldOut, evaluate
+
+if TYPE_CHECKING:
+    from clframe.core.context import RunContext
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Task
+
+
+class HeldOutActions(Plugin):
+    """Measures the share of the variance of held-out actions that the policy accounts for."""
+
+    name = "held_out"
+
+    @classmethod
+    def for_run(cls, context: RunContext) -> Self | None:
+        """Only where a task is a recording."""
+        tasks = context.stream.tasks
+        return cls() if any(_how(task) is not None for task in tasks) else None
+
+    @hookimpl(trylast=True)
+    def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
+        """What fills the matrix first (``action_r2``), then what else is measured."""
+        how = _how(task)
+        return None if how is None else evaluate(learner, task, how)
+
+
+def _how(task: Task) -> HeldOut | None:
+    how = task.info.get("evaluation")
+    return how if isinstance(how, HeldOut) else None

@@ -1,0 +1,89 @@
+"""The films of a run on its page: inside it, up to a bound."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from clframe.report import elements as el
+
+FOLDER = "films"
+MOST = 12_000_000
+"""Bytes of films within one page; the newest come first."""
+_HEADS = {".gif": (b"GIF8", 0, "image/gif"), ".mp4": (b"ftyp", 4, "video/mp4")}
+
+
+def films(folder: Path, experiences: list[str]) -> Iterator[str]:
+    """A section with the film of each experience; nothing where the run has none.
+
+    Args:
+        folder: The run folder.
+        experiences: Their names in the order of learning.
+    """
+    found = _found(folder / FOLDER)
+    if not found:
+        return
+    left = MOST
+    shown: list[str] = []
+    left_out: list[str] = []
+    for number, path in reversed(found):
+        name = experiences[number] if number < len(experiences) else f"experience {number}"
+        content = _content(path, left)
+        if content is None:
+            left_out.append(path.name)
+            continue
+        left -= len(content)
+        shown.append(_details(f"After {number + 1}: {name}", path, content, opened=not shown))
+    yield "<h2>Films</h2>"
+    yield (
+        '<p class="muted">An episode of each task learned so far, after each experience; a green '
+        "frame is a goal reached.</p>"
+    )
+    yield from shown
+    if left_out:
+        yield el.notes(
+            [f"Not within this page, but in '{FOLDER}': {', '.join(reversed(left_out))}."]
+        )
+
+
+def _found(folder: Path) -> list[tuple[int, Path]]:
+    """Films by the number of their experience."""
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    named = [
+        (re.fullmatch(r"exp(\d{1,6})\.(gif|mp4)", path.name), path) for path in folder.iterdir()
+    ]
+    return sorted((int(match[1]), path) for match, path in named if match and _is_plain(path))
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def _content(path: Path, room: int) -> bytes | None:
+    """A film; None where it is too large or not what its name says."""
+    head, start, _ = _HEADS[path.suffix]
+    try:
+        if path.stat().st_size > room:
+            return None
+        content = path.read_bytes()
+    except OSError:
+        return None
+    return content if content[start : start + len(head)] == head else None
+
+
+def _details(title: str, path: Path, content: bytes, opened: bool) -> str:
+    kind = _HEADS[path.suffix][2]
+    data = f"data:{kind};base64,{base64.b64encode(content).decode()}"
+    alt = el.text(title)
+    film = (
+        f'<img src="{data}" alt="{alt}">'
+        if kind.startswith("image")
+        else f'<video src="{data}" controls muted loop title="{alt}"></video>'
+    )
+    return (
+        f"<details{' open' if opened else ''}><summary>{alt}</summary>"
+        f"<figure>{film}</figure></details>"
+    )

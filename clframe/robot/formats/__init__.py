@@ -1,0 +1,1 @@
+"""Demonstrations in the layouts of others, one file or folder a layout."""

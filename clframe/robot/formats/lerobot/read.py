@@ -1,0 +1,369 @@
+"""Reading a LeRobot data set: ours, or one that LeRobot or others wrote."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.errors import DataError
+from clframe.robot.demonstrations import Demonstration
+from clframe.robot.formats.lerobot import features as names
+from clframe.robot.formats.lerobot.parquet import pyarrow
+from clframe.robot.formats.lerobot.video import read_film
+from clframe.robot.formats.recording import Recording, Recordings
+from clframe.robot.task import Observation
+
+Resize = Callable[[NDArray[Any]], NDArray[Any]]
+"""Makes a picture smaller as it is read."""
+_PLACES = ("episode_index", "tasks", "length", "data/chunk_index", "data/file_index")
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode of a data set: its number, instruction, length, and where its rows are."""
+
+    index: int
+    language: str
+    length: int
+    row: Mapping[str, Any]
+
+
+class LerobotFolder:
+    """A data set in a folder; nothing but ``meta/`` is read until demonstrations are asked for.
+
+    Args:
+        root: The folder.
+
+    Raises:
+        DataError: It is not a data set of LeRobot, or of another version than v3.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.info = self._json(names.INFO)
+        version = str(self.info.get("codebase_version", ""))
+        if not version.startswith("v3."):
+            raise DataError(
+                f"'{root}' is a data set of LeRobot {version or 'without codebase_version'}, not "
+                "v3.0; LeRobot's script convert_dataset_v21_to_v30 converts older ones"
+            )
+        self.features: dict[str, dict[str, Any]] = self.info.get("features") or {}
+        self.fps = float(self.info.get("fps") or 0)
+        if names.ACTION not in self.features or self.fps <= 0:
+            absent = "fps" if names.ACTION in self.features else f"feature '{names.ACTION}'"
+            raise DataError(f"'{root / names.INFO}' has no {absent}, so nothing can be learned")
+
+    def _json(self, name: str) -> dict[str, Any]:
+        path = self.root / name
+        try:
+            content = json.loads(path.read_text())
+        except FileNotFoundError as error:
+            raise DataError(
+                f"'{self.root}' is not a data set of LeRobot: it has no {name}"
+            ) from error
+        except (OSError, ValueError) as error:
+            raise DataError(f"'{path}' cannot be read: {error}") from error
+        if not isinstance(content, dict):
+            raise DataError(f"'{path}' must be a JSON object")
+        return content
+
+    # ------------------------------------------------------------ what there is
+
+    @cached_property
+    def ours(self) -> dict[str, Any]:
+        """What we know of a data set that we wrote; empty for those of others."""
+        known = self._json(names.OURS) if (self.root / names.OURS).is_file() else {}
+        # Others may have added or removed episodes since.
+        return known if len(known.get("episodes", ())) == len(self.episodes) else {}
+
+    @cached_property
+    def observations(self) -> dict[str, str]:
+        """The observations and the feature of each."""
+        known = {feature: name for name, feature in self.ours.get("observations", {}).items()}
+        found = {}
+        for feature, spec in self.features.items():
+            name = known.get(feature) or names.observation_of(feature, spec)
+            flat = len(spec["shape"]) == 1 and spec["dtype"] != "string"
+            if name is not None and (spec["dtype"] in ("image", "video") or flat):
+                found[name] = feature
+        return found
+
+    @cached_property
+    def stats(self) -> dict[str, Any]:
+        """The statistics; empty where the data set has none."""
+        return self._json(names.STATS) if (self.root / names.STATS).is_file() else {}
+
+    @cached_property
+    def episodes(self) -> list[Episode]:
+        """All episodes in order."""
+        rows: list[dict[str, Any]] = []
+        for path in sorted((self.root / names.EPISODES).glob("*/*.parquet")):
+            table = self._table(path)
+            self._require(path, table.column_names, _PLACES)
+            kept = [name for name in table.column_names if not name.startswith("stats/")]
+            rows += table.select(kept).to_pylist()
+        if not rows:
+            raise DataError(f"'{self.root / names.EPISODES}' holds no episodes")
+        return [
+            Episode(
+                int(row["episode_index"]),
+                str(row["tasks"][0]) if row["tasks"] else "",
+                int(row["length"]),
+                row,
+            )
+            for row in sorted(rows, key=lambda row: int(row["episode_index"]))
+        ]
+
+    def by_task(self) -> dict[str, list[Episode]]:
+        """The episodes of each instruction, in order of appearance."""
+        found: dict[str, list[Episode]] = {}
+        for episode in self.episodes:
+            found.setdefault(episode.language, []).append(episode)
+        return found
+
+    # ------------------------------------------------------------ demonstrations
+
+    def read(
+        self,
+        episodes: Sequence[Episode],
+        observations: Sequence[str] | None = None,
+        resize: Resize | None = None,
+    ) -> list[Demonstration]:
+        """The demonstrations of some episodes.
+
+        Args:
+            episodes: Which ones.
+            observations: Which observations; None for all.
+            resize: Applied to every picture.
+
+        Raises:
+            DataError: A file or column is absent, or has another shape than the data set says.
+        """
+        wanted = {
+            name: self._feature(name)
+            for name in (self.observations if observations is None else observations)
+        }
+        columns = [names.ACTION, *wanted.values()]
+        if observations is None:
+            more = (names.SIMULATOR, *names.ROWS.values())
+            columns += [
+                name for name in more if len(self.features.get(name, {}).get("shape", ())) == 1
+            ]
+        stored = [name for name in columns if self.features[name]["dtype"] != "video"]
+        found: dict[int, Demonstration] = {}
+        for path, those in self._by_file(episodes):
+            found |= self._read_file(path, those, stored, wanted, resize)
+        return [found[episode.index] for episode in episodes]
+
+    def _feature(self, name: str) -> str:
+        if name not in self.observations:
+            raise DataError(
+                f"'{self.root}' has no observation '{name}', only {', '.join(self.observations)}"
+            )
+        return self.observations[name]
+
+    def _by_file(self, episodes: Sequence[Episode]) -> Iterable[tuple[Path, list[Episode]]]:
+        files: dict[Path, list[Episode]] = {}
+        pattern = self.info.get("data_path") or names.DATA_PATH
+        for episode in episodes:
+            chunk, file = (int(episode.row[f"data/{n}_index"]) for n in ("chunk", "file"))
+            path = self.root / pattern.format(chunk_index=chunk, file_index=file)
+            files.setdefault(path, []).append(episode)
+        return files.items()
+
+    def _read_file(
+        self,
+        path: Path,
+        episodes: Sequence[Episode],
+        columns: Sequence[str],
+        wanted: Mapping[str, str],
+        resize: Resize | None,
+    ) -> dict[int, Demonstration]:
+        numbers = [episode.index for episode in episodes]
+        table = self._table(
+            path, [*columns, "episode_index"], [("episode_index", "in", set(numbers))]
+        )
+        which = table["episode_index"].to_numpy()
+        found = {}
+        for episode in episodes:
+            place = np.flatnonzero(which == episode.index)
+            where = f"'{path}', episode {episode.index}"
+            if len(place) != episode.length or not episode.length:
+                raise DataError(
+                    f"{where} has {len(place)} rows, but meta/episodes says {episode.length}"
+                )
+            part = table.slice(place[0], len(place))
+            seen: Observation = {}
+            for name, feature in wanted.items():
+                seen[name] = self._observed(part, feature, episode, where, resize)
+            actions = self._numbers(part, names.ACTION, where).astype(np.float32)
+            states = np.zeros((0, 0))
+            if names.SIMULATOR in columns:
+                states = self._numbers(part, names.SIMULATOR, where)
+            rows = {
+                name: self._numbers(part, feature, where)
+                for name, feature in names.ROWS.items()
+                if feature in columns
+            }
+            found[episode.index] = self._known(actions, seen, states, rows, episode)
+        return found
+
+    def _known(
+        self,
+        actions: NDArray[np.float32],
+        seen: Observation,
+        states: NDArray[Any],
+        rows: Mapping[str, NDArray[Any]],
+        episode: Episode,
+    ) -> Demonstration:
+        """A demonstration; where we wrote it with its seed, and without what only fills columns."""
+        told = self.ours.get("episodes")
+        ours: dict[str, Any] = {"seed": None, "rows": list(rows), "states": states.shape[-1]}
+        if told:
+            ours = told[episode.index]
+        kinds = {"executed": np.float32, "rewards": np.float32}
+        kept: dict[str, Any] = {}
+        for name in ours["rows"]:
+            if name in rows:
+                values = rows[name].astype(kinds.get(name, np.bool_))
+                kept[name] = values if name == "executed" else values[:, 0]
+        width = ours["states"]
+        states = states[:, :width] if width and len(states) else np.zeros((0, 0))
+        return Demonstration(actions, seen, states, ours["seed"], **kept)
+
+    def _observed(
+        self, table: Any, feature: str, episode: Episode, where: str, resize: Resize | None
+    ) -> NDArray[Any]:
+        spec = self.features[feature]
+        if spec["dtype"] not in ("image", "video"):
+            values = self._numbers(table, feature, where)
+            return values if values.dtype == np.uint8 else values.astype(np.float32)
+        depth = names.is_depth_feature(spec)
+        if spec["dtype"] == "video":
+            pictures = self._film(feature, episode, depth)
+        else:
+            pictures = [
+                _decoded(entry, self.root, depth, spec, f"{where}, {feature}")
+                for entry in table[feature].to_pylist()
+            ]
+        if resize is not None:
+            pictures = [resize(picture) for picture in pictures]
+        return np.stack(pictures)
+
+    def _film(self, feature: str, episode: Episode, depth: bool) -> list[NDArray[Any]]:
+        row, where = episode.row, f"videos/{feature}"
+        if f"{where}/from_timestamp" not in row:
+            raise DataError(f"'{self.root / names.EPISODES}' has no column {where}/from_timestamp")
+        pattern = self.info.get("video_path") or names.VIDEO_PATH
+        path = self.root / pattern.format(
+            video_key=feature,
+            chunk_index=int(row[f"{where}/chunk_index"]),
+            file_index=int(row[f"{where}/file_index"]),
+        )
+        spec = self.features[feature]
+        said = {**(spec.get("video_info") or {}), **(spec.get("info") or {})} if depth else None
+        start = float(row[f"{where}/from_timestamp"])
+        return read_film(path, start, episode.length, self.fps, said)
+
+    def _numbers(self, table: Any, feature: str, where: str) -> NDArray[Any]:
+        """A column of numbers as ``[rows, size]``."""
+        (size,) = self.features[feature]["shape"]
+        column = table[feature].combine_chunks()
+        while hasattr(column, "flatten") and _nested(column.type):
+            column = column.flatten()
+        values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        if len(values) != len(table) * size or values.dtype.kind not in "fiub":
+            raise DataError(
+                f"{where}: column '{feature}' has {len(values) / max(len(table), 1):g} numbers per "
+                f"row, but meta/info.json says {size}"
+            )
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise DataError(f"{where}: column '{feature}' holds NaN or infinity")
+        return values.reshape(len(table), size)
+
+    def _table(self, path: Path, columns: Sequence[str] | None = None, filters: Any = None) -> Any:
+        pa = pyarrow()
+        if not path.is_file():
+            raise DataError(f"'{path}' is absent from the data set '{self.root}'")
+        try:
+            if columns is not None:
+                present = pa.parquet.read_schema(path).names
+                self._require(path, present, columns)
+            # One file: read_table would else take folders named key=value for partitions.
+            return pa.parquet.read_table(path, columns=columns, filters=filters, partitioning=None)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"'{path}' cannot be read as Parquet: {error}") from error
+
+    @staticmethod
+    def _require(path: Path, present: Sequence[str], wanted: Sequence[str]) -> None:
+        absent = [name for name in wanted if name not in present]
+        if absent:
+            raise DataError(f"'{path}' has no column '{absent[0]}', only {', '.join(present)}")
+
+
+def _nested(kind: Any) -> bool:
+    return "list" in str(kind)
+
+
+def _decoded(
+    entry: Mapping[str, Any] | None, root: Path, depth: bool, spec: dict[str, Any], where: str
+) -> NDArray[Any]:
+    """A picture: of the bytes in the table, or of the file that it names."""
+    from PIL import Image, UnidentifiedImageError
+
+    entry = entry or {}
+    try:
+        content = entry.get("bytes") or (root / str(entry.get("path"))).read_bytes()
+        image = Image.open(io.BytesIO(content))
+        if not depth:
+            return np.asarray(image.convert("RGB"))
+        distance = np.asarray(image)
+    except (OSError, UnidentifiedImageError) as error:
+        raise DataError(f"{where} holds what is no picture: {error}") from error
+    unit = (spec.get("info") or {}).get("depth_unit")
+    whole = distance.dtype.kind in "iu" if unit is None else unit == "mm"
+    scaled: NDArray[Any] = distance.astype(np.float32)
+    return scaled / np.float32(1000.0) if whole else scaled
+
+
+def recordings(root: Path) -> Recordings:
+    """All of a data set: a recording for each task, which others know by its instruction only."""
+    data = LerobotFolder(root)
+    facts = {"source": "lerobot", "robot": str(data.info.get("robot_type") or "unknown")}
+    facts["fps"] = f"{data.fps:g}"
+    tasks = [
+        (task_name(language, number), language, facts, episodes)
+        for number, (language, episodes) in enumerate(data.by_task().items())
+    ]
+    if data.ours:
+        groups: list[list[Episode]] = [[] for _ in data.ours["tasks"]]
+        for episode in data.episodes:
+            groups[data.ours["episodes"][episode.index]["task"]].append(episode)
+        tasks = [
+            (known["name"], known["language"], known["facts"], group)
+            for known, group in zip(data.ours["tasks"], groups, strict=True)
+        ]
+
+    def load(number: int) -> Recording:
+        name, language, known, episodes = tasks[number]
+        return Recording(name, language, known, data.read(episodes))
+
+    return Recordings([task[0] for task in tasks], load)
+
+
+def task_name(language: str, number: int) -> str:
+    """A name for a task that has only an instruction.
+
+    >>> task_name("Turn on the stove!", 0), task_name("", 3)
+    ('turn_on_the_stove', 'task_3')
+    """
+    words = "".join(letter if letter.isalnum() else " " for letter in language.lower()).split()
+    return "_".join(words)[:80] or f"task_{number}"

@@ -1,0 +1,151 @@
+"""Pictures as MP4 files, with the package av."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.errors import DataError, SettingError
+
+_QUALITY, _GROUP = "18", "2"
+"""Rate factor of x264 (a lower one is better), and pictures from one whole one to the next."""
+_LEVELS = 4095
+"""The largest of 12 bits."""
+_DEPTH = {"depth_min": 0.01, "depth_max": 10.0, "shift": 3.5, "use_log": True}
+"""How LeRobot turns meters into 12 bits where a data set does not say."""
+
+
+def package() -> Any:
+    """The package av.
+
+    Raises:
+        SettingError: It is not installed.
+    """
+    try:
+        import av
+    except ModuleNotFoundError as error:
+        raise SettingError(
+            "films (mp4) need the package av; install it with: pip install 'clframe[video]'"
+        ) from error
+    return av
+
+
+class FilmWriter:
+    """Writes one MP4 file, picture by picture.
+
+    Args:
+        path: Of the file.
+        fps: Pictures per second.
+        size: Height and width.
+
+    Raises:
+        DataError: A side has an odd number of pixels, which the codec cannot hold.
+    """
+
+    def __init__(self, path: Path, fps: int, size: tuple[int, int]) -> None:
+        if size[0] % 2 or size[1] % 2:
+            raise DataError(
+                f"pictures of {size[0]} x {size[1]} pixels cannot be written as mp4, whose sides "
+                "are even; leave --video out to embed them in Parquet"
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.av, self.path, self.fps, self.frames = package(), path, fps, 0
+        self.container = self.av.open(str(path), "w")
+        self.stream = self.container.add_stream("libx264", rate=fps)
+        self.stream.height, self.stream.width = size
+        self.stream.pix_fmt = "yuv420p"
+        self.stream.options = {"crf": _QUALITY, "g": _GROUP}
+        self.stream.time_base = Fraction(1, fps)
+
+    def add(self, pictures: NDArray[np.uint8]) -> tuple[float, float]:
+        """Append an episode; returns the seconds at which it begins and ends."""
+        start = self.frames
+        for picture in pictures:
+            frame = self.av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
+            frame.pts, frame.time_base = self.frames, Fraction(1, self.fps)
+            self.container.mux(self.stream.encode(frame))
+            self.frames += 1
+        return start / self.fps, self.frames / self.fps
+
+    def close(self) -> None:
+        """Finish the file."""
+        self.container.mux(self.stream.encode())
+        self.container.close()
+
+
+def film_info(fps: int, size: tuple[int, int]) -> dict[str, Any]:
+    """What a data set says of its films."""
+    return {
+        "video.height": size[0],
+        "video.width": size[1],
+        "video.codec": "h264",
+        "video.pix_fmt": "yuv420p",
+        "video.fps": fps,
+        "video.channels": 3,
+        "is_depth_map": False,
+        "has_audio": False,
+    }
+
+
+def read_film(
+    path: Path, start: float, count: int, fps: float, depth: dict[str, Any] | None = None
+) -> list[NDArray[Any]]:
+    """The pictures of an episode.
+
+    Args:
+        path: Of the file.
+        start: Seconds at which the episode begins.
+        count: How many pictures it has.
+        fps: Pictures per second.
+        depth: What the data set says of its quantisation; None for colours.
+
+    Raises:
+        DataError: The file is absent or broken, or ends too early.
+    """
+    av = package()
+    if not path.is_file():
+        raise DataError(f"the film '{path}' is absent")
+    found: dict[int, NDArray[Any]] = {}
+    try:
+        with av.open(str(path)) as container:
+            stream = container.streams.video[0]
+            before = max(0.0, start - 0.5 / fps)
+            container.seek(int(before / stream.time_base), stream=stream)
+            for frame in container.decode(stream):
+                number = round((frame.time - start) * fps)
+                if number >= count:
+                    break
+                if number >= 0:
+                    kind = "rgb24" if depth is None else "gray12le"
+                    found[number] = frame.to_ndarray(format=kind)
+    except (av.FFmpegError, IndexError) as error:
+        raise DataError(f"the film '{path}' cannot be read: {error}") from error
+    if len(found) != count:
+        raise DataError(
+            f"the film '{path}' has {len(found)} of the {count} pictures from second {start:g} on"
+        )
+    pictures = [found[number] for number in range(count)]
+    return pictures if depth is None else [meters(picture, depth) for picture in pictures]
+
+
+def meters(levels: NDArray[Any], info: dict[str, Any]) -> NDArray[np.float32]:
+    """Distances of LeRobot's 12-bit levels, spaced evenly in the logarithm or in the distance.
+
+    >>> meters(np.array([0, 4095]), {"video.use_log": False})
+    array([ 0.01, 10.  ], dtype=float32)
+    """
+    least, most, shift, log = (
+        info.get(f"video.{name}", info.get(name, value)) for name, value in _DEPTH.items()
+    )
+    share = levels.astype(np.float64) / _LEVELS
+    if log:
+        low, high = np.log(least + shift), np.log(most + shift)
+        distance = np.exp(low + share * (high - low)) - shift
+    else:
+        distance = least + share * (most - least)
+    clipped: NDArray[np.float32] = distance.clip(least, most).astype(np.float32)
+    return clipped

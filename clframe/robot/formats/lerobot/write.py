@@ -1,0 +1,318 @@
+"""Writing a LeRobot data set from recordings of one or several tasks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.errors import DataError
+from clframe.robot.demonstrations import Demonstration
+from clframe.robot.formats.lerobot import features as names
+from clframe.robot.formats.lerobot import parquet, stats
+from clframe.robot.formats.lerobot.video import FilmWriter, film_info
+from clframe.robot.formats.recording import ROWS, Recording, Shapes, is_depth, is_picture
+from clframe.utils.files import write_json
+
+FPS = 20
+CHUNK, DATA_MB, FILM_MB = 1000, 100, 200
+"""Files in a folder, and megabytes after which the next file begins, as LeRobot's defaults."""
+
+
+def write(
+    folder: Path,
+    recordings: Sequence[Recording],
+    fps: int = FPS,
+    video: bool = False,
+    data_mb: float = DATA_MB,
+) -> list[str]:
+    """Write a data set, whole or not at all; returns what was left out, a sentence each.
+
+    Args:
+        folder: That must not be there, or be empty.
+        recordings: One for each task; gone through twice.
+        fps: Steps per second.
+        video: Write colour pictures as MP4, which loses a little, instead of PNG in Parquet.
+        data_mb: Megabytes after which the next Parquet file begins.
+
+    Raises:
+        DataError: The folder is in use, or shapes differ between tasks.
+    """
+    parquet.pyarrow()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"'{folder}' is there already; remove it, or choose another --out")
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    try:
+        partial.mkdir(parents=True)
+        writer = _Writer(partial, recordings, fps, video, data_mb)
+        writer.write_all()
+        if folder.exists():
+            folder.rmdir()
+        partial.rename(folder)
+    except OSError as error:
+        raise DataError(f"the data set '{folder}' cannot be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return writer.left_out
+
+
+class _Writer:
+    """One data set as it is written, episode by episode."""
+
+    def __init__(
+        self,
+        root: Path,
+        recordings: Sequence[Recording],
+        fps: int,
+        video: bool,
+        data_mb: float,
+    ) -> None:
+        self.root, self.recordings, self.fps, self.data_mb = root, recordings, fps, data_mb
+        self.pa = parquet.pyarrow()
+        self.left_out: list[str] = []
+        self.instructions: list[str] = []
+        self.known: list[str] = []
+        self.width = 0
+        self.kept, self.specs = self._survey(video)
+        self.schema = parquet.schema(self.specs)
+        self.films: dict[str, FilmWriter] = {}
+        self.film_files: dict[str, int] = {}
+        self.parquet: Any = None
+        self.file, self.bytes, self.rows = 0, 0, 0
+        self.episodes: list[dict[str, Any]] = []
+        self.stats: dict[str, list[stats.Stats]] = {}
+
+    # ------------------------------------------------------------ what there is
+
+    def _survey(self, video: bool) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+        """Look through all recordings: the observations that are kept, and all features."""
+        shapes, known = Shapes(), set()
+        first: Demonstration | None = None
+        for recording in self.recordings:
+            shapes.add(recording)
+            if recording.language not in self.instructions:
+                self.instructions.append(recording.language)
+            for demo in recording.demos:
+                first = first or demo
+                self.width = max(self.width, _state_size(demo))
+                known |= {row for row in ROWS if getattr(demo, row) is not None}
+        assert first is not None
+        self.known = [row for row in ROWS if row in known]
+        kept = {name: names.feature_of(name) for name in self._kept(first)}
+        return kept, self._specs(first, kept, video)
+
+    def _kept(self, demo: Demonstration) -> list[str]:
+        kept = []
+        for name, values in demo.observations.items():
+            if is_picture(name, values) or is_depth(name, values) or values.ndim == 2:
+                kept.append(name)
+            else:
+                self.left_out.append(
+                    f"obs/{name} is neither a vector nor a picture, and is left out"
+                )
+        return kept
+
+    def _specs(
+        self, demo: Demonstration, kept: Mapping[str, str], video: bool
+    ) -> dict[str, dict[str, Any]]:
+        specs: dict[str, dict[str, Any]] = {}
+        for name, feature in kept.items():
+            values = demo.observations[name]
+            if values.ndim == 2:
+                specs[feature] = names.vector_spec(values)
+            else:
+                film = video and is_picture(name, values)
+                size = (values.shape[1], values.shape[2])
+                specs[feature] = names.picture_spec(
+                    values, film_info(self.fps, size) if film else None
+                )
+        specs[names.ACTION] = names.vector_spec(demo.actions)
+        if self.width:
+            specs[names.SIMULATOR] = {"dtype": "float64", "shape": [self.width], "names": None}
+        one: dict[str, Any] = {"shape": [1], "names": None}
+        kinds = {
+            "executed": specs[names.ACTION],
+            "rewards": {"dtype": "float32", **one},
+            "successes": {"dtype": "bool", **one},
+            "retries": {"dtype": "bool", **one},
+        }
+        specs |= {names.ROWS[row]: kinds[row] for row in self.known}
+        specs["next.done"] = {"dtype": "bool", **one}
+        return {**specs, **names.counter_specs()}
+
+    # ------------------------------------------------------------ episodes
+
+    def write_all(self) -> None:
+        """All files."""
+        ours: dict[str, Any] = {"observations": self.kept, "tasks": [], "episodes": []}
+        for number, recording in enumerate(self.recordings):
+            ours["tasks"].append(
+                {
+                    "name": recording.name,
+                    "language": recording.language,
+                    "facts": dict(recording.facts),
+                }
+            )
+            for demo in recording.demos:
+                self._write_episode(demo, recording.language)
+                known = [row for row in ROWS if getattr(demo, row) is not None]
+                ours["episodes"].append(
+                    {
+                        "task": number,
+                        "seed": demo.seed,
+                        "states": _state_size(demo),
+                        "rows": known,
+                    }
+                )
+        self._close_data()
+        for film in self.films.values():
+            film.close()
+        self._write_meta(ours)
+
+    def _write_episode(self, demo: Demonstration, language: str) -> None:
+        number, length = len(self.episodes), len(demo)
+        numbers, pictures = self._columns(demo, number, self.instructions.index(language))
+        row: dict[str, Any] = {
+            "episode_index": number,
+            "tasks": [language],
+            "length": length,
+            "dataset_from_index": self.rows,
+            "dataset_to_index": self.rows + length,
+        }
+        row |= self._place("data", self.file)
+        self._write_rows(numbers, pictures)
+        for feature, values in pictures.items():
+            if self.specs[feature]["dtype"] == "video":
+                row |= self._write_film(feature, values)
+        found = {feature: stats.of_numbers(values) for feature, values in numbers.items()}
+        for feature, values in pictures.items():
+            of = stats.of_pictures if values.dtype == np.uint8 else stats.of_depth
+            found[feature] = of(values)
+        for feature, one in found.items():
+            self.stats.setdefault(feature, []).append(one)
+            row |= {f"stats/{feature}/{name}": value.tolist() for name, value in one.items()}
+        row |= self._place("meta/episodes", 0)
+        self.episodes.append(row)
+        self.rows += length
+
+    def _columns(
+        self, demo: Demonstration, number: int, task: int
+    ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """The features of an episode: numbers ``[rows, size]``, and pictures."""
+        length = len(demo)
+        numbers: dict[str, NDArray[Any]] = {}
+        pictures: dict[str, NDArray[Any]] = {}
+        for name, feature in self.kept.items():
+            values = demo.observations[name]
+            (numbers if values.ndim == 2 else pictures)[feature] = values
+        numbers[names.ACTION] = demo.actions
+        if self.width:
+            padded = np.zeros((length, self.width))
+            if _state_size(demo):
+                padded[:, : _state_size(demo)] = demo.states
+            numbers[names.SIMULATOR] = padded
+        for row in self.known:
+            numbers[names.ROWS[row]] = _row(demo, row)
+        steps = np.arange(length)
+        counters = {
+            "next.done": steps == length - 1,
+            "timestamp": (steps / self.fps).astype(np.float32),
+            "frame_index": steps,
+            "episode_index": np.full(length, number),
+            "index": self.rows + steps,
+            "task_index": np.full(length, task),
+        }
+        return numbers | {name: values[:, None] for name, values in counters.items()}, pictures
+
+    def _write_rows(
+        self, numbers: Mapping[str, NDArray[Any]], pictures: Mapping[str, NDArray[Any]]
+    ) -> None:
+        table = parquet.table(self.schema, numbers, pictures)
+        if self.parquet is None:
+            path = self.root / names.DATA_PATH.format(**_position(self.file))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.parquet = self.pa.parquet.ParquetWriter(path, self.schema)
+        self.parquet.write_table(table)  # an episode is a row group
+        self.bytes += table.nbytes
+        if self.bytes >= self.data_mb * 2**20:
+            self._close_data()
+
+    def _close_data(self) -> None:
+        if self.parquet is not None:
+            self.parquet.close()
+            self.parquet, self.bytes, self.file = None, 0, self.file + 1
+
+    def _write_film(self, feature: str, values: NDArray[np.uint8]) -> dict[str, Any]:
+        file = self.film_files.setdefault(feature, 0)
+        if feature not in self.films:
+            path = self.root / names.VIDEO_PATH.format(video_key=feature, **_position(file))
+            self.films[feature] = FilmWriter(path, self.fps, values.shape[1:3])
+        film = self.films[feature]
+        start, end = film.add(values)
+        place = self._place(f"videos/{feature}", file)
+        if film.path.stat().st_size >= FILM_MB * 2**20:
+            film.close()
+            del self.films[feature]
+            self.film_files[feature] += 1
+        where = f"videos/{feature}"
+        return place | {f"{where}/from_timestamp": start, f"{where}/to_timestamp": end}
+
+    @staticmethod
+    def _place(what: str, file: int) -> dict[str, int]:
+        return {f"{what}/{name}": value for name, value in _position(file).items()}
+
+    # ------------------------------------------------------------ what it says of itself
+
+    def _write_meta(self, ours: dict[str, Any]) -> None:
+        pa, n = self.pa, len(self.episodes)
+        path = self.root / names.EPISODES_PATH.format(**_position(0))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pa.parquet.write_table(pa.Table.from_pylist(self.episodes), path)
+        pa.parquet.write_table(parquet.tasks(self.instructions), self.root / names.TASKS)
+        whole = {feature: stats.together(parts) for feature, parts in self.stats.items()}
+        write_json(self.root / names.STATS, stats.as_lists(whole))
+        write_json(self.root / names.OURS, ours)
+        films = any(spec["dtype"] == "video" for spec in self.specs.values())
+        info = {
+            "codebase_version": names.VERSION,
+            "robot_type": str(ours["tasks"][0]["facts"].get("robot", "clframe")),
+            "total_episodes": n,
+            "total_frames": self.rows,
+            "total_tasks": len(self.instructions),
+            "chunks_size": CHUNK,
+            "data_files_size_in_mb": DATA_MB,
+            "video_files_size_in_mb": FILM_MB,
+            "fps": self.fps,
+            "splits": {"train": f"0:{n}"},
+            "data_path": names.DATA_PATH,
+            "video_path": names.VIDEO_PATH if films else None,
+            "features": self.specs,
+        }
+        write_json(self.root / names.INFO, info)
+
+
+def _state_size(demo: Demonstration) -> int:
+    return int(demo.states.shape[1]) if len(demo.states) else 0
+
+
+def _row(demo: Demonstration, name: str) -> NDArray[Any]:
+    """What is known of each step, ``[rows, size]``; where it is not, what it most likely was."""
+    values: NDArray[Any] | None = getattr(demo, name)
+    if values is None:
+        last = np.arange(len(demo)) == len(demo) - 1
+        values = {
+            "executed": demo.actions,
+            "rewards": last.astype(np.float32),
+            "successes": last,
+            "retries": np.zeros(len(demo), bool),
+        }[name]
+    return values.reshape(len(demo), -1)
+
+
+def _position(file: int) -> dict[str, int]:
+    return {"chunk_index": file // CHUNK, "file_index": file % CHUNK}

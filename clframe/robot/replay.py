@@ -1,0 +1,90 @@
+"""Doing demonstrations again: from the same seed, the same actions lead through the same states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.errors import DataError
+from clframe.robot.demonstrations import Demonstration
+from clframe.robot.task import Environment, RobotTask, as_dictionary, success_of
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came of doing a demonstration again.
+
+    Args:
+        apart: The largest difference of a number, seen or of the simulator's state, to what was
+            recorded; 0 if all bits are the same.
+        first: The first step at which anything differed; None if nothing did.
+        reached: Whether the goal was reached at some step.
+    """
+
+    apart: float
+    first: int | None
+    reached: bool
+
+    @property
+    def equal(self) -> bool:
+        """Whether everything was as recorded."""
+        return self.first is None
+
+
+def replay(task: RobotTask, environment: Environment, demo: Demonstration) -> Replay:
+    """Do what was done, and compare all that is seen and the simulator's states.
+
+    Args:
+        task: Whose demonstration.
+        environment: As `RobotTask.make_recording` makes it.
+        demo: The demonstration; observations that the environment does not have are passed over.
+
+    Raises:
+        DataError: It does not tell its seed.
+    """
+    if demo.seed is None:
+        raise DataError(f"a demonstration of task '{task.name}' does not tell its seed")
+    observation, _ = environment.reset(seed=demo.seed)
+    tell = getattr(environment, "simulator_state", None)
+    apart, first, reached = 0.0, None, False
+    for step, action in enumerate(demo.done):
+        seen = as_dictionary(observation)
+        pairs = [(values[step], seen[name]) for name, values in demo.observations.items()]
+        if tell is not None and len(demo.states):
+            pairs.append((demo.states[step], tell()))
+        here = max(_apart(recorded, now) for recorded, now in pairs)
+        if here and first is None:
+            first = step
+        apart = max(apart, here)
+        done: Any = int(action[0]) if task.discrete else action
+        observation, _, _, _, info = environment.step(done)
+        reached = success_of(info, task.name, step) or reached
+    return Replay(apart, first, reached)
+
+
+def _apart(recorded: NDArray[Any], now: NDArray[Any]) -> float:
+    if recorded.shape != now.shape:
+        return float("inf")
+    if recorded.dtype != np.float64:
+        now = now.astype(recorded.dtype)
+    if np.array_equal(recorded, now):
+        return 0.0
+    return float(np.abs(recorded.astype(np.float64) - now.astype(np.float64)).max())
+
+
+def other_versions(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What a file was made with that is different now, in words; empty if nothing is.
+
+    >>> other_versions({"mujoco": "3.3.0", "suite": "a"}, {"mujoco": "3.17.0", "suite": "a"})
+    'recorded with mujoco 3.3.0, this is 3.17.0'
+    """
+    changed = [
+        f"recorded with {name} {recorded[name]}, this is {now[name]}"
+        for name in recorded
+        if name in now and recorded[name] != now[name] and len(str(now[name])) < 40
+    ]
+    return "; ".join(changed)

@@ -1,0 +1,294 @@
+"""Data sets of LeRobot as a stream: an experience for every task, or for every data set.
+
+There is no simulator, so what is measured is how near a policy's actions are to those of episodes
+that are held out; see :mod:`clframe.robot.held_out`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clframe.errors import DataError, SettingError, nearest
+from clframe.hookspecs import hookimpl
+from clframe.robot.demonstrations import Demonstration
+from clframe.robot.formats.lerobot.read import Episode, LerobotFolder, task_name
+from clframe.robot.formats.recording import RGB
+from clframe.robot.held_out import HeldOut, split
+from clframe.robot.stream import ImitationSettings, imitation_stream
+from clframe.robot.task import STATE, RobotTask
+from clframe.utils.settings import at_least
+
+if TYPE_CHECKING:
+    from clframe.core.registry import Registry
+    from clframe.core.stream import Stream
+
+Place = tuple[LerobotFolder, Episode]
+
+
+@dataclass(frozen=True)
+class RecordingSettings(ImitationSettings):
+    """Settings of learning by imitation, without those of episodes that are acted."""
+
+    num_demos: int = field(default=1, init=False)
+    eval_episodes: int = field(default=1, init=False)
+    horizon: int = field(default=1, init=False)
+    goal_seed: int = field(default=0, init=False)
+    num_envs: int = field(default=1, init=False)
+    num_workers: int | None = field(default=0, init=False)
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is learned at a time: a name, an instruction, and episodes."""
+
+    name: str
+    language: str
+    episodes: Sequence[Place]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads episodes as what a policy is given and is to do.
+
+    Args:
+        states: Observations that the state is put together of.
+        pictures: Observations that are pictures.
+        size: Pixels of a picture's side.
+        center: Of the actions, per number.
+        half: Half the range of the actions; they are read in units of it.
+    """
+
+    states: tuple[str, ...]
+    pictures: tuple[str, ...]
+    size: int
+    center: NDArray[np.float32]
+    half: NDArray[np.float32]
+
+    def __call__(self, places: Sequence[Place]) -> list[Demonstration]:
+        """The demonstrations of some episodes, in their order."""
+        found: dict[tuple[int, int], Demonstration] = {}
+        folders = {id(folder): folder for folder, _ in places}
+        for key, folder in folders.items():
+            episodes = [episode for other, episode in places if other is folder]
+            demos = folder.read(episodes, (*self.states, *self.pictures), self._shrunk)
+            for episode, demo in zip(episodes, demos, strict=True):
+                found[key, episode.index] = demo
+        return [self._given(found[id(folder), episode.index]) for folder, episode in places]
+
+    def _given(self, demo: Demonstration) -> Demonstration:
+        seen = demo.observations
+        state = np.concatenate([seen[name] for name in self.states], 1).astype(np.float32)
+        pictures = {name: seen[name] for name in self.pictures}
+        actions = (demo.actions - self.center) / self.half
+        return Demonstration(actions, {STATE: state, **pictures})
+
+    def _shrunk(self, picture: NDArray[Any]) -> NDArray[Any]:
+        from PIL import Image
+
+        if picture.shape[:2] == (self.size, self.size):
+            return picture
+        image = Image.fromarray(picture)
+        return np.asarray(image.resize((self.size, self.size), Image.Resampling.BOX))
+
+
+def lerobot(
+    data_dir: Path,
+    path: str | list[str],
+    seed: int = 0,
+    by: Literal["task", "dataset"] = "task",
+    cameras: list[str] | None = None,
+    size: int = 64,
+    max_episodes: int | None = None,
+    held_out: float = 0.1,
+    tolerance: float = 0.1,
+    imitation: RecordingSettings = RecordingSettings(),
+) -> Stream:
+    """Data sets of LeRobot (v3.0), measured by actions of episodes that are held out.
+
+    Args:
+        data_dir: The data folder; a path that is not found is looked up there.
+        path: The folder of a data set, or of several.
+        seed: Of the run.
+        by: What an experience is: every ``task`` (instruction), or every ``dataset``.
+        cameras: The policy sees through these (by the data set's names, such as ``top``), beside
+            the state; choose a model that sees with it (resnet_t, ...). null: the state alone.
+        size: Pixels of a picture's side; larger ones are made smaller.
+        max_episodes: Take at most so many episodes of each experience; null is all.
+        held_out: Share of an experience's episodes that are not learned from, but measured on: the
+            last ones, and at least one.
+        tolerance: How far all numbers of an action may be off for ``within``, in half ranges.
+        imitation: What all robot streams have in common.
+    """
+    at_least(size, 8, "stream.size")
+    at_least(max_episodes, 2, "stream.max_episodes")
+    if not 0 < held_out < 1 or not tolerance > 0:
+        raise SettingError("stream.held_out must be between 0 and 1, stream.tolerance above 0")
+    paths = [path] if isinstance(path, str) else path
+    folders = [LerobotFolder(_found(Path(one).expanduser(), data_dir)) for one in paths]
+    if not folders:
+        raise SettingError("stream.path must name at least one folder")
+    reader = _reader(folders, cameras, size)
+    columns = _columns(folders, by, max_episodes)
+    kept = [len(one.episodes) - split(len(one.episodes), held_out) for one in columns]
+
+    @functools.lru_cache(maxsize=1)
+    def learned(index: int) -> list[Demonstration]:
+        return reader(columns[index].episodes[: kept[index]])
+
+    @functools.cache
+    def measured(index: int) -> list[Demonstration]:
+        return reader(columns[index].episodes[kept[index] :])
+
+    stream = imitation_stream(
+        "lerobot",
+        [RobotTask(one.name, "lerobot", one.language, _no_simulator) for one in columns],
+        range(len(columns)),
+        imitation,
+        data_dir,
+        sum(_size(folders[0], name) for name in reader.states),
+        len(reader.center),
+        seed=seed,
+        source=f"{sum(kept)} episodes of {', '.join(folder.root.name for folder in folders)}; "
+        f"{sum(len(one.episodes) for one in columns) - sum(kept)} more are measured on",
+        pictures=reader.pictures,
+        picture_size=size,
+        read=learned,
+    )
+    tasks = []
+    for task in stream.tasks:
+        how = HeldOut(
+            task.info["evaluation"].inputs, functools.partial(measured, task.index), tolerance
+        )
+        tasks.append(dataclasses.replace(task, info={**task.info, "evaluation": how}))
+    experiences = [
+        dataclasses.replace(experience, tasks=(tasks[experience.index],))
+        for experience in stream.experiences
+    ]
+    return dataclasses.replace(stream, experiences=experiences, tasks=tasks)
+
+
+def _no_simulator() -> NoReturn:
+    raise SettingError("a recorded data set has no simulator to act in")
+
+
+def _found(path: Path, data_dir: Path) -> Path:
+    return path if path.exists() or path.is_absolute() else data_dir / path
+
+
+def _columns(folders: Sequence[LerobotFolder], by: str, max_episodes: int | None) -> list[Column]:
+    """Which episodes are learned together, in order of appearance."""
+    groups: dict[str, list[Place]] = {}
+    for number, folder in enumerate(folders):
+        for episode in folder.episodes:
+            key = episode.language if by == "task" else str(number)
+            groups.setdefault(key, []).append((folder, episode))
+    columns: list[Column] = []
+    for number, (key, places) in enumerate(groups.items()):
+        language, name = key, task_name(key, number)
+        if by == "dataset":
+            folder = places[0][0]
+            language, name = "; ".join(folder.by_task()), folder.root.resolve().name
+        if any(one.name == name for one in columns):
+            name = f"{name}_{number}"
+        chosen = places[:max_episodes]
+        if len(chosen) < 2:
+            raise DataError(
+                f"'{name}' has one episode, but one is needed to learn from and one to measure on"
+                + ("; try stream.by=dataset" if by == "task" else "")
+            )
+        columns.append(Column(name, language, chosen))
+    return columns
+
+
+def _reader(folders: Sequence[LerobotFolder], cameras: list[str] | None, size: int) -> Reader:
+    """How episodes are read, the same for all data sets.
+
+    Raises:
+        DataError: They differ in what is observed or done, or lack something.
+    """
+    first = folders[0]
+    states = _states(first)
+    pictures = tuple(_picture(first, camera) for camera in cameras or ())
+    for folder in folders:
+        for name in (*states, *pictures):
+            if name not in folder.observations:
+                raise DataError(
+                    f"'{folder.root}' has no '{first.observations[name]}', which '{first.root}' "
+                    "has; all data sets of a stream must have the same features"
+                )
+        for feature in ("action", *(first.observations[name] for name in states)):
+            shapes = [list(one.features[feature]["shape"]) for one in (first, folder)]
+            if shapes[0] != shapes[1] or len(shapes[1]) != 1:
+                raise DataError(
+                    f"'{feature}' has the shape {shapes[1]} in '{folder.root}', but {shapes[0]} in "
+                    f"'{first.root}'; all data sets of a stream must have the same"
+                )
+    center, half = _range(folders)
+    return Reader(states, pictures, size, center, half)
+
+
+def _states(folder: LerobotFolder) -> tuple[str, ...]:
+    """What the state is put together of: the robot's and the environment's, or all vectors."""
+    vectors = [
+        name
+        for name, feature in folder.observations.items()
+        if folder.features[feature]["dtype"] not in ("image", "video")
+    ]
+    usual = tuple(name for name in (STATE, "environment_state") if name in vectors)
+    if not vectors:
+        raise DataError(
+            f"'{folder.root}' has no observation that is a vector, such as observation.state, only "
+            f"{', '.join(folder.features)}"
+        )
+    return usual or tuple(sorted(vectors))
+
+
+def _size(folder: LerobotFolder, name: str) -> int:
+    return int(folder.features[folder.observations[name]]["shape"][0])
+
+
+def _picture(folder: LerobotFolder, camera: str) -> str:
+    known = [
+        name.removesuffix(RGB)
+        for name, feature in folder.observations.items()
+        if name.endswith(RGB) and folder.features[feature]["dtype"] in ("image", "video")
+    ]
+    if camera not in known:
+        raise SettingError(f"'{folder.root}' has no camera '{camera}'; {nearest(camera, known)}")
+    return camera + RGB
+
+
+def _range(folders: Sequence[LerobotFolder]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Center and half range of all actions, from the statistics; 0 and 1 if they are in -1..1."""
+    lows: list[NDArray[np.float64]] = []
+    highs: list[NDArray[np.float64]] = []
+    for folder in folders:
+        stats = folder.stats.get("action", {})
+        size = folder.features["action"]["shape"][0]
+        for name, values in (("min", lows), ("max", highs)):
+            bound = np.asarray(stats.get(name, ()), np.float64)
+            if bound.shape != (size,) or not np.isfinite(bound).all():
+                raise DataError(
+                    f"'{folder.root / 'meta/stats.json'}' must tell the {name} of the {size} "
+                    "numbers of 'action'"
+                )
+            values.append(bound)
+    low, high = np.min(lows, 0), np.max(highs, 0)
+    if low.min() >= -1 and high.max() <= 1:
+        return np.zeros(len(low), np.float32), np.ones(len(low), np.float32)
+    half = np.maximum((high - low) / 2, 1e-6)
+    return ((high + low) / 2).astype(np.float32), half.astype(np.float32)
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Add the stream."""
+    registry.add("stream", "lerobot", lerobot, family="lerobot")
