@@ -9,6 +9,8 @@ from gymnasium.utils.env_checker import check_env
 from numpy.typing import NDArray
 
 from clframe.errors import DataError, SettingError
+from clframe.robot import collect
+from clframe.robot.replay import replay
 from clframe.streams.tabletop import task, tasks
 from clframe.streams.tabletop.arm import BASE, JOINTS, TORQUES
 from clframe.streams.tabletop.control import Arm
@@ -209,6 +211,16 @@ def test_the_environment_with_an_arm() -> None:
     assert len(seen["state"]) == plain.size + 9
     with pytest.raises(SettingError, match="no robot 'leg'"):
         make("tabletop_long", "6", robot="leg")
+
+
+def test_a_disturbed_demonstration_replays_to_the_bit() -> None:
+    robot = robot_task(task("tabletop_goal", "8"), robot="arm")
+    environment = robot.make_recording()
+    demo = collect.record(robot, environment, seed=1)
+    assert demo is not None
+    again = replay(robot, robot.make_recording(), demo)
+    assert again.equal
+    assert again.reached
 
 
 def test_demonstrations_are_kept_apart_by_robot() -> None:
