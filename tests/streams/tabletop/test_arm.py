@@ -108,7 +108,7 @@ def test_it_starts_where_the_floating_hand_does_near_liberos_joints() -> None:
 def test_actions_mean_the_same_as_for_the_floating_hand() -> None:
     moved = {}
     for robot in ("hand", "arm"):
-        world = World(tasks("tabletop_goal")[8].problem, robot=robot)  # type: ignore[arg-type]
+        world = World(tasks("tabletop_goal")[8].problem, robot=robot)
         world.reset(np.random.default_rng(0))
         for _ in range(5):
             world.step(np.array([0.4, -0.3, 0.1, 0.0, 0.2, 0.3, -1.0]))
