@@ -140,6 +140,7 @@ def evaluate(learner: Learner, row: str, checkpointer: Checkpointer) -> None:
     state = learner.state
     results = measure(learner, checkpointer)
     add_row(state.matrix, row, results)
+    state.tensor.add_row(results)
     learner.plugins.hook.after_evaluation(learner=learner, row=row, results=results)
 
 
@@ -194,9 +195,11 @@ def conclude(
         scenario=stream.scenario,
         seed=learner.seed,
         matrix=state.matrix,
+        tensor=state.tensor,
         source=stream.source,
         task_of_row=[[task.index for task in experience.tasks] for experience in stream],
         curves=state.curves,
+        acting=getattr(learner, "acts", {}),
         pretrain=learner.pretrained,
         timing=state.timing.to_json(state.samples, engine.device),
         environment=environment(str(engine.device)),

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.serialization import plain_value
+from clframe.core.tensor import ForgettingTensor
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -37,6 +38,7 @@ def capture(learner: Learner, state: RunState) -> dict[str, Any]:
         "samples": state.samples,
         "curves": plain_value(state.curves),
         "matrix": state.matrix.to_json(),
+        "tensor": state.tensor.to_json(),
         "timing": state.timing.state_dict(),
         "random": {
             "torch": torch.get_rng_state(),
@@ -64,6 +66,7 @@ def restore(saved: dict[str, Any], learner: Learner, state: RunState) -> None:
     state.samples = saved["samples"]
     state.curves = copy.deepcopy(saved["curves"])
     state.matrix = AccuracyMatrix.from_json(saved["matrix"])
+    state.tensor = ForgettingTensor.from_json(state.matrix.columns, saved["tensor"])
     state.timing.load_state_dict(saved["timing"])
     torch.set_rng_state(saved["random"]["torch"].cpu())
     device = learner.engine.device

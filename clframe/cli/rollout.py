@@ -27,14 +27,17 @@ def parser() -> Parser:
             ("clframe rollout RUN", "the success rate of each task"),
             ("clframe rollout RUN --task push-wall --video push.gif", "records an episode"),
             ("clframe rollout RUN --task push-wall --video push.mp4", "the same (clframe[video])"),
+            ("clframe rollout RUN --perturb start=0.5", "episodes away from the demonstrations"),
         ],
     )
     add = parser.add_argument
     add("run", type=Path, help="a run folder")
     add("--task", metavar="NAME", help="only this task")
     add("--episodes", type=whole(1), metavar="N", help="how many; default: as the stream says")
+    add("--perturb", metavar="AXIS=LEVEL", help="perturb the episodes, as in camera=0.5")
     add("--video", type=Path, metavar="FILE", help="film an episode: FILE.mp4, FILE.gif, a folder")
     add("--every", type=whole(1), metavar="N", help="record every so many steps; default: each")
+    add("--saliency", action="store_true", help="show in the video what the policy acts on")
     return parser
 
 
@@ -57,9 +60,18 @@ def main(words: Sequence[str]) -> int:
         raise SettingError(
             f"clframe rollout: --video records one task: add --task; {nearest('', _names(tasks))}"
         )
+    if arguments.saliency:
+        _check_saliency(arguments, tasks[0][1])
+    if arguments.perturb is not None:
+        from clframe.robot.perturbation import Perturbation
+
+        perturbation = Perturbation.parse(arguments.perturb)
+        tasks = [(task, how.under(perturbation)) for task, how in tasks]
     first = tasks[0][1]
     pool = environment_pool(first.num_workers, first.num_envs)
     learner.eval()
+    if acts := getattr(learner, "acts", {}):
+        say("acts by " + ", ".join(f"{name}={value}" for name, value in acts.items()))
     try:
         with torch.inference_mode():
             for task, how in tasks:
@@ -105,6 +117,14 @@ def _load(folder: Path, name: str | None) -> tuple[Learner, list[tuple[Task, Eva
     return learner, found
 
 
+def _check_saliency(arguments: argparse.Namespace, how: Evaluation) -> None:
+    from clframe.robot.saliency import check
+
+    if arguments.video is None:
+        raise SettingError("clframe rollout: --saliency is shown in a film: add --video FILE")
+    check(how)
+
+
 def _record(learner: Learner, task: Task, how: Evaluation, arguments: argparse.Namespace) -> None:
     """Record a film of the task's first episode, in this process."""
     from clframe.config.run_config import RunConfig
@@ -115,8 +135,16 @@ def _record(learner: Learner, task: Task, how: Evaluation, arguments: argparse.N
     path, environment = arguments.video.expanduser(), how.robot.environment()
     rate = rate_of(environment)
     every = arguments.every or stride(path, rate)
-    recorded = RecordVideo(environment, every)
-    outcome = film_episode(learner, task, how, recorded)
+    recorded: RecordVideo
+    if arguments.saliency:
+        from clframe.robot.saliency import SalientVideo
+
+        recorded = salient = SalientVideo(environment, every)
+        outcome = film_episode(learner, task, how, recorded)
+        salient.overlay(learner, task, how)
+    else:
+        recorded = RecordVideo(environment, every)
+        outcome = film_episode(learner, task, how, recorded)
     strategy = RunConfig.from_folder(arguments.run).strategy_name or "policy"
     pictures = recorded.captioned(how.robot.language or task.name, actor(strategy, learner))
     write(path, pictures, rate / every)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.results_file import SCHEMA, ResultsFile, leaves, number, run_folder
+from clframe.core.tensor import ForgettingTensor
 from clframe.utils.version import __version__
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Result:
         scenario: task, domain or class.
         seed: Of the run.
         matrix: One row per experience and one before, one column per task.
+        tensor: What was measured beside the matrix under perturbations; empty where nothing was.
         source: Which data was used.
         task_of_row: For each learned row, the columns of the tasks it taught; empty in a result
             that was loaded, since results.json does not hold it.
@@ -38,6 +40,8 @@ class Result:
         metrics: By family.
         timing: Seconds, speed and memory.
         environment: Versions, device, revision.
+        acting: How the policy of a robot acts: its head and the rule by which actions are chosen;
+            empty where nothing acts, or nothing is chosen.
         pretrain: The run that the model's weights come from, if any.
         metric_facts: Direction and formula, by full name, of metrics that clframe does not bring.
         run_dir: Where the files are; None if none were written.
@@ -49,12 +53,14 @@ class Result:
     scenario: str
     seed: int
     matrix: AccuracyMatrix
+    tensor: ForgettingTensor = field(default_factory=lambda: ForgettingTensor([]))
     source: str = ""
     task_of_row: list[list[int]] = field(default_factory=list)
     curves: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
     timing: dict[str, float] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
+    acting: dict[str, Any] = field(default_factory=dict)
     pretrain: dict[str, Any] | None = None
     metric_facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     run_dir: Path | None = None
@@ -78,17 +84,20 @@ class Result:
     def from_file(cls, file: ResultsFile, folder: Path) -> Result:
         """The result that a results.json holds, for those who need more of the file."""
         source, pretrain = file.root.get("source"), file.root.get("pretrain")
+        matrix = AccuracyMatrix.from_json(file.matrix())
         return cls(
             stream=file.text("stream"),
             strategy=file.text("strategy"),
             scenario=file.text("scenario"),
             seed=file.integer("seed"),
-            matrix=AccuracyMatrix.from_json(file.matrix()),
+            matrix=matrix,
+            tensor=ForgettingTensor.from_json(matrix.columns, file.tensor()),
             source=source if isinstance(source, str) else "",
             curves=file.curves(),
             metrics=file.metrics(),
             timing=file.timing(),
             environment=file.mapping("environment", required=False),
+            acting=file.mapping("acting", required=False),
             pretrain=pretrain if isinstance(pretrain, dict) else None,
             metric_facts=file.metric_facts(),
             run_dir=folder,
@@ -119,8 +128,10 @@ class Result:
             "scenario": self.scenario,
             "seed": self.seed,
             "source": self.source,
+            **({"acting": self.acting} if self.acting else {}),
             **({} if self.pretrain is None else {"pretrain": self.pretrain}),
             "matrix": self.matrix.to_json(),
+            **({"tensor": self.tensor.to_json()} if self.tensor else {}),
             "curves": without_nan(self.curves),
             "metrics": without_nan(self.metrics),
             **({"metric_facts": self.metric_facts} if self.metric_facts else {}),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -138,6 +138,34 @@ class ResultsFile:
         if not isinstance(measure, str):
             self._fail("matrix.measure", "a text such as 'accuracy'", measure)
         return {"rows": rows, "columns": columns, "values": values, "measure": measure}
+
+    def tensor(self) -> dict[str, Any]:
+        """The tensor in the form that ForgettingTensor reads, checked; empty where there is none.
+
+        To be called after `matrix`, whose rows and columns it has.
+        """
+        empty: dict[str, Any] = {"axes": [], "levels": [], "values": []}
+        tensor = self.mapping("tensor", required=False) or empty
+        axes, levels = tensor.get("axes", _MISSING), tensor.get("levels", _MISSING)
+        if not (isinstance(axes, list) and all(isinstance(axis, str) for axis in axes)):
+            self._fail("tensor.axes", "a list of names", axes)
+        if not (isinstance(levels, list) and all(number(level) is not None for level in levels)):
+            self._fail("tensor.levels", "a list of numbers", levels)
+        if not tensor.get("values"):
+            return empty
+        matrix = self.root["matrix"]
+        sizes = (len(matrix["rows"]), len(matrix["columns"]), len(axes), len(levels))
+        self._check_nested(tensor["values"], "tensor.values", sizes)
+        return tensor
+
+    def _check_nested(self, value: object, place: str, sizes: Sequence[int]) -> None:
+        if not sizes:
+            self._check_fraction(value, place)
+            return
+        if not isinstance(value, list) or len(value) != sizes[0]:
+            self._fail(place, f"a list of {sizes[0]}, as rows, columns, axes and levels", value)
+        for index, item in enumerate(value):
+            self._check_nested(item, f"{place}[{index}]", sizes[1:])
 
     def _names(self, matrix: Mapping[str, Any], key: str) -> list[str]:
         names = matrix.get(key, _MISSING)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from torch import Tensor
 
 from clframe.core.matrix import AccuracyMatrix
+from clframe.core.tensor import ForgettingTensor
 from clframe.core.timing import Timing
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class RunState:
 
     Args:
         matrix: One row per learned experience, filled by the run.
+        tensor: What was measured beside it under perturbations.
         timing: Seconds of training and evaluation.
         experience: The one that is being learned, or was learned last.
         seen: The experiences learned so far, in order.
@@ -101,6 +103,7 @@ class RunState:
     """
 
     matrix: AccuracyMatrix
+    tensor: ForgettingTensor
     timing: Timing = field(default_factory=Timing)
     experience: Experience | None = None
     seen: list[Experience] = field(default_factory=list)
@@ -115,4 +118,5 @@ class RunState:
     @classmethod
     def new(cls, stream: Stream) -> RunState:
         """The state of a run that has not begun."""
-        return cls(AccuracyMatrix([task.name for task in stream.tasks]))
+        names = [task.name for task in stream.tasks]
+        return cls(AccuracyMatrix(names), ForgettingTensor(names))

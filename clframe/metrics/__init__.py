@@ -24,6 +24,7 @@ from clframe.metrics.matrix import (
     openloris,
     stability_plasticity,
 )
+from clframe.metrics.robustness_metrics import robustness
 
 __all__ = [
     "MetricInfo",
@@ -37,6 +38,7 @@ __all__ = [
     "matrix_metrics",
     "metric",
     "openloris",
+    "robustness",
     "stability_plasticity",
 ]
 

@@ -6,7 +6,7 @@ use performance scaled to 1..101.
 
 from __future__ import annotations
 
-from clframe.metrics import continual_world_metrics, libero_metrics, matrix
+from clframe.metrics import continual_world_metrics, libero_metrics, matrix, robustness_metrics
 from clframe.metrics.info import Family, MetricInfo, families_in
 from clframe.metrics.l2 import (
     experts,
@@ -21,6 +21,7 @@ _MODULES = (
     matrix,
     libero_metrics,
     continual_world_metrics,
+    robustness_metrics,
     *(task_metrics, maintenance, transfer, experts, trends, regime_metrics),
 )
 

@@ -30,6 +30,7 @@ from clframe.report.names import (
 )
 from clframe.report.settings import fit_command
 from clframe.report.tables import cell_text, heading, legend, metric_heading
+from clframe.report.tensor import perturbed_results, tensor_curves
 from clframe.runs.reader import Epoch, Run
 from clframe.utils.statistics import Summary
 
@@ -81,6 +82,7 @@ def _run_page(run: Run, notes: Sequence[str]) -> Iterator[str]:
         f"{result.matrix.measure} of each task after each experience",
         "A line per task; a line that falls after its task was learned shows forgetting.",
     )
+    yield from _tensor([run])
     if result.curves:
         shown = dict(list(result.curves.items())[:_MOST_PANELS])
         rest = len(result.curves) - len(shown)
@@ -104,6 +106,19 @@ def _run_page(run: Run, notes: Sequence[str]) -> Iterator[str]:
     yield f"{el.pairs('Environment', _environment(run))}</div>"
     yield "<h2>Reproduce</h2>"
     yield _reproduce(run)
+
+
+def _tensor(runs: Sequence[Run]) -> Iterator[str]:
+    """Skill and robustness over the run, where tasks were perturbed; means over runs."""
+    results = [run.result for run in runs]
+    if perturbed_results(results):
+        yield "<h3>Under perturbation</h3>"
+        yield el.figure(
+            tensor_curves(results),
+            f"{results[0].matrix.measure} over the run, by axis and level of perturbation",
+            "A line per level; level 0 is the skill as it was demonstrated. Where lines of higher "
+            "levels fall before that one, robustness is forgotten first.",
+        )
 
 
 def _metric_table(run: Run) -> str:
@@ -282,6 +297,7 @@ def _group(table: Table, group: Group) -> Iterator[str]:
         if losses:
             curves += el.figure(loss_curves(losses, width), f"training loss of {group.label}")
         yield f'<div class="{kind}"><div>{matrix}</div><div>{curves}</div></div>'
+    yield from _tensor(group.runs)
     yield _runs_table(table, group)
     yield el.details("Reproduce", _reproduce(group.runs[0]))
 

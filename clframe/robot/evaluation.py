@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from clframe.core import hooks
+from clframe.errors import SettingError
 from clframe.robot.episodes import Act, Outcome, run_episodes
+from clframe.robot.perturbation import Perturbation
 from clframe.robot.sequences import SequenceInputs
 from clframe.robot.task import EVALUATION, Observation, RobotTask, episode_seeds, seed_key
 from clframe.robot.windows import STATE, ObservationTransform
@@ -22,6 +25,7 @@ MEASURES = ("success", "steps")
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
     from clframe.core.stream import Task
+    from clframe.data.dataset import Data
     from clframe.utils.processes import WorkerPool
 
 
@@ -39,6 +43,10 @@ class Evaluation:
         num_workers: Worker processes; 0 for this one alone, None for one per core.
         measures: What is measured, first what fills the matrix; beside ``success`` and ``steps``,
             names of what the environment's ``measures()`` give at the end of an episode.
+        vectors: Makes the vectors of instructions; None where the policy is not given any.
+        perturbations: Under each of these the task is measured once more.
+        perturb_episodes: How many episodes that takes, the first of them; None for all.
+        validation: Makes the data of held-out demonstrations, by the task's index; None without.
     """
 
     robot: RobotTask
@@ -49,6 +57,36 @@ class Evaluation:
     goal_seed: int = 0
     num_workers: int | None = None
     measures: tuple[str, ...] = MEASURES
+    vectors: Callable[[Sequence[str]], NDArray[np.float32]] | None = None
+    perturbations: tuple[Perturbation, ...] = ()
+    perturb_episodes: int | None = None
+    validation: Callable[[int], Data] | None = None
+
+    def under(self, perturbation: Perturbation) -> Evaluation:
+        """The same episodes, perturbed.
+
+        Raises:
+            SettingError: It makes no difference to this task or policy.
+        """
+        if self.robot.perturb is None:
+            raise SettingError(
+                f"task '{self.robot.name}' cannot be perturbed; the tabletop streams can"
+            )
+        robot, inputs = self.robot.perturb(self.robot, perturbation), self.inputs
+        if robot.language != self.robot.language:
+            if self.vectors is None:
+                raise SettingError(
+                    f"the perturbation '{perturbation.axis}' makes no difference to a policy that "
+                    "is not given the instruction: set stream.task_input=sentence, or leave it out"
+                )
+            inputs = inputs.with_instruction(self.vectors([robot.language])[0])
+        return dataclasses.replace(
+            self,
+            robot=robot,
+            inputs=inputs,
+            episodes=self.perturb_episodes or self.episodes,
+            perturbations=(),
+        )
 
     @property
     def key(self) -> str:

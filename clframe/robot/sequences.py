@@ -6,17 +6,20 @@ as in robomimic and LIBERO. Frames are stored once, however many sequences they 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from clframe.data.dataset import IndexedData, Transform
 from clframe.data.inputs import map_inputs, tensors_of
 from clframe.data.observations import TASK, ObservationLayout
 from clframe.data.storage import TensorSource, fetch
+from clframe.robot.chunks import chunk_labels, sequence_rows
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.windows import STATE, ObservationTransform, joined
 
@@ -45,6 +48,12 @@ class SequenceInputs:
             inputs.tasks.shape[1],
         )
 
+    def with_instruction(self, vector: NDArray[np.float32]) -> SequenceInputs:
+        """The same, with this vector for whichever task."""
+        made = copy.copy(self)
+        made.inputs = self.inputs.with_instruction(vector)
+        return made
+
     def __call__(self, x: Any, task: Tensor) -> dict[str, Tensor]:
         """Stored sequences and the task of each to inputs; pictures stay bytes, channels first."""
         state = self.inputs.normalized(x[STATE])
@@ -63,7 +72,7 @@ class SequenceData(IndexedData):
     Args:
         frames: All frames, one after the other.
         rows: Which of them each sequence is made of, ``[n, steps]``.
-        labels: Actions, ``[n, steps, numbers]``.
+        labels: Actions, ``[n, steps, numbers]``, or chunks of them at each step.
         tasks: One task index per sequence.
         transform: Applied to each gathered batch.
     """
@@ -90,27 +99,20 @@ class SequenceData(IndexedData):
         return map_inputs(lambda t: t.unflatten(0, tuple(rows.shape)), frames)
 
 
-def sequence_rows(lengths: Sequence[int], window: int) -> Tensor:
-    """Which frames the sequences are made of, where demonstrations of these lengths follow.
-
-    >>> sequence_rows([3, 1], 2).tolist()
-    [[0, 1], [1, 2], [2, 2], [3, 3]]
-    """
-    rows, first = [], 0
-    for length in lengths:
-        steps = np.arange(length)[:, None] + np.arange(window)
-        rows.append(first + np.minimum(steps, length - 1))
-        first += length
-    return torch.from_numpy(np.concatenate(rows))
-
-
 def sequences_of(
-    demos: Sequence[Demonstration], task: int, window: int, inputs: SequenceInputs
+    demos: Sequence[Demonstration],
+    task: int,
+    window: int,
+    inputs: SequenceInputs,
+    chunk: int = 1,
 ) -> SequenceData:
-    """Demonstrations of one task as sequences."""
-    rows = sequence_rows([len(demo) for demo in demos], window)
+    """Demonstrations of one task as sequences, with so many actions to predict at each step."""
+    lengths = [len(demo) for demo in demos]
+    rows = sequence_rows(lengths, window)
     frames = {name: torch.from_numpy(joined(demos, name)) for name in (STATE, *inputs.pictures)}
     actions = torch.from_numpy(np.concatenate([demo.actions for demo in demos]))
+    if chunk > 1:
+        actions = chunk_labels(actions, lengths, chunk)
     return SequenceData(
         TensorSource(frames), rows, actions[rows], torch.full((len(rows),), task), inputs
     )

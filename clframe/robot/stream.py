@@ -7,26 +7,24 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Literal
 
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import Data, TensorData
 from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
-from clframe.robot import collect, demonstrations, language, language_file, sentences
+from clframe.robot import collect, demonstrations
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.evaluation import MEASURES, Evaluation
 from clframe.robot.learner import ChoiceLearner, ImitationLearner
+from clframe.robot.perturbation import Perturbation, PerturbSettings
 from clframe.robot.retries import without_retries
 from clframe.robot.sequences import SequenceData, SequenceInputs, sequences_of
 from clframe.robot.task import RobotTask
+from clframe.robot.task_vectors import TEXTS, TaskInput, task_vectors
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
 from clframe.utils.settings import at_least
 
-TaskInput = Literal["one_hot", "task_id", "language", "sentence", "file", "none"]
 Read = Callable[[int], Sequence[Demonstration]]
 """The demonstrations of a task, by its index."""
 
@@ -51,6 +49,8 @@ class ImitationSettings:
         language_size: Length of an instruction's vector; None for 32 (words) or 256 (sentence).
         language_file: Vectors of instructions, such as BERT's, for ``file`` and ``task_id``; see
             ``scripts/make_language_vectors.py``.
+        val_demos: So many of the demonstrations, the last ones, are not learned from; the loss on
+            them is measured wherever the current task is.
         retries: Whether steps of attempts that the expert gave up are learned (``keep``) or left
             out (``cut``), where the demonstrations tell them.
     """
@@ -65,6 +65,7 @@ class ImitationSettings:
     num_workers: int | None = None
     language_size: int | None = None
     language_file: str | None = None
+    val_demos: int = 0
     retries: Literal["keep", "cut"] = "cut"
 
     def __post_init__(self) -> None:
@@ -77,8 +78,14 @@ class ImitationSettings:
             ("num_envs", 1),
             ("num_workers", 0),
             ("language_size", 1),
+            ("val_demos", 0),
         ):
             at_least(getattr(self, name), bound, f"stream.{name}")
+        if self.val_demos >= self.num_demos:
+            raise SettingError(
+                f"stream.val_demos={self.val_demos} leaves nothing of stream.num_demos="
+                f"{self.num_demos} to learn from"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,19 +93,23 @@ class ImitationStream(Stream):
     """A stream of demonstrations, for policies that take one vector or whole sequences.
 
     Args:
-        read: The demonstrations of a task.
+        read: The demonstrations of a task that are learned from.
+        read_validation: Those that are not.
         sequence_inputs: What a policy for sequences is given.
         normalizer: Of the state; None where it is taken from demonstrations.
         discrete: Whether an action is one of ``n_outputs`` choices, instead of that many numbers.
         mask: Which numbers of an input are 1 for a choice that is possible now and 0 for another;
             None where all are always possible.
+        chunk: Actions that are labels of each step.
     """
 
     read: Read = lambda index: ()
+    read_validation: Read = lambda index: ()
     sequence_inputs: SequenceInputs | None = None
     normalizer: Normalizer | None = None
     discrete: bool = False
     mask: slice | None = None
+    chunk: int = 1
 
     @property
     def layout(self) -> ObservationLayout:
@@ -106,8 +117,12 @@ class ImitationStream(Stream):
         assert self.sequence_inputs is not None
         return self.sequence_inputs.layout
 
-    def sequences(self, window: int) -> ImitationStream:
+    def sequences(self, window: int, chunk: int = 1) -> ImitationStream:
         """The same stream for a policy that takes sequences of so many steps, and remembers.
+
+        Args:
+            window: Steps of a sequence.
+            chunk: Actions that are predicted at each of them.
 
         Raises:
             SettingError: Observations are put together to windows already.
@@ -120,11 +135,20 @@ class ImitationStream(Stream):
                 "one reads sequences: set model.window instead"
             )
 
-        @functools.cache
-        def data(index: int) -> SequenceData:
-            return sequences_of(self.read(index), index, window, inputs)
+        def data(demos: Sequence[Demonstration], index: int) -> SequenceData:
+            return sequences_of(demos, index, window, inputs, chunk)
 
         return self._given(inputs, data)
+
+    def with_chunks(self, chunk: int) -> ImitationStream:
+        """The same stream, whose labels are the next so many actions; see ``robot/chunks.py``."""
+        assert self.sequence_inputs is not None
+        inputs = self.sequence_inputs.inputs
+
+        def data(demos: Sequence[Demonstration], index: int) -> TensorData:
+            return data_of(demos, index, inputs, self.discrete, chunk)
+
+        return dataclasses.replace(self._given(inputs, data), chunk=chunk)
 
     def with_task_code(self) -> ImitationStream:
         """The same stream, whose vectors end with the one-hot code of the task's index.
@@ -134,31 +158,73 @@ class ImitationStream(Stream):
         assert self.sequence_inputs is not None
         inputs = self.sequence_inputs.inputs.with_task_code()
 
-        @functools.cache
-        def data(index: int) -> TensorData:
-            return data_of(self.read(index), index, inputs, self.discrete)
+        def data(demos: Sequence[Demonstration], index: int) -> TensorData:
+            return data_of(demos, index, inputs, self.discrete, self.chunk)
 
         return dataclasses.replace(self._given(inputs, data), input_shape=(inputs.size,))
 
+    def perturbed(self, how: PerturbSettings) -> ImitationStream:
+        """The same stream, whose tasks are measured under perturbations too.
+
+        Raises:
+            SettingError: There is no such perturbation, or it makes no difference.
+        """
+        if not how.perturb:
+            return self
+        wanted = how.perturbations
+        first: Evaluation = self.tasks[0].info["evaluation"]
+        for perturbation in wanted:  # so that what is wrong is said before anything is learned
+            first.under(perturbation)
+        return self._measured(
+            lambda evaluation: dataclasses.replace(
+                evaluation, perturbations=wanted, perturb_episodes=how.perturb_episodes
+            )
+        )
+
+    def under(self, perturbation: Perturbation) -> ImitationStream:
+        """The same stream, whose tasks are measured perturbed only."""
+        if not all(isinstance(task.info["evaluation"], Evaluation) for task in self.tasks):
+            raise SettingError(f"stream '{self.name}' has no environments that could be perturbed")
+        return self._measured(lambda evaluation: evaluation.under(perturbation))
+
     def _given(
-        self, inputs: ObservationTransform | SequenceInputs, data: Callable[[int], Data]
+        self,
+        inputs: ObservationTransform | SequenceInputs,
+        make: Callable[[Sequence[Demonstration], int], Data],
     ) -> ImitationStream:
-        """The same tasks with other inputs, to be learned from other data (by the task's index)."""
+        """The same tasks with other inputs, and data made of demonstrations and the index."""
+
+        @functools.cache
+        def data(index: int) -> Data:
+            return make(self.read(index), index)
+
+        @functools.cache
+        def validation(index: int) -> Data:
+            return make(self.read_validation(index), index)
+
+        def measured(evaluation: Any) -> Any:
+            known = getattr(evaluation, "validation", None) is not None
+            more = {"validation": validation} if known else {}
+            return dataclasses.replace(evaluation, inputs=inputs, **more)
+
+        stream = self._measured(measured)
+        experiences = [
+            dataclasses.replace(experience, load=functools.partial(data, experience.tasks[0].index))
+            for experience in stream.experiences
+        ]
+        return dataclasses.replace(stream, experiences=experiences)
+
+    def _measured(self, change: Callable[[Any], Any]) -> ImitationStream:
+        """The same stream, whose tasks are measured in another way."""
         tasks = [
             dataclasses.replace(
-                task,
-                info={
-                    **task.info,
-                    "evaluation": dataclasses.replace(task.info["evaluation"], inputs=inputs),
-                },
+                task, info={**task.info, "evaluation": change(task.info["evaluation"])}
             )
             for task in self.tasks
         ]
         experiences = [
             dataclasses.replace(
-                experience,
-                tasks=tuple(tasks[task.index] for task in experience.tasks),
-                load=functools.partial(data, experience.tasks[0].index),
+                experience, tasks=tuple(tasks[task.index] for task in experience.tasks)
             )
             for experience in self.experiences
         ]
@@ -226,11 +292,26 @@ def imitation_stream(
         demonstrations.check_sizes(demos, path, {"actions": numbers, STATE: state_size})
         return without_retries(demos) if imitation.retries == "cut" else demos
 
-    demos_of = read or collected
+    all_demos = read or collected
+
+    def demos_of(number: int) -> Sequence[Demonstration]:
+        demos = all_demos(number)
+        return demos[: len(demos) - imitation.val_demos]
+
+    def validation_demos(number: int) -> Sequence[Demonstration]:
+        demos = all_demos(number)
+        return demos[len(demos) - imitation.val_demos :]
+
+    vectors = functools.partial(
+        task_vectors,
+        kind=imitation.task_input,
+        size=imitation.language_size,
+        file=imitation.language_file,
+    )
     inputs = ObservationTransform(
         lambda: normalizer or Normalizer.of(demos_of(order[0])),
         state_size,
-        _task_vectors(tasks, imitation),
+        vectors([task.language for task in tasks]),
         imitation.window,
         pictures,
         picture_size,
@@ -239,6 +320,10 @@ def imitation_stream(
     @functools.cache
     def data(number: int) -> TensorData:
         return data_of(demos_of(number), number, inputs, discrete)
+
+    @functools.cache
+    def validation(number: int) -> TensorData:
+        return data_of(validation_demos(number), number, inputs, discrete)
 
     outputs = tuple(range(action_size))
     columns = [
@@ -259,6 +344,8 @@ def imitation_stream(
                     imitation.goal_seed,
                     imitation.num_workers,
                     measures,
+                    vectors if imitation.task_input in TEXTS else None,
+                    validation=validation if imitation.val_demos else None,
                 ),
             },
         )
@@ -291,39 +378,12 @@ def imitation_stream(
         seed,
         learner=ChoiceLearner if discrete else ImitationLearner,
         read=demos_of,
+        read_validation=validation_demos,
         sequence_inputs=SequenceInputs(inputs, parts or {STATE: range(state_size)}, picture_size),
         normalizer=normalizer,
         discrete=discrete,
         mask=mask,
     )
-
-
-def _task_vectors(tasks: Sequence[RobotTask], settings: ImitationSettings) -> NDArray[np.float32]:
-    kind, size, file = settings.task_input, settings.language_size, settings.language_file
-    if file is not None and kind not in ("file", "task_id"):
-        raise SettingError(
-            "stream.language_file has a meaning only with stream.task_input=file or task_id"
-        )
-    if kind == "file" and file is None:
-        raise SettingError("stream.task_input=file needs stream.language_file=FILE.npz")
-    if size is not None and (kind in ("one_hot", "none") or file is not None):
-        raise SettingError(
-            "stream.language_size has a meaning only with stream.task_input=language, sentence or "
-            "task_id, and without a file"
-        )
-    if kind == "one_hot":
-        return np.eye(len(tasks), dtype=np.float32)
-    texts = [
-        language.task_name(index) if kind == "task_id" else task.language
-        for index, task in enumerate(tasks)
-    ]
-    if kind == "none":
-        return np.zeros((len(tasks), 0), np.float32)
-    if file is not None:
-        return language_file.embed(Path(file).expanduser(), texts)
-    if kind == "sentence":
-        return sentences.embed(texts, size or sentences.SIZE)
-    return np.stack([language.embed(text, size or language.SIZE) for text in texts])
 
 
 def _rounds(order: Sequence[int]) -> list[int]:

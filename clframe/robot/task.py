@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
+from clframe.robot.perturbation import Perturbation
 
 Observation: TypeAlias = "dict[str, NDArray[Any]]"
 STATE = "state"
@@ -70,6 +71,8 @@ class RobotTask:
             is another than the one that measures: one that success does not end.
         finishes: Whether the expert ends by itself, so that recording waits for it and keeps only
             episodes that end with the goal reached; others end some steps after success.
+        perturb: Makes the same task away from its demonstrations; None where nothing is known to
+            perturb.
     """
 
     name: str
@@ -81,6 +84,7 @@ class RobotTask:
     facts: Mapping[str, Any] = field(default_factory=dict)
     discrete: bool = False
     variant: str = ""
+    perturb: Callable[[RobotTask, Perturbation], RobotTask] | None = None
     recording: MakeEnvironment | None = None
     finishes: bool = False
 

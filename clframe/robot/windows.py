@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from clframe.data.dataset import TensorData
 from clframe.errors import DataError
+from clframe.robot.chunks import chunk_labels
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.task import STATE as STATE
 
@@ -100,6 +101,12 @@ class ObservationTransform:
         made.coded, made.size = True, self.size + len(self.tasks)
         return made
 
+    def with_instruction(self, vector: NDArray[np.float32]) -> ObservationTransform:
+        """The same, with this vector for whichever task."""
+        made = copy.copy(self)
+        made.tasks = torch.from_numpy(vector).to(self.tasks).expand(len(self.tasks), -1)
+        return made
+
     def with_normalizer(self, normalizer: Callable[[], Normalizer]) -> ObservationTransform:
         """The same, with another normalizer of the state."""
         made = copy.copy(self)
@@ -179,9 +186,18 @@ def joined(demos: Sequence[Demonstration], name: str) -> NDArray[Any]:
 
 
 def data_of(
-    demos: Sequence[Demonstration], task: int, inputs: ObservationTransform, discrete: bool = False
+    demos: Sequence[Demonstration],
+    task: int,
+    inputs: ObservationTransform,
+    discrete: bool = False,
+    chunk: int = 1,
 ) -> TensorData:
-    """Demonstrations of one task as training data; labels are actions, or numbers of choices."""
+    """Demonstrations of one task as training data.
+
+    Labels are actions, chunks of so many of them, or numbers of choices.
+    """
     samples = windowed(demos, inputs.window, (STATE, *inputs.pictures))
     labels = samples.actions[:, 0].long() if discrete else samples.actions
+    if chunk > 1:
+        labels = chunk_labels(labels, [len(demo) for demo in demos], chunk)
     return TensorData(samples.inputs, labels, task, transform=inputs)

@@ -24,6 +24,7 @@ StrategyLike: TypeAlias = (
 
 DEFAULT_PLUGINS = (
     "curves",
+    "validation_loss",
     "metrics",
     "recorder",
     "lifetime_log",

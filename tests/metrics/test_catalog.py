@@ -28,6 +28,9 @@ def test_the_catalog_lists_exactly_what_the_functions_return() -> None:
         result |= scalars(family, values)
     result |= scalars("libero", metrics.libero(np.zeros((2, 2, 3))))
     result |= scalars("continual_world", metrics.continual_world(np.eye(3)))
+    robustness = metrics.robustness(np.eye(3), np.ones((3, 3, 2, 2)), ["light", "noise"])
+    assert set(robustness.pop("axes")) == {"light", "noise"}  # one entry for each axis of the run
+    result |= scalars("robustness", robustness)
     log = ROOT / "tests" / "data" / "l2metrics" / "g01_hand_2task" / "lifetime.tsv"
     result |= scalars("l2", metrics.l2.evaluate(log, maintenance_method="both").lifetime)
     assert result == set(CATALOG)
@@ -80,7 +83,9 @@ def test_values_stay_in_their_range() -> None:
         assert unbounded <= 1
         for name, info in CATALOG.items():
             family, _, key = name.partition(".")
-            if family != "l2" and name != "continual_world.forward_transfer":
+            if family == "robustness":  # ratios, which have no upper bound
+                assert info.low == (0 if key != "lead" else None)
+            elif family != "l2" and name != "continual_world.forward_transfer":
                 assert info.low is not None
                 assert info.high is not None
                 assert info.low <= result[family][key] <= info.high

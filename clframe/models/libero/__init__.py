@@ -17,9 +17,11 @@ from clframe.core.stream import Stream
 from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
+from clframe.models.actions.decoder import ActionDecoder
+from clframe.models.actions.settings import MIXTURE, ActionSettings
 from clframe.models.libero.augment import Augment
 from clframe.models.libero.film_resnet import FiLMResNetEncoder
-from clframe.models.libero.head import MixtureHead
+from clframe.models.libero.head import PerceptronHead
 from clframe.models.libero.observation_encoder import ConcatEncoder, Reader, TokenEncoder
 from clframe.models.libero.policy import Body, SequencePolicy
 from clframe.models.libero.temporal import TemporalLSTM, TemporalTransformer
@@ -73,9 +75,7 @@ def libero_policy(
     n_outputs: int,
     size: Literal["paper", "small"] = "paper",
     window: int = 10,
-    modes: int = 5,
-    sample: bool = True,
-    least_deviation: float = 1e-4,
+    actions: ActionSettings = MIXTURE,
     color: float = 0.3,
     shift: int = 4,
 ) -> SequencePolicy:
@@ -88,16 +88,11 @@ def libero_policy(
         size: ``paper``, or ``small`` for learning on a CPU.
         window: Steps of a sequence in training; as many the transformers look back over while
             acting. (ResNet-RNN then remembers all of the episode.)
-        modes: Gaussians of the mixture.
-        sample: Draw actions, as LIBERO does, instead of taking the most likely mode's mean.
-        least_deviation: Added to the Gaussians' deviations. More than LIBERO's 1e-4 (0.03, say)
-            lets a short training attend to all numbers of an action, not to those that hardly vary.
+        actions: The head: how actions are learned and done.
         color: How far colors of training pictures change; 0 leaves them.
         shift: Pixels by which training pictures move each way; 0 leaves them.
     """
     at_least(window, 1, "model.window")
-    at_least(modes, 1, "model.modes")
-    at_least(least_deviation, 1e-6, "model.least_deviation")
     at_least(color, 0, "model.color")
     at_least(shift, 0, "model.shift")
     layout = _layout(name, stream)
@@ -134,10 +129,9 @@ def libero_policy(
             TemporalTransformer(Transformer(sizes.token, *sizes.temporal)),
         )
         n_hidden = sizes.token
-    head = MixtureHead(n_hidden, sizes.head, n_outputs, modes)
-    policy = SequencePolicy(body, head, window, n_outputs, modes, sample)
-    policy.least_deviation = least_deviation
-    return policy
+    decoder = ActionDecoder(actions, n_outputs, "draw")
+    head = PerceptronHead(n_hidden, sizes.head, decoder.sizes)
+    return SequencePolicy(body, head, window, decoder)
 
 
 def _layout(name: str, stream: Stream) -> ObservationLayout:

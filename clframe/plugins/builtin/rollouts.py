@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Self
 import torch
 
 from clframe.core.plugin import Plugin
+from clframe.core.tensor import perturbed_measure
 from clframe.hookspecs import hookimpl
 from clframe.robot.episodes import Outcome
 from clframe.robot.evaluation import Evaluation, evaluate
 from clframe.robot.workers import environment_pool
+from clframe.utils.console import notice
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
     from clframe.core.engine import Engine
     from clframe.core.learner import Learner
-    from clframe.core.stream import Task
+    from clframe.core.stream import Stream, Task
     from clframe.utils.processes import WorkerPool
 
 
@@ -43,11 +45,27 @@ class Rollouts(Plugin):
             return None
         if self.pool is None:
             self.pool = environment_pool(evaluation.num_workers, evaluation.num_envs)
-        engine = learner.engine
-        seeds = evaluation.seeds
-        rank_seeds = [seeds[i] for i in engine.share(torch.arange(len(seeds))).tolist()]
-        outcomes = evaluate(learner, task, evaluation, self.pool, rank_seeds) if rank_seeds else []
-        return _means(engine, outcomes, evaluation.measures)
+        measures = _measure(learner, task, evaluation, self.pool)
+        # Where a task is measured while it is learned, how well it is learned is what counts.
+        if learner.experience is None or learner.experience in learner.seen:
+            first = evaluation.measures[0]
+            for perturbation in evaluation.perturbations:
+                found = _measure(learner, task, evaluation.under(perturbation), self.pool)
+                name = perturbed_measure(first, perturbation.axis, perturbation.level)
+                measures[name] = found[first]
+        return measures
+
+    @hookimpl
+    def after_prepare(self, stream: Stream) -> None:
+        """Say what perturbations cost."""
+        evaluation = stream.tasks[0].info.get("evaluation")
+        if isinstance(evaluation, Evaluation) and evaluation.perturbations:
+            each = evaluation.perturb_episodes or evaluation.episodes
+            n = len(evaluation.perturbations)
+            notice(
+                f"each task of a row takes {evaluation.episodes} episodes and, for stream.perturb, "
+                f"{n * each} more ({n} perturbations, {each} each)"
+            )
 
     @hookimpl
     def teardown(self) -> None:
@@ -55,6 +73,16 @@ class Rollouts(Plugin):
         if self.pool is not None:
             self.pool.close()
             self.pool = None
+
+
+def _measure(
+    learner: Learner, task: Task, evaluation: Evaluation, pool: WorkerPool
+) -> dict[str, float]:
+    """The means over all episodes of an evaluation, of which this rank runs its share."""
+    seeds = evaluation.seeds
+    rank_seeds = [seeds[i] for i in learner.engine.share(torch.arange(len(seeds))).tolist()]
+    outcomes = evaluate(learner, task, evaluation, pool, rank_seeds) if rank_seeds else []
+    return _means(learner.engine, outcomes, evaluation.measures)
 
 
 def _means(engine: Engine, outcomes: list[Outcome], names: Sequence[str]) -> dict[str, float]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from clframe.bddl import Leniency, Problem, parse
 from clframe.errors import DataError, SettingError, nearest
+from clframe.robot.perturbation import Perturbation
 from clframe.streams.tabletop import suites
 from clframe.streams.tabletop.compiler import AGENT_CAMERA, ROBOTS, RobotKind
 from clframe.streams.tabletop.disturbance import Disturber
@@ -24,7 +25,9 @@ from clframe.streams.tabletop.observation import (
     proprioception,
     suite_layout,
 )
+from clframe.streams.tabletop.perturb import Perturber
 from clframe.streams.tabletop.pictures import CAMERAS, Pictures
+from clframe.streams.tabletop.wording import paraphrase
 from clframe.streams.tabletop.world import RATE, World
 
 try:
@@ -61,6 +64,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         start_noise: How far off its place the hand may start, see `World.reset`.
         terminate_on_success: Whether success ends the episode; demonstrations go on to let go.
         robot: ``arm`` or ``hand``, one that floats.
+        perturbations: How episodes differ from those of the demonstrations; see
+            `clframe.streams.tabletop.perturb`.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": RATE}  # noqa: RUF012  Gymnasium's own
@@ -78,6 +83,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         start_noise: float = 0.0,
         terminate_on_success: bool = True,
         robot: RobotKind = "hand",
+        perturbations: Sequence[Perturbation] = (),
     ) -> None:
         if robot not in ROBOTS:
             raise SettingError(f"There is no robot '{robot}'; {nearest(robot, ROBOTS)}")
@@ -98,6 +104,12 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.terminate_on_success = terminate_on_success
         self.world = World(problem, robot=robot)
         self.layout = layout = layout.of(robot)
+        self._perturber: Perturber | None = None
+        if any(perturbation.level > 0 for perturbation in perturbations):
+            self._perturber = Perturber(perturbations, self.world, layout)
+        for perturbation in perturbations:
+            if perturbation.axis == "wording":
+                self.language = paraphrase(self.language, perturbation.level)
         self._state = StateVector(self.world, layout)
         self._pictures = Pictures(self.world, size) if cameras else None
         self._films: dict[int, Pictures] = {}
@@ -122,7 +134,13 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         super().reset(seed=seed)
         self._steps = 0
         self.disturber = None
-        self.world.reset(self.np_random, self.start_noise)
+        if self._perturber is None:
+            self.world.reset(self.np_random, self.start_noise)
+        else:
+            self._perturber.reset(self.np_random, seed, self.start_noise)
+            for pictures in (self._pictures, *self._films.values()):
+                if pictures is not None:
+                    self._perturber.dress(pictures)
         return self._observe(), self._info(self.world.satisfied())
 
     def step(
@@ -166,6 +184,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """What a camera sees now, for people: with smooth edges."""
         if size not in self._films:
             self._films[size] = Pictures(self.world, size, samples=2)
+            if self._perturber is not None:
+                self._perturber.dress(self._films[size])
         return self._films[size].take(camera).rgb
 
     def simulator_state(self) -> NDArray[np.float64]:
@@ -185,7 +205,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
                 seen[f"{camera}_rgb"] = rgb
                 if self.depth:
                     seen[f"{camera}_depth"] = depth
-        return seen
+        return seen if self._perturber is None else self._perturber.observe(seen)
 
     def _info(self, success: bool) -> dict[str, Any]:
         atoms = self.world.problem.goal.atoms

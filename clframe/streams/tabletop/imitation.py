@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -11,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.robot.collect import AFTER_SUCCESS
+from clframe.robot.perturbation import Perturbation
 from clframe.robot.task import RobotTask
 from clframe.streams.tabletop.compiler import RobotKind
 from clframe.streams.tabletop.disturbance import Disturbance, Disturber
 from clframe.streams.tabletop.gripper import HAND
 from clframe.streams.tabletop.observation import Layout
 from clframe.streams.tabletop.suites import FILES, GENERATED, TabletopTask
+from clframe.streams.tabletop.wording import paraphrase
 
 if TYPE_CHECKING:
     from clframe.streams.tabletop.env import TabletopEnv
@@ -85,6 +88,31 @@ def robot_task(
         },
         recording=partial(make, terminate_on_success=False),
         finishes=True,
+        perturb=partial(perturbed, cameras=tuple(cameras)),
+    )
+
+
+def perturbed(
+    robot: RobotTask, perturbation: Perturbation, cameras: Sequence[str] = ()
+) -> RobotTask:
+    """A task whose environment is perturbed; see `clframe.streams.tabletop.perturb`.
+
+    Raises:
+        SettingError: There is no such axis, or it would make no difference.
+    """
+    from clframe.streams.tabletop.perturb import check
+
+    check(perturbation, cameras)
+    if perturbation.level == 0:
+        return robot
+    made: Any = robot.environment
+    before = getattr(made, "keywords", {}).get("perturbations", ())
+    wording = perturbation.axis == "wording"
+    return dataclasses.replace(
+        robot,
+        environment=partial(made, perturbations=(*before, perturbation)),
+        language=paraphrase(robot.language, perturbation.level) if wording else robot.language,
+        variant=f"{robot.variant}+{perturbation}",
     )
 
 
@@ -97,6 +125,7 @@ def environment(
     start_noise: float = 0.0,
     robot: RobotKind = "hand",
     terminate_on_success: bool = True,
+    perturbations: Sequence[Perturbation] = (),
 ) -> TabletopEnv:
     """The environment of a task, made where it is needed."""
     from clframe.streams.tabletop.env import TabletopEnv
@@ -110,6 +139,7 @@ def environment(
         start_noise=start_noise,
         robot=robot,
         terminate_on_success=terminate_on_success,
+        perturbations=perturbations,
     )
 
 

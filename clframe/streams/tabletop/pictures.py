@@ -16,7 +16,7 @@ CAMERAS = (AGENT_CAMERA, WRIST_CAMERA)
 _PERIODS = {"wood": 0.5, "marble": 0.8, "tiles": 0.5, "weave": 0.08}
 _GLOW = np.array([0.95, 0.25, 0.08, 1.0])
 # One lamp that throws shadows, at the robot's side so that the front stays readable.
-_LIGHTING = Lighting(
+LIGHTING = Lighting(
     lights=(
         Light(position=(0.6, -0.9, 2.0), intensity=0.72, color=(1.0, 0.97, 0.93)),
         Light(direction=(-0.5, 0.5, -0.8), intensity=0.22, shadow=False),
@@ -31,6 +31,8 @@ class Pictures:
         world: What is seen.
         size: Pixels of a side.
         samples: Rays along each side of a pixel at edges; 1 is fastest.
+
+    ``lighting`` may be set to another one at any time.
     """
 
     def __init__(self, world: World, size: int = 64, samples: int = 1) -> None:
@@ -40,6 +42,7 @@ class Pictures:
         }
         self._world = world
         self._patterns = patterns
+        self.lighting = LIGHTING
         self._lamps: list[tuple[int, str, NDArray[np.float32]]] = []
         for name, asset in world.plan.fixtures.items():
             if asset.lamp is not None:
@@ -53,7 +56,7 @@ class Pictures:
         world = self._world
         self._switch_lamps()
         view = View.of_camera(world.model, world.data, camera)
-        return self._camera.render(world.data, view, _LIGHTING)
+        return self._camera.render(world.data, view, self.lighting)
 
     def _switch_lamps(self) -> None:
         """Let devices that are on glow; the camera reads colors anew only when one changes."""
@@ -64,7 +67,11 @@ class Pictures:
         for on, (geom, _, color) in zip(lit, self._lamps, strict=True):
             world.model.geom_rgba[geom] = _GLOW if on else color
         self._lit = lit
-        self._camera.set_model(world.model, self._patterns)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the model's colors anew, after they were changed."""
+        self._camera.set_model(self._world.model, self._patterns)
 
     def rgbd(self, camera: str) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Colors (H, W, 3) and depth in meters (H, W)."""

@@ -16,22 +16,30 @@ _DEPTH = 0.0008
 """Overlap in meters that counts as a collision; what stands on something sinks in less."""
 _LIFT = 0.0006
 _SETTLE_STEPS = 40
+_MARGIN = 0.08
+"""Meters from the workspace's edge that widened rectangles leave free."""
 
 
-def place_all(world: Simulation, rng: np.random.Generator) -> None:
+def place_all(world: Simulation, rng: np.random.Generator, spread: float = 0.0) -> None:
     """Set fixtures, joints and objects as ``:init`` says.
+
+    Args:
+        world: Where.
+        rng: Of all chance.
+        spread: Meters by which the rectangles of objects are widened to all sides, and half of it
+            for fixtures, which must not come to overlap.
 
     Raises:
         BDDLError: If ``:init`` cannot be followed, or two things never fit.
     """
     stands = _stands(world)
     for name in world.plan.fixtures:
-        _place_fixture(world, name, stands.get(name), rng)
+        _place_fixture(world, name, stands.get(name), rng, spread / 2)
     _set_joints(world, rng)
     world.forward()
     order = _order(world, stands)
     for name in order:
-        _place_object(world, stands[name], rng)
+        _place_object(world, stands[name], rng, spread)
     for attempt in range(_ROUNDS):
         world.forward()
         clash = _clash(world)
@@ -47,7 +55,7 @@ def place_all(world: Simulation, rng: np.random.Generator) -> None:
         for name in order:
             if name in again or stands[name].literal[2] in again:
                 again.add(name)
-                _place_object(world, stands[name], rng)
+                _place_object(world, stands[name], rng, spread)
     world.advance(_SETTLE_STEPS)
     world.look()
 
@@ -97,22 +105,36 @@ def _carrier(world: Simulation, literal: Literal) -> str:
 
 
 def _place_fixture(
-    world: Simulation, name: str, entry: InitLiteral | None, rng: np.random.Generator
+    world: Simulation,
+    name: str,
+    entry: InitLiteral | None,
+    rng: np.random.Generator,
+    spread: float,
 ) -> None:
     if entry is None:
         raise BDDLError(f"{name} is nowhere at the start; put it on a region of the workspace.")
     region = world.plan.regions.get(entry.literal[2])
     if region is None or not region.ranges:
         raise _error(entry, f"{name} must start on a rectangle of the workspace.")
-    x, y = _point_in(region.ranges, rng)
+    x, y = _point_in(world, region.ranges, rng, spread)
     yaw = rng.uniform(*region.yaw) if region.yaw else 0.0
     world.set_fixture(name, np.array([x, y, 0.0]), yaw)
 
 
 def _point_in(
-    ranges: tuple[tuple[float, float, float, float], ...], rng: np.random.Generator
+    world: Simulation,
+    ranges: tuple[tuple[float, float, float, float], ...],
+    rng: np.random.Generator,
+    spread: float,
 ) -> tuple[float, float]:
     x0, y0, x1, y1 = ranges[rng.integers(len(ranges))] if len(ranges) > 1 else ranges[0]
+    if spread:
+        (x0, x1), (y0, y1) = (
+            (min(low, max(low - spread, -edge)), max(high, min(high + spread, edge)))
+            for low, high, edge in zip(
+                (x0, y0), (x1, y1), np.subtract(world.plan.arena.half, _MARGIN), strict=True
+            )
+        )
     return rng.uniform(x0, x1), rng.uniform(y0, y1)
 
 
@@ -129,13 +151,15 @@ def _set_joints(world: Simulation, rng: np.random.Generator) -> None:
             world.set_joint(key, world.joints[key].spec.shut)
 
 
-def _place_object(world: Simulation, entry: InitLiteral, rng: np.random.Generator) -> None:
+def _place_object(
+    world: Simulation, entry: InitLiteral, rng: np.random.Generator, spread: float
+) -> None:
     predicate, name, place = entry.literal
     asset = world.plan.objects[name]
     yaw = rng.uniform(*asset.yaw)
     region = world.plan.regions.get(place)
     if region is not None and region.ranges:
-        x, y = _point_in(region.ranges, rng)
+        x, y = _point_in(world, region.ranges, rng, spread)
         position: Point = np.array([x, y, 0.0])
         if region.yaw:
             yaw = rng.uniform(*region.yaw)

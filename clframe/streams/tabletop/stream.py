@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clframe.errors import SettingError, nearest
+from clframe.robot.perturbation import PerturbSettings
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.windows import Normalizer
 from clframe.streams.tabletop.compiler import RobotKind
@@ -81,6 +82,7 @@ def tabletop(
     start_noise: float = START_NOISE,
     robot: RobotKind = "hand",
     imitation: ImitationSettings = ImitationSettings(),
+    perturbed: PerturbSettings = PerturbSettings(),
 ) -> Stream:
     """A tabletop suite, learned from demonstrations one task after the other.
 
@@ -107,6 +109,8 @@ def tabletop(
             and ``gripper_states`` of an arm.
         imitation: What all robot streams have in common; the goals that are drawn are start states
             here. LIBERO takes a horizon of 600.
+        perturbed: The axes of `clframe.streams.tabletop.perturb` under which tasks are measured
+            too.
     """
     import mujoco
 
@@ -145,7 +149,7 @@ def tabletop(
         )
         for task in ordered_tasks
     ]
-    return imitation_stream(
+    stream = imitation_stream(
         name,
         robots,
         range(len(robots)),
@@ -161,6 +165,7 @@ def tabletop(
         size,
         things.parts,
     )
+    return stream.perturbed(perturbed)
 
 
 def _chosen(name: str, suite: Sequence[Any], only: list[str | int] | None) -> list[Any]:

@@ -62,7 +62,9 @@ class World(Simulation):
         self._target_rotation = pointing_down()
         self.forward()
 
-    def reset(self, rng: np.random.Generator, start_noise: float = 0.0) -> None:
+    def reset(
+        self, rng: np.random.Generator, start_noise: float = 0.0, spread: float = 0.0
+    ) -> None:
         """Draw a start state: same generator, same state.
 
         Args:
@@ -70,9 +72,10 @@ class World(Simulation):
             start_noise: The hand starts up to so many meters off its place along each axis, and
                 turned by up to five times as many radians about the vertical. Things stand where
                 they do without it.
+            spread: Meters by which the rectangles in which things start are widened.
         """
         self._go_home()
-        place_all(self, rng)
+        place_all(self, rng, spread)
         if start_noise > 0:
             shift, turn = rng.uniform(-start_noise, start_noise, 3), rng.uniform(-1.0, 1.0)
             position, rotation = HOME + shift, pointing_down(5 * start_noise * turn)

@@ -130,7 +130,7 @@ class Motion:
         before = -1.0
         for _ in range(14):
             now = self.world.opening
-            if self.world.between_fingers(name) or now < _LOOSE or abs(now - before) < 4e-4:
+            if self.world.between_fingers(name) or now < _LOOSE or abs(now - before) < 2e-3:
                 return
             before = now
             yield from self.wait(1)

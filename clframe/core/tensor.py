@@ -1,0 +1,108 @@
+"""The forgetting tensor: the matrix with two more dimensions, what is perturbed and how far.
+
+An evaluator fills it by naming measures ``MEASURE@AXIS=LEVEL`` beside the one that fills the
+matrix, as in ``{"success": 1.0, "success@camera=0.5": 0.4}``. Level 0 is the matrix itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Cell = dict[tuple[str, float], float]
+"""Values of one row and column by axis and level."""
+
+
+def perturbed_measure(measure: str, axis: str, level: float) -> str:
+    """The name of a measure under a perturbation.
+
+    >>> perturbed_measure("success", "camera", 0.5)
+    'success@camera=0.5'
+    """
+    return f"{measure}@{axis}={level:g}"
+
+
+class ForgettingTensor:
+    """Values by row, column, axis and level; rows and columns are those of the matrix.
+
+    Args:
+        columns: Names of the tasks.
+
+    >>> tensor = ForgettingTensor(["a", "b"])
+    >>> tensor.add_row({"a": {"success": 1.0, "success@light=0.5": 0.25}})
+    >>> tensor.axes, tensor.levels, tensor.values.shape
+    (['light'], [0.5], (1, 2, 1, 1))
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns = list(columns)
+        self._rows: list[list[Cell]] = []
+
+    def add_row(self, results: Mapping[str, Mapping[str, float]]) -> None:
+        """Append what was measured of each task under perturbations; the rest stays unknown."""
+        self._rows.append([_cell(results.get(column, {})) for column in self.columns])
+
+    def __bool__(self) -> bool:
+        """Whether anything was measured under perturbations."""
+        return any(cell for row in self._rows for cell in row)
+
+    def _keys(self) -> list[tuple[str, float]]:
+        return list(dict.fromkeys(key for row in self._rows for cell in row for key in cell))
+
+    @property
+    def axes(self) -> list[str]:
+        """What was perturbed, in the order in which it was measured."""
+        return list(dict.fromkeys(axis for axis, _ in self._keys()))
+
+    @property
+    def levels(self) -> list[float]:
+        """How far, ascending."""
+        return sorted({level for _, level in self._keys()})
+
+    @property
+    def values(self) -> npt.NDArray[np.float64]:
+        """By row, column, axis and level; NaN where nothing was measured."""
+        axes, levels = self.axes, self.levels
+        keys = list(itertools.product(axes, levels))
+        flat = [
+            [cell.get(key, np.nan) for key in keys] for row in self._rows for cell in row
+        ]  # fmt: skip
+        shape = (len(self._rows), len(self.columns), len(axes), len(levels))
+        return np.array(flat, np.float64).reshape(shape)
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of results.json: unknown cells are null."""
+        values = self.values
+        known = values.astype(object)
+        known[np.isnan(values)] = None
+        return {"axes": self.axes, "levels": self.levels, "values": known.tolist()}
+
+    @classmethod
+    def from_json(cls, columns: Sequence[str], data: Mapping[str, Any]) -> ForgettingTensor:
+        """Read the form of results.json."""
+        tensor = cls(columns)
+        keys = list(itertools.product(data["axes"], map(float, data["levels"])))
+        for row in data["values"]:
+            cells = []
+            for column in row:
+                numbers = [number for axis in column for number in axis]
+                pairs = zip(keys, numbers, strict=True)
+                cells.append({key: float(value) for key, value in pairs if value is not None})
+            tensor._rows.append(cells)
+        return tensor
+
+
+def _cell(measures: Mapping[str, float]) -> Cell:
+    """The values of the first measure under perturbations."""
+    first = next(iter(measures), "")
+    found: Cell = {}
+    for name, value in measures.items():
+        measure, at, place = name.partition("@")
+        axis, equals, level = place.partition("=")
+        if measure == first and at and equals:
+            found[axis, float(level)] = float(value)
+    return found

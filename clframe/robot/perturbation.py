@@ -1,0 +1,85 @@
+"""Perturbations: how far an evaluation is from what was demonstrated, along one axis."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from clframe.errors import SettingError
+from clframe.utils.settings import at_least
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """A change of a task's environment that leaves its goal as it is.
+
+    Args:
+        axis: What is changed; which axes there are is the stream's to say.
+        level: How far, from 0 (not at all) to 1.
+
+    >>> str(Perturbation.parse("camera=0.50"))
+    'camera=0.5'
+    """
+
+    axis: str
+    level: float
+
+    def __post_init__(self) -> None:
+        if isinstance(self.level, bool) or not isinstance(self.level, int | float):
+            raise SettingError(
+                f"the level of the perturbation '{self.axis}' must be a number, got {self.level!r}"
+            )
+        if not 0.0 <= self.level <= 1.0:
+            raise SettingError(
+                f"the level of the perturbation '{self.axis}' must be in 0..1, got {self.level:g}"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.axis}={self.level:g}"
+
+    @classmethod
+    def parse(cls, text: str) -> Perturbation:
+        """Read the form ``axis=level``; without a level it is 1."""
+        axis, equals, level = text.partition("=")
+        try:
+            return cls(axis.strip(), float(level) if equals else 1.0)
+        except ValueError:
+            raise SettingError(
+                f"a perturbation is written AXIS=LEVEL, as in camera=0.5, not '{text}'"
+            ) from None
+
+
+@dataclass(frozen=True)
+class PerturbSettings:
+    """Under which perturbations a stream's tasks are measured beside as they are.
+
+    Args:
+        perturb: The axes; None for none. Every row of the matrix then takes further episodes of
+            each task: as many as there are axes times levels times ``perturb_episodes``.
+        perturb_levels: How far, each in 0..1.
+        perturb_episodes: Episodes for each axis and level, the first of the task's own; None for
+            all of them.
+    """
+
+    perturb: list[str] | None = None
+    perturb_levels: tuple[float, ...] = (0.5, 1.0)
+    perturb_episodes: int | None = None
+
+    def __post_init__(self) -> None:
+        at_least(self.perturb_episodes, 1, "stream.perturb_episodes")
+        for name, values in (("perturb", self.perturb), ("perturb_levels", self.perturb_levels)):
+            if values is not None and len(set(values)) < len(values):
+                raise SettingError(f"stream.{name} names one twice: {list(values)}")
+        if 0 in self.perturb_levels:
+            raise SettingError(
+                "stream.perturb_levels holds 0, which is the matrix itself: leave it out"
+            )
+        if self.perturb and not self.perturb_levels:
+            raise SettingError("stream.perturb needs at least one level in stream.perturb_levels")
+        self.perturbations  # noqa: B018  refuses levels outside 0..1
+
+    @property
+    def perturbations(self) -> tuple[Perturbation, ...]:
+        """Every axis at every level."""
+        pairs = itertools.product(self.perturb or (), self.perturb_levels)
+        return tuple(Perturbation(axis, level) for axis, level in pairs)

@@ -1,0 +1,182 @@
+"""Which part of a picture a policy acts on: perturbation saliency.
+
+Greydanus et al., "Visualizing and Understanding Atari Agents", ICML 2018, Eqs. 1 and 2, as LIBERO's
+Appendix E.4 uses it: the picture is blurred around a point, and how far the policy's outputs move
+is the point's saliency.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from clframe.core import hooks
+from clframe.errors import SettingError
+from clframe.robot.frames import Shot
+from clframe.robot.task import as_dictionary
+from clframe.robot.video import RecordVideo
+from clframe.robot.windows import STATE
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Task
+    from clframe.robot.evaluation import Evaluation
+    from clframe.robot.task import Observation
+
+Floats = NDArray[np.float64]
+POINTS = 12
+"""Points along each side at which a picture is blurred."""
+_BLUR, _SPREAD = 3.0 / 64, 5.0 / 64
+"""Standard deviations of the blur and of the mask, as parts of the picture's side; in the paper
+3 and 5 pixels of 80."""
+
+
+def check(evaluation: Evaluation) -> str:
+    """The name of the pictures that saliency is asked for: the policy's first.
+
+    Raises:
+        SettingError: The policy sees no pictures.
+    """
+    if not evaluation.inputs.pictures:
+        raise SettingError(
+            f"the policy of task '{evaluation.robot.name}' sees no pictures, so nothing in them is "
+            "salient: --saliency is for runs with stream.cameras"
+        )
+    return evaluation.inputs.pictures[0]
+
+
+def perturbed(picture: NDArray[np.uint8], points: int = POINTS) -> NDArray[np.uint8]:
+    """The picture blurred around each point of a grid, ``[points * points, h, w, 3]``.
+
+    Eq. 1: ``(1 - M) * I + M * A`` with a Gaussian mask M around the point and A the blurred I.
+    """
+    side = picture.shape[0]
+    clear, faded = picture.astype(np.float64), _blurred(picture, _BLUR * side)
+    centers = (np.arange(points) + 0.5) * side / points
+    bell = np.exp(-0.5 * ((np.arange(side)[None] + 0.5 - centers[:, None]) / (_SPREAD * side)) ** 2)
+    masks = np.einsum("py,qx->pqyx", bell, bell).reshape(-1, side, side, 1)
+    return np.asarray(np.rint(clear + masks * (faded - clear)), np.uint8)
+
+
+def saliency(
+    learner: Learner,
+    task: Task,
+    evaluation: Evaluation,
+    observation: Observation,
+    points: int = POINTS,
+) -> Floats:
+    """The saliency of an observation's first pictures on a grid, ``[points, points]``.
+
+    Eq. 2: half the squared distance of the policy's outputs for the picture and for the blurred
+    one. A policy that remembers judges the picture as the first of an episode.
+
+    Args:
+        learner: Who acts.
+        task: What is asked of it.
+        evaluation: How the task is measured.
+        observation: Arrays by name, as the environment gives them.
+        points: Along each side of the picture.
+    """
+    name, inputs = check(evaluation), evaluation.inputs
+    several = np.concatenate([observation[name][None], perturbed(observation[name], points)])
+    names = (STATE, *inputs.pictures)
+    arrays = {n: np.repeat(observation[n][None], len(several), 0) for n in names if n != name}
+    arrays[name] = several
+    device = learner.engine.device
+    raw = {
+        # The same observation all along the window that the policy sees.
+        n: torch.from_numpy(np.repeat(arrays[n][:, None], inputs.window, 1)).to(device)
+        for n in names
+    }
+    number = torch.full((len(several),), task.index, dtype=torch.long, device=device)
+    acting: Any = getattr(learner.model, "acting", contextlib.nullcontext)
+    reset: Any = getattr(learner.model, "reset", None)
+    with torch.inference_mode(), learner.engine.autocast(), acting(), hooks.in_task(learner, task):
+        if reset is not None:
+            reset(torch.ones(len(several), dtype=torch.bool, device=device))
+        outputs = hooks.predict(learner, inputs(raw, number), task)
+    flat = outputs.double().flatten(1)
+    moved = 0.5 * (flat[1:] - flat[:1]).square().sum(1)
+    found: Floats = moved.reshape(points, points).cpu().numpy()
+    return found
+
+
+def overlay(
+    frame: NDArray[np.uint8], found: Floats, most: float | None = None
+) -> NDArray[np.uint8]:
+    """A picture in which what is salient is red.
+
+    Args:
+        frame: The picture, of any size.
+        found: Its saliency on a grid.
+        most: What is shown in full red; None for the greatest saliency of this picture.
+    """
+    most = float(found.max()) if most is None else most
+    share = np.clip(found / most, 0.0, 1.0) if most > 0 else np.zeros_like(found)
+    height, width = frame.shape[:2]
+    rows, columns = (
+        np.clip((np.arange(n) + 0.5) * len(found) / n - 0.5, 0, len(found) - 1)
+        for n in (height, width)
+    )
+    weight = _interpolated(_interpolated(share, rows).T, columns).T[..., None]
+    red = np.array([255.0, 30.0, 30.0])
+    return np.asarray(np.rint(frame * (1 - 0.65 * weight) + red * (0.65 * weight)), np.uint8)
+
+
+def _interpolated(grid: Floats, places: Floats) -> Floats:
+    """Rows of a grid at places between them."""
+    low = np.minimum(places.astype(int), max(0, len(grid) - 2))
+    part = (places - low)[:, None]
+    high = np.minimum(low + 1, len(grid) - 1)
+    return np.asarray(grid[low] * (1 - part) + grid[high] * part)
+
+
+def _blurred(picture: NDArray[np.uint8], sigma: float) -> Floats:
+    """The picture under a Gaussian blur; edges are repeated."""
+    from PIL import Image, ImageFilter
+
+    blurred = Image.fromarray(picture).filter(ImageFilter.GaussianBlur(sigma))
+    return np.asarray(blurred, np.float64)
+
+
+class SalientVideo(RecordVideo):
+    """A film in which what the policy acts on is red.
+
+    `overlay` is called when the episode is over: a policy that remembers it must not be asked
+    anything else on the way.
+    """
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode, and a film."""
+        self._seen: list[Observation] = []
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Do one action, and keep what was seen if a picture was taken."""
+        result = super().step(action)
+        if len(self.shots) > len(self._seen):
+            self._seen.append(as_dictionary(result[0]))
+        return result
+
+    def overlay(self, learner: Learner, task: Task, evaluation: Evaluation) -> None:
+        """Color the film's pictures of the policy's first camera, all on one scale."""
+        camera = check(evaluation).removesuffix("_rgb")
+        maps = [saliency(learner, task, evaluation, seen) for seen in self._seen]
+        most = float(np.quantile([found.max() for found in maps], 0.9))
+        self.shots[:] = [
+            Shot(
+                {
+                    name: overlay(view, found, most) if name == camera else view
+                    for name, view in shot.views.items()
+                },
+                shot.step,
+                shot.success,
+            )
+            for shot, found in zip(self.shots, maps, strict=True)
+        ]
