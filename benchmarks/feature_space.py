@@ -103,8 +103,8 @@ One-pass methods take pixels as they are; the others train a perceptron of two l
 ## CIFAR-10, frozen features
 
 Features of an EfficientNet-Lite0 with ImageNet weights at 96 pixels, computed once (their time
-is not in the table). The others train a layer of 256 and the head on the same features, five epochs per
-experience.
+is not in the table). The others train a layer of 256 and the head on the same features, five epochs
+per experience.
 
 {table(found, "cifar10")}
 
