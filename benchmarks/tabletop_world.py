@@ -164,7 +164,7 @@ def main() -> None:
     parser.add_argument("--suites", nargs="+", default=list(TEN))
     parser.add_argument("--episodes", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=1000)
-    parser.add_argument("--robot", choices=ROBOTS, default="hand")
+    parser.add_argument("--robot", choices=ROBOTS, default="arm")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if given.part == "speed":

@@ -82,7 +82,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         depth: bool = False,
         start_noise: float = 0.0,
         terminate_on_success: bool = True,
-        robot: RobotKind = "hand",
+        robot: RobotKind = "arm",
         perturbations: Sequence[Perturbation] = (),
     ) -> None:
         if robot not in ROBOTS:

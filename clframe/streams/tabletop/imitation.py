@@ -41,7 +41,7 @@ def robot_task(
     layout: Layout | None = None,
     depth: bool = False,
     start_noise: float = START_NOISE,
-    robot: RobotKind = "hand",
+    robot: RobotKind = "arm",
 ) -> RobotTask:
     """A task to be learned by imitation.
 
@@ -123,7 +123,7 @@ def environment(
     layout: Layout | None = None,
     depth: bool = False,
     start_noise: float = 0.0,
-    robot: RobotKind = "hand",
+    robot: RobotKind = "arm",
     terminate_on_success: bool = True,
     perturbations: Sequence[Perturbation] = (),
 ) -> TabletopEnv:

@@ -80,7 +80,7 @@ def tabletop(
     size: int = 64,
     depth: bool = False,
     start_noise: float = START_NOISE,
-    robot: RobotKind = "hand",
+    robot: RobotKind = "arm",
     imitation: ImitationSettings = ImitationSettings(),
     perturbed: PerturbSettings = PerturbSettings(),
 ) -> Stream:
