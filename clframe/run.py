@@ -199,6 +199,7 @@ def conclude(
         source=stream.source,
         task_of_row=[[task.index for task in experience.tasks] for experience in stream],
         curves=state.curves,
+        acting=getattr(learner, "acts", {}),
         pretrain=learner.pretrained,
         timing=state.timing.to_json(state.samples, engine.device),
         environment=environment(str(engine.device)),

@@ -58,6 +58,11 @@ class DER(Plugin):
                 f"plugin '{self.name}' needs a model that has `features` and `head`, to see all "
                 f"logits and not only those that compete; {type(learner.model).__name__} has not"
             )
+        if getattr(learner.model, "steers", False):
+            raise PluginError(
+                f"plugin '{self.name}' keeps a model's outputs, but those of model.head=flow only "
+                "steer the layers behind them, which may change: choose replay"
+            )
         self.buffer = Buffer(self.size, "reservoir", transformed=True)
 
     @hookimpl

@@ -40,6 +40,8 @@ class Result:
         metrics: By family.
         timing: Seconds, speed and memory.
         environment: Versions, device, revision.
+        acting: How the policy of a robot acts: its head and the rule by which actions are chosen;
+            empty where nothing acts, or nothing is chosen.
         pretrain: The run that the model's weights come from, if any.
         metric_facts: Direction and formula, by full name, of metrics that clframe does not bring.
         run_dir: Where the files are; None if none were written.
@@ -58,6 +60,7 @@ class Result:
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
     timing: dict[str, float] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
+    acting: dict[str, Any] = field(default_factory=dict)
     pretrain: dict[str, Any] | None = None
     metric_facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     run_dir: Path | None = None
@@ -94,6 +97,7 @@ class Result:
             metrics=file.metrics(),
             timing=file.timing(),
             environment=file.mapping("environment", required=False),
+            acting=file.mapping("acting", required=False),
             pretrain=pretrain if isinstance(pretrain, dict) else None,
             metric_facts=file.metric_facts(),
             run_dir=folder,
@@ -124,6 +128,7 @@ class Result:
             "scenario": self.scenario,
             "seed": self.seed,
             "source": self.source,
+            **({"acting": self.acting} if self.acting else {}),
             **({} if self.pretrain is None else {"pretrain": self.pretrain}),
             "matrix": self.matrix.to_json(),
             **({"tensor": self.tensor.to_json()} if self.tensor else {}),

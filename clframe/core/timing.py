@@ -13,19 +13,26 @@ from typing import Any
 
 @dataclass
 class Timing:
-    """Seconds of training and of evaluation."""
+    """Seconds of training and of evaluation, and of a processor core in both.
+
+    The latter is of this process, whatever else the machine does at the time; environments that
+    workers step are not in it (``stream.num_workers=0`` has none).
+    """
 
     train_seconds: float = 0.0
     eval_seconds: float = 0.0
+    cpu_seconds: float = 0.0
     _since: float | None = None
+    _cpu_since: float = 0.0
 
     def start(self) -> None:
         """Training starts or continues now."""
-        self._since = time.perf_counter()
+        self._since, self._cpu_since = time.perf_counter(), time.process_time()
 
     def stop(self) -> None:
         """Training has come to an end."""
-        self.train_seconds, self._since = self._trained(), None
+        self.train_seconds, self.cpu_seconds = self._trained(), self._worked()
+        self._since = None
 
     @contextlib.contextmanager
     def measuring(self) -> Iterator[None]:
@@ -33,11 +40,12 @@ class Timing:
         training = self._since is not None
         if training:
             self.stop()
-        started = time.perf_counter()
+        started, cpu = time.perf_counter(), time.process_time()
         try:
             yield
         finally:
             self.eval_seconds += time.perf_counter() - started
+            self.cpu_seconds += time.process_time() - cpu
             if training:
                 self.start()
 
@@ -45,13 +53,22 @@ class Timing:
         running = 0.0 if self._since is None else time.perf_counter() - self._since
         return self.train_seconds + running
 
+    def _worked(self) -> float:
+        running = 0.0 if self._since is None else time.process_time() - self._cpu_since
+        return self.cpu_seconds + running
+
     def state_dict(self) -> dict[str, float]:
         """The seconds so far."""
-        return {"train_seconds": self._trained(), "eval_seconds": self.eval_seconds}
+        return {
+            "train_seconds": self._trained(),
+            "eval_seconds": self.eval_seconds,
+            "cpu_seconds": self._worked(),
+        }
 
     def load_state_dict(self, state: dict[str, float]) -> None:
         """Continue from what a saved run had taken."""
         self.train_seconds, self.eval_seconds = state["train_seconds"], state["eval_seconds"]
+        self.cpu_seconds = state["cpu_seconds"]
         if self._since is not None:
             self.start()
 
@@ -60,6 +77,7 @@ class Timing:
         return {
             "train_seconds": self.train_seconds,
             "eval_seconds": self.eval_seconds,
+            "cpu_seconds": self.cpu_seconds,
             "eval_share": self.eval_seconds / max(self.train_seconds + self.eval_seconds, 1e-9),
             "samples_per_second": samples / max(self.train_seconds, 1e-9),
             "peak_memory_bytes": peak_memory_bytes(device),

@@ -14,9 +14,11 @@ from torch import Tensor, nn
 from clframe.core.stream import Stream
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
+from clframe.models.actions.acting import Acting
+from clframe.models.actions.decoder import ActionDecoder
+from clframe.models.actions.settings import SQUARED_ERROR, ActionSettings
 from clframe.models.classifier import Classifier
 from clframe.models.heads import CodedFeatures, TaskHeads
-from clframe.models.mixture import ActionMixture
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
@@ -105,18 +107,13 @@ class Policy(Classifier):
         return coded
 
 
-class GaussianMixturePolicy(ActionMixture, Policy):
-    """Outputs a mixture of diagonal Gaussians over actions, as the policies of LIBERO do.
-
-    The loss is the negative log-likelihood of the demonstrated action, which falls below zero when
-    deviations are small.
+class ActionPolicy(Acting, Policy):
+    """A policy whose outputs are not the action itself, but what a decoder makes actions of.
 
     Args:
         features: Maps inputs to one vector per sample.
         n_features: The length of that vector.
-        n_actions: Numbers of an action.
-        modes: Gaussians of the mixture.
-        sample: Draw actions from the mixture instead of taking its most likely mode's mean.
+        decoder: Says what outputs mean.
         n_tasks: How many heads; None for one that all tasks share.
     """
 
@@ -124,22 +121,24 @@ class GaussianMixturePolicy(ActionMixture, Policy):
         self,
         features: nn.Module,
         n_features: int,
-        n_actions: int,
-        modes: int,
-        sample: bool,
+        decoder: ActionDecoder,
         n_tasks: int | None = None,
     ) -> None:
-        super().__init__(features, n_features, modes * (2 * n_actions + 1), n_tasks)
-        self.n_actions, self.modes, self.sample = n_actions, modes, sample
+        super().__init__(features, n_features, sum(decoder.sizes), n_tasks)
+        self.decoder = decoder
+
+    def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
+        """The stream, with chunks of actions as labels where these are predicted."""
+        if self.decoder.chunk > 1:
+            stream = stream.with_chunks(self.decoder.chunk)  # type: ignore[attr-defined]
+        return super().prepare_stream(stream, device)
 
 
 def policy(
     input_shape: tuple[int, ...],
     n_outputs: int,
     hidden: list[int] | tuple[int, ...] = (256, 256, 256),
-    head: Literal["mse", "gmm"] = "mse",
-    modes: int = 5,
-    sample: bool = False,
+    actions: ActionSettings = SQUARED_ERROR,
     layer_norm: bool = False,
     picture: int | None = None,
     pictures: int = 1,
@@ -162,10 +161,7 @@ def policy(
         input_shape: Of one sample; flattened.
         n_outputs: Numbers of an action.
         hidden: Width of each hidden layer.
-        head: ``mse``: the outputs are the action, learned by the squared error. ``gmm``: a mixture
-            of Gaussians, learned by its likelihood.
-        modes: Gaussians of the mixture.
-        sample: ``gmm``: draw actions instead of taking the most likely mode's mean.
+        actions: The head: how actions are learned and done.
         layer_norm: Normalise the first hidden layer and squash it by tanh, as in Continual World.
         picture: The inputs end with pictures of so many pixels a side; None for none.
         pictures: How many, one for each camera and observation of the window.
@@ -173,13 +169,13 @@ def policy(
             the task's index, whether or not the inputs tell the task.
         activation: Of the hidden layers (but for a first one with ``layer_norm``, and those that
             look at pictures); ``leaky_relu`` has the slope 0.2 of Continual World.
-        stream: Gives the number of tasks to ``heads=task``; of robot tasks for ``gmm``.
+        stream: Gives the number of tasks to ``heads=task``; of robot tasks for all heads but
+            ``mse``.
     """
-    at_least(modes, 1, "model.modes")
     at_least(pictures, 1, "model.pictures")
     n_tasks = None if heads == "shared" else count_tasks(stream, "model.heads=task")
-    if head == "gmm" and stream is not None:
-        count_tasks(stream, "model.head=gmm")
+    if not actions.plain and stream is not None:
+        check_actions(stream, actions)
     layers: list[nn.Module] = [nn.Flatten()]
     width = math.prod(input_shape)
     if picture is not None:
@@ -188,9 +184,10 @@ def policy(
         width = encoder.n_outputs
     layers += hidden_layers(width, hidden, layer_norm, activation)
     features, width = nn.Sequential(*layers), [width, *hidden][-1]
-    if head == "gmm":
-        return GaussianMixturePolicy(features, width, n_outputs, modes, sample, n_tasks)
-    return Policy(features, width, n_outputs, n_tasks)
+    if actions.plain:
+        return Policy(features, width, n_outputs, n_tasks)
+    decoder = ActionDecoder(actions, n_outputs, "mode_mean")
+    return ActionPolicy(features, width, decoder, n_tasks)
 
 
 def hidden_layers(
@@ -213,6 +210,17 @@ def count_tasks(stream: Stream | None, setting: str) -> int:
         told = "none is given" if stream is None else f"'{stream.name}' is not"
         raise SettingError(f"{setting} needs a stream of robot tasks, which {told}")
     return len(stream.tasks)
+
+
+def check_actions(stream: Stream, actions: ActionSettings) -> None:
+    """Refuse a stream whose actions are not numbers, which only these can be learned by."""
+    setting = f"model.chunk={actions.chunk}" if actions.chunk > 1 else f"model.head={actions.head}"
+    count_tasks(stream, setting)
+    if getattr(stream, "discrete", False):
+        raise SettingError(
+            f"{setting} needs actions that are numbers, but those of stream '{stream.name}' are "
+            "choices: choose model=categorical, or model=policy as it is"
+        )
 
 
 @hookimpl

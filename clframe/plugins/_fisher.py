@@ -175,11 +175,11 @@ def _rows_of(batch: Batch, rows: slice) -> Batch:
 
 def _gaussian(learner: Learner, outputs: Any) -> tuple[Tensor, Tensor] | None:
     """Means and deviations where outputs are a single Gaussian over actions, else None."""
-    model: Any = learner.model
-    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or getattr(model, "modes", None) != 1:
+    single_gaussian: Any = getattr(learner.model, "single_gaussian", None)
+    if single_gaussian is None or not isinstance(outputs, Tensor) or outputs.ndim != 2:
         return None
-    means, deviations, _ = model.mixture(outputs)
-    return means.squeeze(1), deviations.squeeze(1)
+    made: tuple[Tensor, Tensor] | None = single_gaussian(outputs)
+    return made
 
 
 def _output(outputs: Tensor, batch: Batch) -> Tensor:

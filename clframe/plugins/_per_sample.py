@@ -252,6 +252,23 @@ def _detached(outputs: Any) -> Any:
 # ------------------------------------------------------------ any model
 
 
+class _Scored(nn.Module):
+    """Model and score in one, since a score may go through parameters of the model, too.
+
+    Args:
+        learner: With the model.
+        score: Of its outputs.
+    """
+
+    def __init__(self, learner: Learner, score: Score) -> None:
+        super().__init__()
+        self.learner, self.score = learner, score
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The score of a batch."""
+        return self.score(self.learner(batch.x, batch.task), batch)
+
+
 def _sum_by_vmap(
     learner: Learner,
     parameters: dict[str, nn.Parameter],
@@ -261,14 +278,17 @@ def _sum_by_vmap(
     measure: Measure,
     floors: dict[str, float],
 ) -> dict[str, Tensor]:
-    plain = {f"model.{name}": p.detach() for name, p in parameters.items()}
+    plain = {f"learner.model.{name}": p.detach() for name, p in parameters.items()}
     total = {name: torch.zeros_like(p) for name, p in parameters.items()}
+    scored = _Scored(learner, score)
 
     def of_one(theta: dict[str, Tensor], x: Any, label: Tensor, task: Tensor) -> Tensor:
         one = Batch(map_inputs(lambda t: t[None], x), label[None], task[None])
-        return score(functional_call(learner, theta, (one.x, one.task)), one)
+        value: Tensor = functional_call(scored, theta, (one,))
+        return value
 
-    of_all = vmap(grad(of_one), in_dims=(None, 0, 0, 0))
+    # A loss may draw noise (model.head=flow), another for each sample.
+    of_all = vmap(grad(of_one), in_dims=(None, 0, 0, 0), randomness="different")
     for batch in batches:
         with torch.no_grad():
             outputs, _ = learner.run_model(batch.x, batch.task)
@@ -282,7 +302,7 @@ def _sum_by_vmap(
             except RuntimeError:
                 gradients = _one_by_one(of_one, plain, batch, labels)
             for name, value in total.items():
-                measured = measure(gradients[f"model.{name}"])
+                measured = measure(gradients[f"learner.model.{name}"])
                 if name in floors:
                     if weights is not None:
                         measured = measured * weights.view(-1, *[1] * (measured.ndim - 1))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
+from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
 from clframe.plugins._per_sample import (
     Variant,
@@ -66,6 +67,16 @@ class MAS(_ConvexPenalty):
     def factor(self) -> float:
         """The weight itself, as in the paper: there is no 1/2."""
         return self.weight
+
+    @hookimpl
+    def configure(self, learner: Learner) -> None:  # type: ignore[override]  # a hook's choice
+        """Start with no anchor; refuse a model whose outputs are not all that it says."""
+        super().configure()
+        if getattr(learner.model, "steers", False):
+            raise PluginError(
+                f"plugin '{self.name}' holds what outputs depend on, but those of model.head=flow "
+                "only steer the layers behind them, which it would not hold: choose ewc"
+            )
 
     @hookimpl
     def after_experience(self, learner: Learner, data: Data) -> None:

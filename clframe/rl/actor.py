@@ -37,9 +37,6 @@ class SquashedGaussian(Policy):
         n_tasks: How many heads; None for one that all tasks share.
     """
 
-    modes = 1
-    """A mixture of one Gaussian, as far as the Fisher information is concerned."""
-
     def __init__(
         self,
         features: nn.Module,
@@ -57,13 +54,13 @@ class SquashedGaussian(Policy):
         means, log_std = outputs.chunk(2, -1)
         return means, log_std.clamp(*LOG_STD)
 
-    def mixture(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Means, deviations ``[n, 1, numbers]`` and the log-probability 0 of the one mode.
+    def single_gaussian(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and deviations, for the Fisher information.
 
         Of the action before tanh: the Fisher information is the same for one after it.
         """
         means, log_std = self.gaussian(outputs)
-        return means.unsqueeze(1), log_std.exp().unsqueeze(1), outputs.new_zeros(len(outputs), 1)
+        return means, log_std.exp()
 
     def draw(self, outputs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """The actions that standard normal noise makes of outputs, and their log-densities."""

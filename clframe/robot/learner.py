@@ -46,6 +46,12 @@ class ImitationLearner(Learner):
         """Whether outputs are actions, learned by their squared error."""
         return not hasattr(self.model, "action_loss")
 
+    @property
+    def acts(self) -> dict[str, Any]:
+        """How it acts, for the results: by the policy's own words, or by its outputs."""
+        said: dict[str, Any] = {"head": "mse"} if self.squared_error else {}
+        return getattr(self.model, "acts", said)
+
     def task_loss(self, outputs: Any, batch: Batch) -> Tensor:
         """The policy's own loss, or the mean squared error; mean over samples."""
         action_loss: Any = getattr(self.model, "action_loss", None)
@@ -77,6 +83,11 @@ class ChoiceLearner(ImitationLearner):
     def squared_error(self) -> bool:
         """Outputs are logits."""
         return False
+
+    @property
+    def acts(self) -> dict[str, Any]:
+        """By the most likely choice."""
+        return {"head": "categorical"}
 
     def run_model(self, x: Any, task: Tensor) -> tuple[Tensor, Tensor | None]:
         """Logits of what is possible and, where the model tells them apart, the head's inputs."""

@@ -19,7 +19,7 @@ from clframe.robot.evaluation import MEASURES, Evaluation
 from clframe.robot.learner import ChoiceLearner, ImitationLearner
 from clframe.robot.perturbation import Perturbation, PerturbSettings
 from clframe.robot.retries import without_retries
-from clframe.robot.sequences import SequenceData, SequenceInputs, sequences_of
+from clframe.robot.sequences import Encode, SequenceData, SequenceInputs, sequences_of
 from clframe.robot.task import RobotTask
 from clframe.robot.task_vectors import TEXTS, TaskInput, task_vectors
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
@@ -100,6 +100,7 @@ class ImitationStream(Stream):
         discrete: Whether an action is one of ``n_outputs`` choices, instead of that many numbers.
         mask: Which numbers of an input are 1 for a choice that is possible now and 0 for another;
             None where all are always possible.
+        chunk: Actions that are labels of each step.
     """
 
     read: Read = lambda index: ()
@@ -108,6 +109,7 @@ class ImitationStream(Stream):
     normalizer: Normalizer | None = None
     discrete: bool = False
     mask: slice | None = None
+    chunk: int = 1
 
     @property
     def layout(self) -> ObservationLayout:
@@ -115,8 +117,15 @@ class ImitationStream(Stream):
         assert self.sequence_inputs is not None
         return self.sequence_inputs.layout
 
-    def sequences(self, window: int) -> ImitationStream:
+    def sequences(
+        self, window: int, chunk: int = 1, encode: Encode | None = None
+    ) -> ImitationStream:
         """The same stream for a policy that takes sequences of so many steps, and remembers.
+
+        Args:
+            window: Steps of a sequence.
+            chunk: Actions that are predicted at each of them.
+            encode: Makes features of pictures, once for each frame; None leaves pictures.
 
         Raises:
             SettingError: Observations are put together to windows already.
@@ -130,9 +139,19 @@ class ImitationStream(Stream):
             )
 
         def data(demos: Sequence[Demonstration], index: int) -> SequenceData:
-            return sequences_of(demos, index, window, inputs)
+            return sequences_of(demos, index, window, inputs, chunk, encode)
 
         return self._given(inputs, data)
+
+    def with_chunks(self, chunk: int) -> ImitationStream:
+        """The same stream, whose labels are the next so many actions; see ``robot/chunks.py``."""
+        assert self.sequence_inputs is not None
+        inputs = self.sequence_inputs.inputs
+
+        def data(demos: Sequence[Demonstration], index: int) -> TensorData:
+            return data_of(demos, index, inputs, self.discrete, chunk)
+
+        return dataclasses.replace(self._given(inputs, data), chunk=chunk)
 
     def with_task_code(self) -> ImitationStream:
         """The same stream, whose vectors end with the one-hot code of the task's index.
@@ -143,7 +162,7 @@ class ImitationStream(Stream):
         inputs = self.sequence_inputs.inputs.with_task_code()
 
         def data(demos: Sequence[Demonstration], index: int) -> TensorData:
-            return data_of(demos, index, inputs, self.discrete)
+            return data_of(demos, index, inputs, self.discrete, self.chunk)
 
         return dataclasses.replace(self._given(inputs, data), input_shape=(inputs.size,))
 

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from clframe.data.dataset import TensorData
 from clframe.errors import DataError
+from clframe.robot.chunks import chunk_labels
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.task import STATE as STATE
 
@@ -185,9 +186,18 @@ def joined(demos: Sequence[Demonstration], name: str) -> NDArray[Any]:
 
 
 def data_of(
-    demos: Sequence[Demonstration], task: int, inputs: ObservationTransform, discrete: bool = False
+    demos: Sequence[Demonstration],
+    task: int,
+    inputs: ObservationTransform,
+    discrete: bool = False,
+    chunk: int = 1,
 ) -> TensorData:
-    """Demonstrations of one task as training data; labels are actions, or numbers of choices."""
+    """Demonstrations of one task as training data.
+
+    Labels are actions, chunks of so many of them, or numbers of choices.
+    """
     samples = windowed(demos, inputs.window, (STATE, *inputs.pictures))
     labels = samples.actions[:, 0].long() if discrete else samples.actions
+    if chunk > 1:
+        labels = chunk_labels(labels, [len(demo) for demo in demos], chunk)
     return TensorData(samples.inputs, labels, task, transform=inputs)

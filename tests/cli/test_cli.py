@@ -182,6 +182,7 @@ def test_the_run_folder_keeps_its_contract(here: Path) -> None:
     timing = results["timing"]
     assert {
         "train_seconds",
+        "cpu_seconds",
         "eval_seconds",
         "eval_share",
         "samples_per_second",

@@ -433,6 +433,28 @@ def test_evaluations_are_the_same_each_time_and_leave_learning_alone(tmp_path: P
     assert (first.matrix.values == again.matrix.values).all()
 
 
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("resnet_t", {"head": "flow", "chunk": 3, "execute": 2}),
+        ("resnet_rnn", {"head": "gmm", "chunk": 3, "grip": "bernoulli", "act": "draw_mode"}),
+    ],
+)
+@pytest.mark.parametrize("method", ["replay", {"ewc": {"fisher": "batch"}}, "packnet"])
+def test_they_have_all_heads(name: str, head: dict[str, Any], method: Any, tmp_path: Path) -> None:
+    prepared = prepare(
+        seen_stream(tmp_path, eval_episodes=1),
+        method,
+        {"name": name, "size": "small", "window": 3, **head},
+        trainer={"max_steps": 2, "batch_size": 4},
+    )
+    labels = prepared.stream.experiences[0].load().labels
+    assert labels.shape[1:] == (3, 3, 3)  # steps of the window, actions of a chunk, numbers
+    assert (labels[..., 0, -1] == 1).all()
+    result = run(prepared.learner, prepared.stream, "heads")
+    assert np.isfinite(result.matrix.learned[-1]).all()
+
+
 @pytest.mark.parametrize("name", ["resnet_rnn", "vit_t"])
 def test_a_run_that_is_killed_resumes_as_if_nothing_had_been(name: str, tmp_path: Path) -> None:
     def learn(place: str, lives: int) -> dict[str, Tensor]:

@@ -14,7 +14,6 @@ import torch
 import clframe
 from clframe.data.dataset import Batch
 from clframe.errors import DataError, PluginError, SettingError
-from clframe.models.policy import GaussianMixturePolicy, policy
 from clframe.robot import demonstrations
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.windows import Normalizer, ObservationTransform, windowed
@@ -183,41 +182,6 @@ def test_the_best_point_is_kept() -> None:
 def test_best_checkpoint_needs_measurements() -> None:
     with pytest.raises(PluginError, match="check_val_every_n_epoch"):
         learn("best_checkpoint")
-
-
-def test_a_mixture_learns_two_ways_where_the_mean_is_neither() -> None:
-    torch.manual_seed(0)
-    x = torch.zeros(256, 3)
-    actions = torch.where(torch.rand(256, 1) < 0.6, 0.8, -0.8)
-    model = policy((3,), 1, hidden=(16,), head="gmm", modes=2)
-    assert isinstance(model, GaussianMixturePolicy)
-    optimizer = torch.optim.Adam(model.parameters(), 0.02)
-    for _ in range(500):
-        optimizer.zero_grad()
-        loss = model.action_loss(model(x), actions)
-        loss.backward()
-        optimizer.step()
-    generator = torch.Generator().manual_seed(0)
-    acted = model.action_of(model(x), generator)
-    assert torch.allclose(acted, torch.tensor(0.8), atol=0.1)
-    model.sample = True
-    drawn = model.action_of(model(x), generator)
-    assert 0.4 < float((drawn > 0).float().mean()) < 0.8
-
-
-def test_the_likelihood_of_a_mixture_is_that_of_torch() -> None:
-    from torch.distributions import Categorical, Independent, MixtureSameFamily, Normal
-
-    model = policy((3,), 2, hidden=(4,), head="gmm", modes=3)
-    assert isinstance(model, GaussianMixturePolicy)
-    outputs, actions = torch.randn(5, 3 * 5), torch.rand(5, 2)
-    means, deviations, modes = model.mixture(outputs)
-    mixture = MixtureSameFamily(
-        Categorical(logits=modes), Independent(Normal(means, deviations), 1)
-    )
-    torch.testing.assert_close(
-        model.action_loss(outputs, actions), -mixture.log_prob(actions).mean()
-    )
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,23 @@
-"""The head of LIBERO's policies: a perceptron, then the numbers of a mixture of Gaussians."""
+"""The head of LIBERO's policies: a perceptron, then a layer for each group of outputs."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 
-class MixtureHead(nn.Module):
-    """Three linear layers, the last without activation, then means, deviations and logits.
+class PerceptronHead(nn.Module):
+    """Three linear layers, the last without activation, then one for each group of outputs.
 
     Args:
         n_inputs: Length of what is known at a step.
         width: Of the three layers.
-        n_actions: Numbers of an action.
-        modes: Gaussians of the mixture.
+        sizes: Of the groups: of a mixture its means, deviations and logits.
     """
 
-    def __init__(self, n_inputs: int, width: int, n_actions: int, modes: int) -> None:
+    def __init__(self, n_inputs: int, width: int, sizes: Sequence[int]) -> None:
         super().__init__()
         self.layers = nn.Sequential(
             nn.Linear(n_inputs, width),
@@ -25,11 +26,9 @@ class MixtureHead(nn.Module):
             nn.ReLU(),
             nn.Linear(width, width),
         )
-        self.means = nn.Linear(width, modes * n_actions)
-        self.deviations = nn.Linear(width, modes * n_actions)
-        self.logits = nn.Linear(width, modes)
+        self.groups = nn.ModuleList(nn.Linear(width, size) for size in sizes)
 
     def forward(self, features: Tensor) -> Tensor:
-        """``[..., n_inputs]`` to outputs as :class:`clframe.models.mixture.ActionMixture` says."""
+        """``[..., n_inputs]`` to all outputs, group after group."""
         hidden = self.layers(features)
-        return torch.cat([self.means(hidden), self.deviations(hidden), self.logits(hidden)], -1)
+        return torch.cat([group(hidden) for group in self.groups], -1)

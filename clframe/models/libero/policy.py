@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from clframe.models.libero.head import MixtureHead
+from clframe.models.actions.acting import Acting
+from clframe.models.actions.decoder import ActionDecoder
 from clframe.models.libero.temporal import Memory, TemporalEncoder
-from clframe.models.mixture import ActionMixture
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream
@@ -39,7 +40,7 @@ class Body(nn.Module):
         return self.memory.step(encoded[:, -1])
 
 
-class SequencePolicy(ActionMixture, nn.Module):
+class SequencePolicy(Acting):
     """Answers at every step of a sequence; acts step by step, remembering its episode.
 
     The loss is the mean over all steps of the window, each of which sees those before it, as in
@@ -48,35 +49,32 @@ class SequencePolicy(ActionMixture, nn.Module):
 
     Args:
         features: Everything before the head.
-        head: Gives the mixture's numbers.
+        head: Gives the decoder's numbers.
         window: Steps of a sequence in training.
-        n_actions: Numbers of an action.
-        modes: Gaussians of the mixture.
-        sample: Draw actions from the mixture instead of taking its most likely mode's mean.
+        decoder: Says what the head's outputs mean.
     """
 
     def __init__(
-        self,
-        features: Body,
-        head: MixtureHead,
-        window: int,
-        n_actions: int,
-        modes: int,
-        sample: bool,
+        self, features: Body, head: nn.Module, window: int, decoder: ActionDecoder
     ) -> None:
         super().__init__()
         self.features, self.head = features, head
         self.window = window
-        self.n_actions, self.modes, self.sample = n_actions, modes, sample
+        self.decoder = decoder
 
     def forward(self, x: Any) -> Tensor:
-        """The mixture's numbers, ``[n, steps, numbers]``; while acting, ``[n, numbers]``."""
+        """What the decoder reads, ``[n, steps, numbers]``; while acting, ``[n, numbers]``."""
         outputs: Tensor = self.head(self.features(x))
         return outputs
 
     def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
         """The same stream, learned from sequences instead of single observations."""
-        sequences: Stream = stream.sequences(self.window)  # type: ignore[attr-defined]
+        reader: Any = getattr(self.features.encode, "reader", None)
+        encode: Any = getattr(reader, "encode_frames", None)
+        given: Any = stream
+        sequences: Stream = given.sequences(
+            self.window, self.decoder.chunk, None if encode is None else partial(encode, device)
+        )
         return sequences
 
     @contextlib.contextmanager
@@ -84,11 +82,13 @@ class SequencePolicy(ActionMixture, nn.Module):
         """Remember from one call to the next, each of which brings one step."""
         self.features.memory = self.features.temporal.remember(self.window)
         try:
-            yield
+            with super().acting():
+                yield
         finally:
             self.features.memory = None
 
     def reset(self, begun: Tensor) -> None:
         """Forget the episodes of those rows that begin a new one."""
+        super().reset(begun)
         if self.features.memory is not None:
             self.features.memory.forget(begun)

@@ -29,7 +29,9 @@ STILL = Disturbance(0.0, 0.0, 0.0)
 def recorded(robot: RobotTask, seed: int) -> tuple[Demonstration, TabletopEnv]:
     env = robot.make_recording()
     assert isinstance(env, TabletopEnv)
-    demo = collect.record(robot, env, seed)
+    # Pushed about, an episode now and then fails, and is not kept.
+    demos = (collect.record(robot, env, seed + number) for number in range(3))
+    demo = next((demo for demo in demos if demo is not None), None)
     assert demo is not None
     return demo, env
 
@@ -53,9 +55,16 @@ def test_a_demonstration_of_carrying_ends_with_the_thing_let_go(
     assert demo.successes is not None
     assert demo.successes[-1]
     assert len(demo) - int(np.argmax(demo.successes)) - 1 >= collect.AFTER_SUCCESS
-    # The fingers move while the hand does.
-    still = (np.abs(demo.actions[:, :6]) < 0.02).all(axis=1)
-    assert still.mean() < 0.1
+
+
+def test_the_hand_hardly_stands_still_while_the_fingers_move() -> None:
+    moves = [
+        recorded(robot_task(task("tabletop_goal", str(number))), seed)[0].actions[:, :6]
+        for number in (1, 6, 7, 8)
+        for seed in (5, 15)
+    ]
+    still = (np.abs(np.concatenate(moves)) < 0.02).all(axis=1)
+    assert still.mean() < 0.07  # 0.15 where it waits for them
 
 
 def test_a_disturbed_demonstration_replays_to_the_bit(tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""Actions as a mixture of diagonal Gaussians, as the policies of LIBERO have them."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clframe.models.actions.settings import Rule
+
+
+class GaussianMixture(nn.Module):
+    """What outputs of ``modes * (2 * numbers + 1)`` numbers mean: loss and way of acting.
+
+    Outputs are, in this order, the means before tanh, the deviations before softplus (to which
+    ``least_deviation`` is added) and the logits of the modes. Leading dimensions are samples, and
+    steps where a policy answers at every step of a sequence. A mode of a chunk is one way of going
+    on through all of its steps.
+
+    Args:
+        numbers: Of an action, or of a chunk of them.
+        modes: Gaussians of the mixture.
+        least_deviation: Added to all deviations.
+        rule: How to act.
+    """
+
+    def __init__(self, numbers: int, modes: int, least_deviation: float, rule: Rule) -> None:
+        super().__init__()
+        self.numbers, self.modes = numbers, modes
+        self.least_deviation, self.rule = least_deviation, rule
+        self.sizes = (modes * numbers, modes * numbers, modes)
+
+    def mixture(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Means and deviations ``[..., modes, numbers]`` and the modes' log-probabilities."""
+        means, deviations, logits = outputs.split(self.sizes, -1)
+        shape = (self.modes, self.numbers)
+        spread = functional.softplus(deviations.unflatten(-1, shape)) + self.least_deviation
+        return means.unflatten(-1, shape).tanh(), spread, logits.log_softmax(-1)
+
+    def losses(self, outputs: Tensor, actions: Tensor, there: Tensor | None) -> Tensor:
+        """The negative log-likelihood of each sample; ``there`` is 0 where a number is padding."""
+        means, deviations, modes = self.mixture(outputs)
+        apart = (actions.unsqueeze(-2) - means) / deviations
+        of_number = -0.5 * apart.square() - deviations.log() - 0.5 * math.log(2 * math.pi)
+        if there is not None:
+            of_number = of_number * there.unsqueeze(-2)
+        return -(modes + of_number.sum(-1)).logsumexp(-1)
+
+    def act(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
+        """The most likely mode's mean, a draw, or the mean of a mode that is drawn."""
+        means, deviations, modes = self.mixture(outputs)
+        if self.rule == "mode_mean":
+            chosen = modes.argmax(1)
+        else:
+            chosen = torch.multinomial(modes.exp(), 1, generator=generator).squeeze(1)
+        rows = torch.arange(len(outputs), device=outputs.device)
+        action = means[rows, chosen]
+        if self.rule == "draw":
+            noise = torch.randn(action.shape, generator=generator, device=action.device)
+            action = action + deviations[rows, chosen] * noise
+        return action
