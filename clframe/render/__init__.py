@@ -15,6 +15,7 @@ from clframe.render.frame import Frame
 from clframe.render.gl import GLCamera, GLError
 from clframe.render.lighting import Light, Lighting
 from clframe.render.noise import depth_noise, sensor_noise
+from clframe.render.still import StillCamera
 from clframe.render.texture import PATTERNS, Texture
 from clframe.render.view import View
 
@@ -26,6 +27,7 @@ __all__ = [
     "Light",
     "Lighting",
     "RayCamera",
+    "StillCamera",
     "Texture",
     "View",
     "camera",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import SettingError
+from clframe.render.boxes import Grid
 from clframe.render.color import WHITE, encode
 from clframe.render.frame import Frame
 from clframe.render.lighting import Lighting
-from clframe.render.patches import Floats, Patches, dot, length
+from clframe.render.patches import Floats, Patches, dot, joined, length
 from clframe.render.rays import Caster, Hits
 from clframe.render.shading import background, shade
 from clframe.render.surface import Surfaces
@@ -23,6 +25,32 @@ GROUPS = (0, 1, 2)
 """Geom groups that are seen; by custom the others hold collision shapes."""
 CONTRAST = 20
 """Difference of a pixel to a neighbor, in 0..255, from which it is rendered in finer steps."""
+
+
+Finish = Callable[[NDArray[np.uint8]], Frame]
+"""Makes a frame of the colors (3, n) of a sight's rays."""
+
+
+def no_frame(colors: NDArray[np.uint8]) -> Frame:
+    """For rays that are a part of a picture only."""
+    raise NotImplementedError
+
+
+@dataclass
+class Sight:
+    """What rays see, before light falls on it.
+
+    Attributes:
+        light: (3, n) float32, that of the background filled in.
+        chosen: which rays met something.
+        patches: what these met; None where none did.
+        finish: makes a frame of the rays' colors.
+    """
+
+    light: Floats
+    chosen: Any
+    patches: Patches | None
+    finish: Finish
 
 
 class RayCamera:
@@ -52,13 +80,13 @@ class RayCamera:
     ) -> None:
         check_size(width, height, samples)
         self.width, self.height, self.samples, self.contrast = width, height, samples, contrast
-        self._groups = tuple(groups)
+        self.groups = tuple(groups)
         self.set_model(model, textures)
 
     def set_model(self, model: Any, textures: Mapping[str | int, Texture] | None = None) -> None:
         """Render another model from now on, with these textures."""
         self.model = model
-        self._caster = Caster(model, self._groups)
+        self.caster = Caster(model, self.groups)
         self._surfaces = Surfaces(model, textures or {})
 
     def render(
@@ -72,51 +100,95 @@ class RayCamera:
             lighting: the light; None is a well-lit room.
             rgb: whether colors are wanted; depth and geoms alone take a third of the time.
         """
-        shape = (self.height, self.width)
+        if not rgb:
+            rays = view.rotation @ pixel_rays(self.width, self.height, view.fovy)
+            return self._frame(self.caster.cast(data, view.position, rays.T))
+        lighting = lighting or Lighting()
+        sight = self.look(data, view, lighting)
+        (light,) = self.develop(data, lighting, [sight])
+        if self.samples > 1:
+            shape = (self.height, self.width, 3)
+            light = self._refine(data, view, lighting, encode(light).T.reshape(shape), light)
+        return sight.finish(encode(light))
+
+    def look(self, data: Any, view: View, lighting: Lighting) -> Sight:
+        """What the camera sees, before light falls on it: several are developed together."""
         rays = view.rotation @ pixel_rays(self.width, self.height, view.fovy)
-        hits = self._caster.cast(data, view.position, rays.T, normals=rgb)
+        hits = self.caster.cast(data, view.position, rays.T, normals=True)
+
+        def finish(colors: NDArray[np.uint8]) -> Frame:
+            frame = self._frame(hits)
+            frame.colors = np.ascontiguousarray(colors.T.reshape(self.height, self.width, 3))
+            return frame
+
+        return self.sight(view, lighting, rays, hits, self.height, finish)
+
+    def pixels(self, view: View) -> Grid:
+        """The picture's own pixels as a grid."""
+        side = pixel_size(self.height, view.fovy)
+        right, up, backward = view.rotation.T
+        low = np.array([-self.width * side / 2, -self.height * side / 2])
+        return Grid(
+            view.position,
+            np.stack([right, -up, -backward]),
+            low,
+            np.full(2, 1 / side),
+            (self.height, self.width),
+        )
+
+    def develop(self, data: Any, lighting: Lighting, sights: Sequence[Sight]) -> list[Floats]:
+        """The light (3, n) that arrives along the rays of each sight.
+
+        All are shaded at once, since most of the time goes into calls and not into numbers.
+        """
+        with_patches = [sight for sight in sights if sight.patches is not None]
+        if with_patches:
+            patches = joined([sight.patches for sight in with_patches if sight.patches])
+            shaded = shade(self.caster, data, self._surfaces, lighting, patches)
+            end = 0
+            for sight in with_patches:
+                assert sight.patches is not None
+                begin, end = end, end + len(sight.patches.geom)
+                sight.light[:, sight.chosen] = shaded[:, begin:end]
+        for sight in sights:
+            sight.light *= np.float32(lighting.exposure)
+        return [sight.light for sight in sights]
+
+    def _frame(self, hits: Hits) -> Frame:
+        """Depth and geoms."""
+        shape = (self.height, self.width)
         # The ray parameter is the depth.
         depth = np.where(hits.geom >= 0, hits.distance, 0).astype(np.float32)
-        frame = Frame(depth.reshape(shape), hits.geom.reshape(shape))
-        if rgb:
-            lighting = lighting or Lighting()
-            light = self._light(data, view, lighting, rays, hits, self.height)
-            colors = encode(light).T.reshape(*shape, 3)
-            if self.samples > 1:
-                light = self._refine(data, view, lighting, colors, light)
-                colors = encode(light).T.reshape(*shape, 3)
-            frame.colors = np.ascontiguousarray(colors)
-        return frame
+        return Frame(depth.reshape(shape), hits.geom.reshape(shape))
 
-    def _light(
+    def sight(
         self,
-        data: Any,
         view: View,
         lighting: Lighting,
         rays: NDArray[np.float64],
         hits: Hits,
         height: int,
-    ) -> Floats:
-        """Light (3, n) that arrives along rays (3, n) of a picture of this height."""
+        finish: Finish = no_frame,
+    ) -> Sight:
+        """What rays (3, n) of a picture of this height met."""
         directions = rays.astype(np.float32)
         directions /= length(directions)
         seen = np.flatnonzero(hits.geom >= 0)
         everything = len(seen) == len(hits.geom)
         light = np.empty_like(directions) if everything else background(directions, lighting)
-        if len(seen):
-            chosen: Any = slice(None) if everything else seen
-            assert hits.normal is not None
-            distance = hits.distance[chosen]
-            points = view.position[:, None] + rays[:, chosen] * distance
-            normals = np.ascontiguousarray(hits.normal[chosen].T, dtype=np.float32)
-            towards_eye = -directions[:, chosen]
-            size = distance.astype(np.float32) * np.float32(pixel_size(height, view.fovy))
-            # A patch seen at a slant is longer one way: the mean of both sides blurs least.
-            size /= np.sqrt(np.maximum(dot(normals, towards_eye), np.float32(0.05)))
-            patches = Patches(hits.geom[chosen], points, normals, towards_eye, size)
-            light[:, chosen] = shade(self._caster, data, self._surfaces, lighting, patches)
-        light *= np.float32(lighting.exposure)
-        return light
+        if not len(seen):
+            return Sight(light, slice(0), None, finish)
+        chosen: Any = slice(None) if everything else seen
+        assert hits.normal is not None
+        distance = hits.distance[chosen]
+        points = view.position[:, None] + rays[:, chosen] * distance
+        normals = np.ascontiguousarray(hits.normal[chosen].T, dtype=np.float32)
+        towards_eye = -directions[:, chosen]
+        size = distance.astype(np.float32) * np.float32(pixel_size(height, view.fovy))
+        # A patch seen at a slant is longer one way: the mean of both sides blurs least.
+        size /= np.sqrt(np.maximum(dot(normals, towards_eye), np.float32(0.05)))
+        patches = Patches(hits.geom[chosen], points, normals, towards_eye, size)
+        return Sight(light, chosen, patches, finish)
 
     def _refine(
         self,
@@ -137,8 +209,9 @@ class RayCamera:
         fine_columns = (columns[:, None] * n + offsets)[:, None, :]
         places = (fine_rows * fine_width + fine_columns).reshape(-1)
         rays = view.rotation @ pixel_rays(fine_width, self.height * n, view.fovy)[:, places]
-        hits = self._caster.cast(data, view.position, rays.T, normals=True)
-        fine = self._light(data, view, lighting, rays, hits, self.height * n)
+        hits = self.caster.cast(data, view.position, rays.T, normals=True)
+        sight = self.sight(view, lighting, rays, hits, self.height * n)
+        (fine,) = self.develop(data, lighting, [sight])
         # A highlight brighter than white must not outshine the rest of its pixel.
         fine = np.minimum(fine, np.float32(WHITE)).reshape(3, -1, n * n)
         light[:, rows * self.width + columns] = fine.mean(axis=2)

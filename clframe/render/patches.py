@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,19 @@ class Patches:
     normals: Floats
     towards_eye: Floats
     size: Floats
+
+
+def joined(parts: Sequence[Patches]) -> Patches:
+    """Several one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return Patches(
+        np.concatenate([part.geom for part in parts]),
+        np.concatenate([part.points for part in parts], axis=1),
+        np.concatenate([part.normals for part in parts], axis=1),
+        np.concatenate([part.towards_eye for part in parts], axis=1),
+        np.concatenate([part.size for part in parts]),
+    )
 
 
 def dot(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from clframe.render.boxes import Boxes
 
 EVERYWHERE = 1e6
 """Half the side in meters of a box that holds any scene."""
@@ -49,6 +52,7 @@ class Caster:
     def __init__(self, model: Any, groups: Sequence[int]) -> None:
         self.model = model
         self._groups = group_mask(groups)
+        self.boxes = Boxes(model, groups)
         self._roots = _narrow_roots(model)
         self._sizes = np.array(model.bvh_aabb[self._roots, 3:])
         # An infinite plane's bounds are far below it: they may grow but not shrink.
@@ -83,7 +87,9 @@ class Caster:
             if normal is None:
                 normal = self._normals_by_differences(data, origin, rays, distance)
             # Thin sheets are seen from both sides; a normal is that of the side we see.
-            normal *= np.where((normal * rays).sum(axis=1) > 0, -1.0, 1.0)[:, None]
+            away = np.einsum("ij,ij->i", normal, rays) > 0
+            if away.any():
+                normal[away] *= -1.0
         return Hits(distance, geom, normal)
 
     def _all_at_once(
@@ -98,13 +104,21 @@ class Caster:
         import mujoco
 
         out = (geom, distance, None if normal is None else normal.reshape(-1))
-        # Widened for the length of the call, so that physics finds the model as it was.
-        self.model.bvh_aabb[self._roots, 3:] = self._wide
-        try:
+        with self._widened():
             mujoco.mj_multiRay(
                 self.model, data, origin, rays.reshape(-1), self._groups, True, -1,
                 *out, len(rays), mujoco.mjMAXVAL,
             )  # fmt: skip
+
+    @contextmanager
+    def _widened(self) -> Iterator[None]:
+        """Wide bounds for the length of a call, so that physics finds the model as it was."""
+        if not len(self._roots):
+            yield
+            return
+        self.model.bvh_aabb[self._roots, 3:] = self._wide
+        try:
+            yield
         finally:
             self.model.bvh_aabb[self._roots, 3:] = self._sizes
 

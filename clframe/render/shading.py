@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clframe.render.color import to_linear
 from clframe.render.lighting import Lighting
 from clframe.render.patches import Floats, Patches, dot, length
 from clframe.render.rays import Caster
+from clframe.render.shadows import reached
 from clframe.render.surface import Surfaces
 
-CLEARANCE = 1e-4
-"""Meters by which something must be before a point to shade it, so that nothing shades itself."""
 HIGHLIGHT = np.float32(0.35)
 """Brightness of a full highlight of intensity 1 on a material of specular 1."""
 
@@ -50,7 +48,7 @@ def shade(
         cosine = np.maximum(dot(towards, normals), 0)
         if light.shadow:
             lit = np.flatnonzero(cosine)
-            dark = ~_reached(caster, data, origin, ways.take(lit, axis=1))
+            dark = ~reached(caster, data, origin, ways.take(lit, axis=1))
             cosine[lit[dark]] = 0
         color = np.float32(light.intensity) * np.asarray(light.color, dtype=np.float32)[:, None]
         irradiance += color * cosine
@@ -66,16 +64,6 @@ def shade(
     irradiance *= albedo
     irradiance += HIGHLIGHT * gloss
     return np.asarray(irradiance)
-
-
-def _reached(
-    caster: Caster, data: Any, origin: NDArray[np.float64], ways: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Which points at the ends of `ways` (3, n) the light at `origin` reaches."""
-    hits = caster.cast(data, origin, ways.T)
-    # In lengths of the ray: 1 is the point itself.
-    limit = 1 - CLEARANCE / length(ways)
-    return np.asarray((hits.geom < 0) | (hits.distance >= limit))
 
 
 def background(rays: Floats, lighting: Lighting) -> Floats:

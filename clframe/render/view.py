@@ -79,11 +79,11 @@ class View:
 
 def camera_id(model: Any, camera: str | int) -> int:
     """The number of a model's camera given by name or number."""
+    if not isinstance(camera, str) and 0 <= camera < model.ncam:
+        return int(camera)
     names = [model.cam(number).name for number in range(model.ncam)]
     if isinstance(camera, str) and camera in names:
         return names.index(camera)
-    if not isinstance(camera, str) and 0 <= camera < model.ncam:
-        return int(camera)
     choices = ", ".join(name or str(number) for number, name in enumerate(names)) or "none"
     raise SettingError(f"The model has no camera {camera!r}; its cameras: {choices}.")
 

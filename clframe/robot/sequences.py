@@ -7,8 +7,8 @@ as in robomimic and LIBERO. Frames are stored once, however many sequences they 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from clframe.data.storage import TensorSource, fetch
 from clframe.robot.chunks import chunk_labels, sequence_rows
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.windows import STATE, ObservationTransform, joined
+
+Encode: TypeAlias = "Callable[[Tensor, str], Tensor]"
+"""Frames ``[n, side, side, 3]`` as bytes, and what they are, to features ``[n, ...]``."""
 
 
 class SequenceInputs:
@@ -55,15 +58,22 @@ class SequenceInputs:
         return made
 
     def __call__(self, x: Any, task: Tensor) -> dict[str, Tensor]:
-        """Stored sequences and the task of each to inputs; pictures stay bytes, channels first."""
+        """Stored sequences and the task of each to inputs.
+
+        Pictures stay bytes, channels first; features of pictures stay as they are.
+        """
         state = self.inputs.normalized(x[STATE])
         if next(iter(self.parts.values())).device != state.device:
             self.parts = {name: index.to(state.device) for name, index in self.parts.items()}
         return {
             **{name: state[..., index] for name, index in self.parts.items()},
-            **{name: x[name].permute(0, 1, 4, 2, 3) for name in self.pictures},
+            **{name: _channels_first(x[name]) for name in self.pictures},
             TASK: self.inputs.task_vectors(task),
         }
+
+
+def _channels_first(pictures: Tensor) -> Tensor:
+    return pictures.permute(0, 1, 4, 2, 3) if pictures.dtype == torch.uint8 else pictures
 
 
 class SequenceData(IndexedData):
@@ -105,11 +115,24 @@ def sequences_of(
     window: int,
     inputs: SequenceInputs,
     chunk: int = 1,
+    encode: Encode | None = None,
 ) -> SequenceData:
-    """Demonstrations of one task as sequences, with so many actions to predict at each step."""
+    """Demonstrations of one task as sequences.
+
+    Args:
+        demos: The demonstrations.
+        task: The task's index.
+        window: Steps of a sequence.
+        inputs: What the policy is given.
+        chunk: Actions to predict at each step.
+        encode: Makes features of pictures, once for each frame; None leaves pictures.
+    """
     lengths = [len(demo) for demo in demos]
     rows = sequence_rows(lengths, window)
     frames = {name: torch.from_numpy(joined(demos, name)) for name in (STATE, *inputs.pictures)}
+    if encode is not None:
+        made = {name: encode(frames[name], f"{name} of task {task}") for name in inputs.pictures}
+        frames |= made
     actions = torch.from_numpy(np.concatenate([demo.actions for demo in demos]))
     if chunk > 1:
         actions = chunk_labels(actions, lengths, chunk)

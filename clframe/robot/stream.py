@@ -19,7 +19,7 @@ from clframe.robot.evaluation import MEASURES, Evaluation
 from clframe.robot.learner import ChoiceLearner, ImitationLearner
 from clframe.robot.perturbation import Perturbation, PerturbSettings
 from clframe.robot.retries import without_retries
-from clframe.robot.sequences import SequenceData, SequenceInputs, sequences_of
+from clframe.robot.sequences import Encode, SequenceData, SequenceInputs, sequences_of
 from clframe.robot.task import RobotTask
 from clframe.robot.task_vectors import TEXTS, TaskInput, task_vectors
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
@@ -117,12 +117,15 @@ class ImitationStream(Stream):
         assert self.sequence_inputs is not None
         return self.sequence_inputs.layout
 
-    def sequences(self, window: int, chunk: int = 1) -> ImitationStream:
+    def sequences(
+        self, window: int, chunk: int = 1, encode: Encode | None = None
+    ) -> ImitationStream:
         """The same stream for a policy that takes sequences of so many steps, and remembers.
 
         Args:
             window: Steps of a sequence.
             chunk: Actions that are predicted at each of them.
+            encode: Makes features of pictures, once for each frame; None leaves pictures.
 
         Raises:
             SettingError: Observations are put together to windows already.
@@ -136,7 +139,7 @@ class ImitationStream(Stream):
             )
 
         def data(demos: Sequence[Demonstration], index: int) -> SequenceData:
-            return sequences_of(demos, index, window, inputs, chunk)
+            return sequences_of(demos, index, window, inputs, chunk, encode)
 
         return self._given(inputs, data)
 

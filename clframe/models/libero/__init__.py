@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from torch import nn
@@ -20,7 +21,8 @@ from clframe.hookspecs import hookimpl
 from clframe.models.actions.decoder import ActionDecoder
 from clframe.models.actions.settings import MIXTURE, ActionSettings
 from clframe.models.libero.augment import Augment
-from clframe.models.libero.film_resnet import FiLMResNetEncoder
+from clframe.models.libero.film_resnet import FiLMResNetEncoder, Stem
+from clframe.models.libero.frozen_reader import WEIGHTS, FeatureReader, FrozenEncoder
 from clframe.models.libero.head import PerceptronHead
 from clframe.models.libero.observation_encoder import ConcatEncoder, Reader, TokenEncoder
 from clframe.models.libero.policy import Body, SequencePolicy
@@ -78,6 +80,11 @@ def libero_policy(
     actions: ActionSettings = MIXTURE,
     color: float = 0.3,
     shift: int = 4,
+    encoder: Literal["trained", "frozen"] = "trained",
+    views: int = 4,
+    stem: Stem = "resnet",
+    weights: str | None = None,
+    data_dir: Path | None = None,
 ) -> SequencePolicy:
     """One of LIBERO's policies, for the cameras, the state and the instructions of a stream.
 
@@ -91,6 +98,13 @@ def libero_policy(
         actions: The head: how actions are learned and done.
         color: How far colors of training pictures change; 0 leaves them.
         shift: Pixels by which training pictures move each way; 0 leaves them.
+        encoder: ``trained`` with the policy, or ``frozen``: a small network that was trained to
+            say where things are on the table. Then each frame is encoded once and a training step
+            is many times faster (resnet_rnn and resnet_t, pictures of 64 pixels).
+        views: Views of each frame that a frozen encoder encodes: as it is, then changed ones.
+        stem: What the ResNets begin with: ``resnet`` as it is, or ``patch``, which is faster.
+        weights: The frozen encoder's file; None is the one that is shipped.
+        data_dir: The data folder; features are kept in its folder ``features``.
     """
     at_least(window, 1, "model.window")
     at_least(color, 0, "model.color")
@@ -113,9 +127,15 @@ def libero_policy(
         )
     else:
         image_encoder = FiLMResNetEncoder(
-            cameras, n_condition, sizes.channels, sizes.points, sizes.token
+            cameras, n_condition, sizes.channels, sizes.points, sizes.token, stem
         )
-    reader = Reader(layout, image_encoder, Augment(color, shift))
+    at_least(views, 1, "model.views")
+    augment = Augment(color, shift)
+    reader: nn.Module
+    if encoder == "frozen":
+        reader = _frozen_reader(name, layout, sizes, augment, views, weights, data_dir)
+    else:
+        reader = Reader(layout, image_encoder, augment)
     if name == "resnet_rnn":
         numbers = cameras * sizes.token + sum(states) + sizes.text
         body = Body(
@@ -132,6 +152,24 @@ def libero_policy(
     decoder = ActionDecoder(actions, n_outputs, "draw")
     head = PerceptronHead(n_hidden, sizes.head, decoder.sizes)
     return SequencePolicy(body, head, window, decoder)
+
+
+def _frozen_reader(
+    name: PolicyName,
+    layout: ObservationLayout,
+    sizes: Size,
+    augment: Augment,
+    views: int,
+    weights: str | None,
+    data_dir: Path | None,
+) -> FeatureReader:
+    if name == "vit_t":
+        raise SettingError(
+            "model 'vit_t' has no use for a frozen encoder, which gives no patches: choose resnet_t"
+        )
+    folder = None if data_dir is None else Path(data_dir) / "features" / "keypoints"
+    frozen = FrozenEncoder(Path(weights) if weights else WEIGHTS, views, augment, folder)
+    return FeatureReader(layout, frozen, max(1, layout.task), 2 * sizes.token, sizes.token)
 
 
 def _layout(name: str, stream: Stream) -> ObservationLayout:

@@ -58,7 +58,7 @@ class ConcatEncoder(nn.Module):
         text: Numbers that stand for the instruction.
     """
 
-    def __init__(self, reader: Reader, n_condition: int, text: int) -> None:
+    def __init__(self, reader: nn.Module, n_condition: int, text: int) -> None:
         super().__init__()
         self.reader = reader
         self.text = nn.Linear(n_condition, text)
@@ -81,7 +81,9 @@ class TokenEncoder(nn.Module):
         width: Of a token.
     """
 
-    def __init__(self, reader: Reader, n_condition: int, states: Sequence[int], width: int) -> None:
+    def __init__(
+        self, reader: nn.Module, n_condition: int, states: Sequence[int], width: int
+    ) -> None:
         super().__init__()
         self.reader = reader
         self.text = nn.Linear(n_condition, width)

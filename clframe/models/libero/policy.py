@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -68,7 +69,12 @@ class SequencePolicy(Acting):
 
     def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
         """The same stream, learned from sequences instead of single observations."""
-        sequences: Stream = stream.sequences(self.window, self.decoder.chunk)  # type: ignore[attr-defined]
+        reader: Any = getattr(self.features.encode, "reader", None)
+        encode: Any = getattr(reader, "encode_frames", None)
+        given: Any = stream
+        sequences: Stream = given.sequences(
+            self.window, self.decoder.chunk, None if encode is None else partial(encode, device)
+        )
         return sequences
 
     @contextlib.contextmanager
