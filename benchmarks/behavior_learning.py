@@ -160,7 +160,7 @@ loses from right after it was learned to the end.
 
 {in_turn(found)}
 
-The values of each run are in `{numbers_file}`.
+What is not in the tables was not measured yet. The values of each run are in `{numbers_file}`.
 
 ## Speed
 
