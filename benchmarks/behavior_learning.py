@@ -154,13 +154,13 @@ which activity could not be checked against its text here.
 `experiment=behavior/<method>`: 20 demonstrations of each activity by the planner, in the order of
 the first table; a perceptron with two layers of 256 leaky units and a head for each activity, 50
 epochs.
-The strengths of EWC and PackNet are first guesses that no trial was made for. Mean ±
-standard error over seeds; forgetting is what an activity loses from right after it was learned to
-the end.
+The strengths of EWC and PackNet were chosen on other instances and another seed
+([strengths.md](strengths.md)). Mean ± standard error over seeds; forgetting is what an activity
+loses from right after it was learned to the end.
 
 {in_turn(found)}
 
-The values of each run are in `{numbers_file}`.
+What is not in the tables was not measured yet. The values of each run are in `{numbers_file}`.
 
 ## Speed
 

@@ -1,12 +1,15 @@
-"""How strong EWC, SI and MAS should hold a policy: candidates, on goals nothing is measured on.
+"""How strong EWC, SI and MAS should hold a policy, and how much of it PackNet should release.
+
+Candidates are tried on goals that nothing is measured on.
 
     python benchmarks/strengths.py --out runs/strengths [--markdown docs/results/strengths.md]
 
 Each cell is ``clframe fit experiment=<experiment> <strength> stream.goal_seed=5 seed=10`` (see
 grid.py for what is run and kept); of Continual World the first five tasks. The best candidate of a
-method is what its experiment has, and what continual_world.py, tabletop.py and point_robot.py
-measure on other goals and seeds. The table is printed and written to ``table.md`` in the output
-folder, what was measured to ``table.json``; with ``--markdown`` a page, and its numbers beside it.
+method is what its experiment has, and what continual_world.py, tabletop.py, point_robot.py and
+behavior_learning.py measure on other goals and seeds. The table is printed and written to
+``table.md`` in the output folder, what was measured to ``table.json``; with ``--markdown`` a page,
+and its numbers beside it.
 """
 
 from __future__ import annotations
@@ -29,15 +32,23 @@ EXPERIMENTS: dict[str, tuple[str, list[str]]] = {
         "continual_world/",
         [f"stream.tasks=[{','.join(CW10[:5])}]", "stream.eval_episodes=10"],
     ),
+    "behavior_12": ("behavior/", []),
 }
 """By stream, how the names of its experiments begin, and what its runs are given beside."""
-STRENGTHS = {"ewc": "strategy.ewc.weight", "si": "strategy.si.c", "mas": "strategy.mas.weight"}
-VARIANTS: dict[str, tuple[list[str], tuple[float, ...]]] = {
-    "gradient": (["strategy.ewc.step=gradient"], (300, 1000)),
-    "floor": (["strategy.ewc.step=gradient", "strategy.ewc.floor=1e-5"], (100, 300)),
+STRENGTHS = {
+    "ewc": "strategy.ewc.weight",
+    "si": "strategy.si.c",
+    "mas": "strategy.mas.weight",
+    "packnet": "strategy.packnet.prune",
 }
-"""Forms of EWC that were tried on Continual World's tasks beside the experiment's: settings, and
-weights; the floor is that of Continual World's code."""
+VARIANTS: dict[str, tuple[str, list[str], tuple[float, ...]]] = {
+    "gradient": ("cw10", ["strategy.ewc.step=gradient"], (300, 1000)),
+    "floor": ("cw10", ["strategy.ewc.step=gradient", "strategy.ewc.floor=1e-5"], (100, 300)),
+    "proximal": ("behavior_12", ["strategy.ewc.step=proximal"], (1000,)),
+    "online": ("behavior_12", ["strategy.ewc.online=true"], (1000,)),
+}
+"""Forms of EWC that were tried beside an experiment's: the stream, settings, and weights; the floor
+is that of Continual World's code."""
 CANDIDATES: dict[str, dict[str, tuple[float, ...]]] = {
     "point_robot": {
         "ewc": (30, 100, 300, 1000, 3000),
@@ -50,6 +61,7 @@ CANDIDATES: dict[str, dict[str, tuple[float, ...]]] = {
         "mas": (1, 10, 100),
     },
     "cw10": {"ewc": (1000,), "si": (1, 10, 100), "mas": (1, 10, 100)},
+    "behavior_12": {"ewc": (100, 300, 1000, 10000), "packnet": (0.8, 0.85, 0.9)},
 }
 
 
@@ -61,23 +73,23 @@ def make_cells(streams: Iterable[str], methods: Sequence[str]) -> dict[str, list
         beside = [*settings, f"stream.goal_seed={GOAL_SEED}"]
         cells[f"{stream}_naive"] = [f"experiment={begin}naive", *beside]
         for method in methods:
-            for strength in CANDIDATES[stream][method]:
+            for strength in CANDIDATES[stream].get(method, ()):
                 cells[f"{stream}_{method}_{strength:g}"] = [
                     f"experiment={begin}{method}",
                     f"{STRENGTHS[method]}={strength:g}",
                     *beside,
                 ]
-        if stream == "cw10" and "ewc" in methods:
+        if "ewc" in methods:
             ewc = [f"experiment={begin}ewc", *beside]
-            for variant, (form, strengths) in VARIANTS.items():
-                for strength in strengths:
+            for variant, (where, form, strengths) in VARIANTS.items():
+                for strength in strengths if where == stream else ():
                     weight = f"{STRENGTHS['ewc']}={strength:g}"
                     cells[f"{stream}_{variant}_{strength:g}"] = [*ewc, weight, *form]
     return cells
 
 
 def measure(results: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a run: the final success of each task, seconds, where the data is from."""
+    """What is kept of a run: final success or Q of each task, seconds, where the data is from."""
     matrix, timing = results["matrix"], results["timing"]
     return {
         "columns": matrix["columns"],
@@ -128,7 +140,7 @@ def table(found: grid.Found) -> str:
                 place = list(tried).index(best(tried))
                 cells[place] = f"**{cells[place]}**"
             if cells:
-                name = f"ewc, `{' '.join(VARIANTS[method][0])}`" if method in VARIANTS else method
+                name = f"ewc, `{' '.join(VARIANTS[method][1])}`" if method in VARIANTS else method
                 lines.append(f"| {stream} | {name} | {', '.join(cells)} |")
     return "\n".join(lines)
 
@@ -139,14 +151,15 @@ def page(found: grid.Found, command: str, numbers_file: str) -> str:
 
 `{command}`, {datetime.date.today().isoformat()}.
 
-Candidates for `strategy.ewc.weight`, `strategy.si.c` and `strategy.mas.weight` in the experiments
-`point_robot/<method>`, `tabletop/goal5_<method>` and `continual_world/<method>` (of the latter the
-first five tasks, 10 episodes each), all on `stream.goal_seed={GOAL_SEED}` and seed 10, on which
-nothing else is measured. Final success, mean over tasks. The best candidate, in bold (of several
-the middle one), is what the experiments have, and what [point_robot.md](point_robot.md),
-[tabletop.md](tabletop.md) and [continual_world.md](continual_world.md) measure on other goals and
-seeds. What is not in the table was not tried. One seed and few episodes: differences of a few
-hundredths mean nothing.
+Candidates for `strategy.ewc.weight`, `strategy.si.c`, `strategy.mas.weight` and
+`strategy.packnet.prune` in the experiments `point_robot/<method>`, `tabletop/goal5_<method>`,
+`continual_world/<method>` (of the latter the first five tasks, 10 episodes each) and
+`behavior/<method>`, all on `stream.goal_seed={GOAL_SEED}` and seed 10, on which nothing else is
+measured. Final success (of `behavior_12`: Q), mean over tasks. The best candidate, in bold (of
+several the middle one), is what the experiments have, and what [point_robot.md](point_robot.md),
+[tabletop.md](tabletop.md), [continual_world.md](continual_world.md) and
+[behavior_learning.md](behavior_learning.md) measure on other goals and seeds. What is not in the
+table was not tried. One seed and few episodes: differences of a few hundredths mean nothing.
 
 {table(found)}
 

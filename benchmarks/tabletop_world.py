@@ -1,9 +1,9 @@
 """How fast the tabletop world runs, and how often its scripted expert succeeds.
 
-    python benchmarks/tabletop_world.py speed [--steps 300]
+    python benchmarks/tabletop_world.py speed [--steps 300] [--robot arm]
     python benchmarks/tabletop_world.py beside --tree FOLDER [--rounds 20] [--steps 5]
     python benchmarks/tabletop_world.py expert [--suites tabletop_goal ...] [--episodes 20]
-        [--first-seed 1000] [--json FILE]
+        [--first-seed 1000] [--robot arm] [--json FILE]
 
 Speed is CPU time of one core over random actions. ``beside`` times steps with two cameras here and
 in another checkout of clframe, taking turns, so that a busy machine slows both down alike. An
@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from clframe.streams.tabletop import SUITES, TabletopTask, tasks
+from clframe.streams.tabletop.compiler import ROBOTS, RobotKind
 from clframe.streams.tabletop.env import HORIZON, make
 from clframe.streams.tabletop.expert import Expert
 from clframe.streams.tabletop.pictures import CAMERAS
@@ -33,7 +34,7 @@ from clframe.streams.tabletop.world import World
 TEN = ("tabletop_spatial", "tabletop_object", "tabletop_goal", "tabletop_long")
 
 
-def speed(steps: int) -> None:
+def speed(steps: int, robot: RobotKind) -> None:
     """Print steps per second of every ten-task suite, without and with two cameras."""
     print(f"{'suite':20} {'state':>8} {'2 cameras 64x64':>16} {'reset ms':>9}")
     for suite in TEN:
@@ -41,7 +42,7 @@ def speed(steps: int) -> None:
         for cameras, count in (((), steps), (CAMERAS, steps // 4)):
             spent = 0.0
             for number in range(3):
-                env = make(suite, str(3 * number), cameras=cameras)
+                env = make(suite, str(3 * number), cameras=cameras, robot=robot)
                 env.reset(seed=0)
                 rng = np.random.default_rng(0)
                 start = time.process_time()
@@ -121,7 +122,9 @@ def episode(world: World, seed: int) -> tuple[bool, int]:
     return False, HORIZON
 
 
-def expert(suites: list[str], episodes: int, first: int, file: Path | None) -> None:
+def expert(
+    suites: list[str], episodes: int, first: int, robot: RobotKind, file: Path | None
+) -> None:
     """Print success per suite and per kind, and the tasks that fail at all."""
     record = []
     for suite in suites:
@@ -129,7 +132,7 @@ def expert(suites: list[str], episodes: int, first: int, file: Path | None) -> N
         lengths = []
         spent = time.process_time()
         for task in tasks(suite, n=30) if suite == SUITES[-1] else tasks(suite):
-            world = World(task.problem)
+            world = World(task.problem, robot=robot)
             runs = [episode(world, seed) for seed in range(first, first + episodes)]
             good = [success for success, _ in runs]
             kinds[kind_of(task)].extend(good)
@@ -161,14 +164,15 @@ def main() -> None:
     parser.add_argument("--suites", nargs="+", default=list(TEN))
     parser.add_argument("--episodes", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=1000)
+    parser.add_argument("--robot", choices=ROBOTS, default="arm")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if given.part == "speed":
-        speed(given.steps)
+        speed(given.steps, given.robot)
     elif given.part == "beside":
         beside(given.tree, given.rounds, min(given.steps, 5))
     else:
-        expert(given.suites, given.episodes, given.first_seed, given.json)
+        expert(given.suites, given.episodes, given.first_seed, given.robot, given.json)
 
 
 if __name__ == "__main__":

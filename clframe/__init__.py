@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from clframe.core.stream import Experience as Experience
     from clframe.core.stream import Stream as Stream
     from clframe.core.stream import Task as Task
+    from clframe.core.stream_from import stream_from as stream_from
     from clframe.core.trainer import Budget as Budget
     from clframe.data.dataset import Batch as Batch
     from clframe.data.dataset import Data as Data
@@ -68,6 +69,7 @@ _HOME = {
     "hookimpl": "hookspecs",
     "load": "api",
     "stream": "api",
+    "stream_from": "core.stream_from",
 }
 _MODULES = ("bddl", "metrics", "plugins", "report", "testing")
 

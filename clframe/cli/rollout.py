@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from clframe.core.learner import Learner
     from clframe.core.stream import Task
+    from clframe.robot.episodes import Outcome
     from clframe.robot.evaluation import Evaluation
 
 
@@ -81,12 +83,22 @@ def main(words: Sequence[str]) -> int:
                     found = evaluate(learner, task, how, pool, seeds)
                 won = sum(outcome.success for outcome in found)
                 steps = sum(outcome.steps for outcome in found) / n
-                say(f"{task.name:<28} {won}/{n} episodes reach the goal, mean {steps:.1f} steps")
+                say(
+                    f"{task.name:<28} {won}/{n} episodes reach the goal, mean {steps:.1f} steps"
+                    + _measured(found, how.measures[0])
+                )
             if arguments.video is not None:
                 _record(learner, tasks[0][0], first, arguments)
     finally:
         pool.close()
     return 0
+
+
+def _measured(found: Sequence[Outcome], measure: str) -> str:
+    """What fills the matrix, where it is something of the environment's own."""
+    values = [outcome.measures[measure] for outcome in found if measure in outcome.measures]
+    known = [value for value in values if math.isfinite(value)]
+    return f", mean {measure} {sum(known) / len(known):.3f}" if known else ""
 
 
 def _names(tasks: Sequence[tuple[Task, Evaluation]]) -> list[str]:

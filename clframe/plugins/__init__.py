@@ -2,28 +2,38 @@
 
 from clframe.plugins.cumulative import Cumulative
 from clframe.plugins.ewc import EWC
+from clframe.plugins.fecam import FeCAM
 from clframe.plugins.feedback_replay import FeedbackReplay
 from clframe.plugins.freeze import Freeze
 from clframe.plugins.generative_replay import GenerativeReplay
 from clframe.plugins.lwf import LwF
 from clframe.plugins.mas import MAS
 from clframe.plugins.multitask import Multitask
+from clframe.plugins.ncm import NCM
 from clframe.plugins.packnet import PackNet
+from clframe.plugins.randumb import RanDumb
+from clframe.plugins.ranpac import RanPAC
 from clframe.plugins.replay import Replay
 from clframe.plugins.si import SI
+from clframe.plugins.slda import SLDA
 from clframe.plugins.xdg import XdG
 
 __all__ = [
     "EWC",
     "MAS",
+    "NCM",
     "SI",
+    "SLDA",
     "Cumulative",
+    "FeCAM",
     "FeedbackReplay",
     "Freeze",
     "GenerativeReplay",
     "LwF",
     "Multitask",
     "PackNet",
+    "RanDumb",
+    "RanPAC",
     "Replay",
     "XdG",
 ]

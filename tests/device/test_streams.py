@@ -9,7 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import clframe
 from clframe.build import Built
@@ -62,6 +64,8 @@ REWARDED: list[tuple[str, dict[str, Any]]] = [
     ("gym", {"envs": ["Pendulum-v1", "MountainCarContinuous-v0"], "success_return": 90.0}),
     ("franka_kitchen", {"tasks": ["kettle"]}),
 ]
+OWN = ("folder", "files", "lerobot")
+"""Streams of files that a test has to make."""
 ELSEWHERE = {"libero_10"}
 """LIBERO's environments need files that are not ours to pass on. What its streams give, pictures of
 two cameras and sequences, test_models.py has with LIBERO's policies."""
@@ -76,7 +80,7 @@ def kind_of(name: str) -> Any:
 
 
 def test_every_kind_of_stream_is_here() -> None:
-    named = {name for name, *_ in [*CASES, *REWARDED]} | ELSEWHERE
+    named = {name for name, *_ in [*CASES, *REWARDED]} | {*OWN} | ELSEWHERE
     here = {kind_of(name) for name in named}
     absent = [name for name in REGISTRY.names("stream") if kind_of(name) not in here]
     assert not absent, f"add a case for {absent}"
@@ -97,6 +101,42 @@ def test_streams(name: str, settings: dict[str, Any], model: dict[str, Any]) -> 
     if name.startswith("metaworld") and find_spec("metaworld") is None:
         pytest.skip("needs clframe[metaworld]")
     RUNS["same_on_both"](RUNS["maker"](start_of(name, settings), model, ER))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_streams_of_files(name: str, tmp_path: Path) -> None:
+    path, model = (_recordings if name == "lerobot" else _pictures)(tmp_path, name)
+    RUNS["same_on_both"](RUNS["maker"](start_of(name, {"path": str(path)}), model, ER))
+
+
+def _pictures(root: Path, name: str) -> tuple[Path, dict[str, Any]]:
+    """Three pictures of each of four classes, as a folder or as a list of them."""
+    rows = ["file,label"]
+    for k, label in enumerate("abcd"):
+        (root / "zoo" / label).mkdir(parents=True)
+        for n in range(3):
+            pixels = np.full((8, 8, 3), 60 * k + n, np.uint8)
+            Image.fromarray(pixels).save(root / "zoo" / label / f"{n}.png")
+            rows.append(f"zoo/{label}/{n}.png,{label}")
+    listed = root / "list.csv"
+    listed.write_text("\n".join(rows))
+    return (root / "zoo" if name == "folder" else listed), CNN
+
+
+def _recordings(root: Path, name: str) -> tuple[Path, dict[str, Any]]:
+    """A data set of LeRobot with two tasks."""
+    pytest.importorskip("pyarrow", reason="data sets of LeRobot are Parquet files")
+    from clframe.robot.demonstrations import Demonstration
+    from clframe.robot.formats.lerobot.write import write
+    from clframe.robot.formats.recording import Recording
+
+    rng = np.random.default_rng(0)
+    tasks = []
+    for task in ("left", "right"):
+        states = [rng.uniform(-1, 1, (6, 2)).astype(np.float32) for _ in range(4)]
+        tasks.append(Recording(task, task, {}, [Demonstration(-s, {"state": s}) for s in states]))
+    write(root / "set", tasks)
+    return root / "set", POLICY
 
 
 @pytest.mark.parametrize(("name", "settings"), REWARDED)

@@ -36,8 +36,8 @@ def test_candidates_are_runs_of_the_experiments_on_goals_of_their_own(bench: Any
             assert config.strategy[method][key] == float(strength)
     assert compose(cells["cw10_floor_100"]).strategy["ewc"]["floor"] == 1e-5
     tried = [values for methods in bench.CANDIDATES.values() for values in methods.values()]
-    tried += [values for _, values in bench.VARIANTS.values()]
-    assert len(cells) == 3 + sum(map(len, tried))
+    tried += [values for _, _, values in bench.VARIANTS.values()]
+    assert len(cells) == len(bench.EXPERIMENTS) + sum(map(len, tried))
 
 
 def test_the_best_candidate_is_in_bold_and_of_equals_the_middle_one(bench: Any) -> None:

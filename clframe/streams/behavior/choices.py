@@ -38,7 +38,7 @@ class ChoiceEnv(BehaviorEnv):
     ) -> None:
         self.verbs = VERBS[primitives]
         self._features: Features | None = None
-        self._references: dict[int, dict[str, float]] = {}
+        self._references: dict[int, dict[str, float] | None] = {}
         self._things = slots
         super().__init__(problem, 0, horizon, None, record)
         actions: spaces.Space[Any] = spaces.Discrete(len(self.verbs) * slots)
@@ -57,7 +57,9 @@ class ChoiceEnv(BehaviorEnv):
 
     def _observe(self) -> Observation:
         assert self._features is not None
-        return {"state": self._features.vector(self.household, self.state, self._truth, self.q)}
+        offered = self._offered(self.verbs)
+        vector = self._features.vector(self.household, self.state, self._truth, self.q, offered)
+        return {"state": vector}
 
     def step(self, action: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Do the primitive of a choice."""
@@ -76,6 +78,10 @@ class ChoiceEnv(BehaviorEnv):
             if seed not in self._references:
                 if len(self._references) >= KEPT:
                     self._references.clear()
-                self._references[seed] = efficiency.reference_of(self.instance)
+                self._references[seed] = self._reference()
             found |= efficiency.measures(self.recorder, self._references[seed])
         return found
+
+    def _reference(self) -> dict[str, float] | None:
+        """The metrics of the planner's episode from the same start; None if it fails."""
+        return efficiency.reference_of(self.instance)

@@ -27,15 +27,20 @@ NORMALIZED = tuple(f"{name}_normalized" for name in METRICS)
 
 def reference_of(instance: Instance) -> dict[str, float]:
     """The metrics of the planner's episode, which stands in for a human's."""
-    return efficiency(Episode(**replay(instance, plan(instance).steps).episode()))
+    return of_recorder(replay(instance, plan(instance).steps))
 
 
-def measures(recorder: Recorder, reference: Mapping[str, float]) -> dict[str, float]:
+def of_recorder(recorder: Recorder) -> dict[str, float]:
+    """The metrics of what was recorded."""
+    return efficiency(Episode(**recorder.episode()))
+
+
+def measures(recorder: Recorder, reference: Mapping[str, float] | None) -> dict[str, float]:
     """All metrics of an episode; not a number where the reference has nothing to compare with."""
-    found = efficiency(Episode(**recorder.episode()))
-    against = normalize(found, reference)
+    found = of_recorder(recorder)
+    against = normalize(found, reference) if reference else {}
     result = {name: float(found[name]) for name in METRICS}
     for name in METRICS:
-        share = against[name]["agent_over_human"]
+        share = against[name]["agent_over_human"] if against else None
         result[f"{name}_normalized"] = math.nan if share is None else share
     return result

@@ -150,12 +150,17 @@ class BehaviorEnv(gymnasium.Env[Observation, int]):
     def action_masks(self) -> NDArray[np.bool_]:
         """Which actions are possible now; the name is that of sb3-contrib."""
         mask = np.zeros(VERBS * self.slots, dtype=np.bool_)
-        for verb, slot in possible(self.household, self.state):
+        for verb, slot in possible(self.household, self.state, self._offered(tuple(Verb))):
             mask[verb * self.slots + slot] = True
         return mask
 
-    def render(self) -> None:
+    def _offered(self, verbs: tuple[Verb, ...]) -> tuple[Verb, ...]:
+        """Those of the verbs that there are at all now."""
+        return verbs
+
+    def render(self) -> NDArray[np.uint8] | None:
         """Nothing: without physics there are no pictures."""
+        return None
 
     def literals(self) -> frozenset[Literal]:
         """All literals that hold, in the words of the activity's domain."""

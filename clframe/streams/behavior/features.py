@@ -8,6 +8,7 @@ still wants of it. All numbers are of about unit size.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from clframe.streams.behavior.moving import held
 from clframe.streams.behavior.places import REACH, shut_in
 from clframe.streams.behavior.state import INSIDE, State
 from clframe.streams.behavior.tracker import GoalTracker
-from clframe.streams.behavior.verbs import possible
+from clframe.streams.behavior.verbs import Verb, possible
 
 ABILITIES = (
     Can.CONTAINER,
@@ -38,7 +39,19 @@ ABILITIES = (
 )
 FLAGS = ("opened", "toggled", "folded", "unfolded", "sliced", "broken")
 STATIC = len(ABILITIES) + 3
-DYNAMIC = 4 + len(FLAGS) + 9
+_LASTING = (
+    "relation",
+    *FLAGS,
+    "under",
+    "covered",
+    "soaked",
+    "contains",
+    "temperature",
+    "hottest",
+)
+"""Lists of a state that few steps change."""
+_SHUT = 4 + len(FLAGS)
+DYNAMIC = _SHUT + 9
 GROUPS = {"inside": 0, "ontop": 1, "onfloor": 1}
 """Kinds of literals that put a thing somewhere; other relations and states follow."""
 RELATION, STATE_TRUE, STATE_FALSE, DONE = 2, 3, 4, 5
@@ -48,6 +61,7 @@ COLUMNS = STATIC + DYNAMIC + GOAL
 AGENT = 4
 _KEPT = 20_000
 _DEGREES = 100.0
+_FAR = 2 * REACH
 
 
 def size(slots: int, verbs: int) -> int:
@@ -71,7 +85,12 @@ class Features:
         self.order = np.array(layout.order)
         self._offset = {verb: row * layout.slots for verb, row in layout.row.items()}
         self._place = [layout.place[slot] for slot in range(self.count)]
-        self._static = np.array([self._abilities(slot) for slot in layout.order], np.float32)
+        self._blank = np.zeros(size(layout.slots, len(layout.verbs)), np.float32)
+        static = [self._abilities(slot) for slot in layout.order]
+        self._rows(self._blank)[:, :STATIC] = np.array(static, np.float32)
+        self._table = np.zeros((self.count, DYNAMIC), np.float32)
+        """How each thing is, in the household's order; `_seen` is what it was made of."""
+        self._seen: dict[str, list[Any]] = {}
         self._goals: dict[tuple[int, int], NDArray[np.float32]] = {}
 
     def _abilities(self, slot: int) -> list[bool]:
@@ -80,58 +99,86 @@ class Features:
         own = [household.carried[slot], household.floor[slot], slot == household.agent]
         return own + [bool(can & ability) for ability in ABILITIES]
 
+    def _rows(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The rows of a vector that belong to things."""
+        rows = vector[self.n_choices + AGENT :].reshape(self.layout.slots, COLUMNS)
+        return rows[: self.count]
+
     def vector(
-        self, household: Household, state: State, truth: int, score: float
+        self,
+        household: Household,
+        state: State,
+        truth: int,
+        score: float,
+        offered: tuple[Verb, ...],
     ) -> NDArray[np.float32]:
-        """The vector of an instance's state, whose truth and score are known already."""
-        layout, count = self.layout, self.count
-        vector = np.zeros(size(layout.slots, len(layout.verbs)), np.float32)
+        """The vector of an instance's state.
+
+        Args:
+            household: The instance's.
+            state: Its state.
+            truth: Which atoms of the goal hold.
+            score: Q.
+            offered: Those of the stream's verbs that there are now.
+        """
+        vector = self._blank.copy()
         offset, place = self._offset, self._place
         vector[
-            [offset[verb] + place[slot] for verb, slot in possible(household, state, layout.verbs)]
+            [offset[verb] + place[slot] for verb, slot in possible(household, state, offered)]
         ] = 1.0
         first = self.n_choices
         left, right = state.hands
         vector[first : first + AGENT] = (left >= 0, right >= 0, state.active, score)
-        rows = vector[first + AGENT :].reshape(layout.slots, COLUMNS)[:count]
-        rows[:, :STATIC] = self._static
-        rows[:, STATIC : STATIC + DYNAMIC] = self._states(state)
+        rows = self._rows(vector)
+        self._update(state)
+        rows[:, STATIC : STATIC + DYNAMIC] = self._table[self.order]
         rows[:, STATIC + DYNAMIC :] = self._goal(truth, held(state))
         return vector
 
-    def _states(self, state: State) -> NDArray[np.float32]:
-        """How each thing is now, in the stream's order."""
-        household = self.household
-        masks = household.masks
-        loose, stuck = masks[Can.LOOSE] | masks[Can.LIQUID], masks[Can.STUCK] | masks[Can.MARK]
-        acting = held(state)
-        x0, y0 = state.base
-        shut = [0] * self.count
+    def _update(self, state: State) -> None:
+        """Bring the table of how each thing is now up to date."""
+        table = self._table
+        for name in _LASTING:
+            values = getattr(state, name)
+            if values != self._seen.get(name):
+                self._seen[name] = values[:]
+                self._write(name, values)
+        table[:, 2:4] = 0.0
+        for slot in state.hands:
+            if slot >= 0:
+                table[slot, 2] = 1.0
+        if (acting := held(state)) >= 0:
+            table[acting, 3] = 1.0
+        table[:, _SHUT] = 0.0
         for slot, relation in enumerate(state.relation):
-            if relation == INSIDE and shut_in(household, state, slot) >= 0:
-                shut[slot] = 1
-        covered = state.covered
-        columns = [
-            [relation > 0 for relation in state.relation],
-            [relation == INSIDE for relation in state.relation],
-            [slot in state.hands for slot in range(self.count)],
-            [slot == acting for slot in range(self.count)],
-            *(getattr(state, name) for name in FLAGS),
-            shut,
-            [above >= 0 for above in state.under],
-            [bits & loose != 0 for bits in covered],
-            [bits & stuck != 0 for bits in covered],
-            [bits != 0 for bits in state.soaked],
-            [bits != 0 for bits in state.contains],
-            [degrees / _DEGREES for degrees in state.temperature],
-            [degrees / _DEGREES for degrees in state.hottest],
-            [
-                min(((x - x0) ** 2 + (y - y0) ** 2) ** 0.5 / (2 * REACH), 2.0)
-                for x, y, _ in state.position
-            ],
-        ]
-        table: NDArray[np.float32] = np.array(columns, np.float32)[:, self.order].T
-        return table
+            if relation == INSIDE and shut_in(self.household, state, slot) >= 0:
+                table[slot, _SHUT] = 1.0
+        x0, y0 = state.base
+        away = [(x - x0, y - y0) for x, y, _ in state.position]
+        table[:, -1] = [(dx * dx + dy * dy) ** 0.5 / _FAR for dx, dy in away]
+        np.minimum(table[:, -1], 2.0, out=table[:, -1])
+
+    def _write(self, name: str, values: list[Any]) -> None:
+        """Write the columns of one of the state's lists."""
+        table = self._table
+        if name == "relation":
+            table[:, 0] = [relation > 0 for relation in values]
+            table[:, 1] = [relation == INSIDE for relation in values]
+        elif name in FLAGS:
+            table[:, 4 + FLAGS.index(name)] = values
+        elif name == "under":
+            table[:, _SHUT + 1] = [above >= 0 for above in values]
+        elif name == "covered":
+            masks = self.household.masks
+            loose = masks[Can.LOOSE] | masks[Can.LIQUID]
+            stuck = masks[Can.STUCK] | masks[Can.MARK]
+            table[:, _SHUT + 2] = [bits & loose != 0 for bits in values]
+            table[:, _SHUT + 3] = [bits & stuck != 0 for bits in values]
+        elif name in ("soaked", "contains"):
+            table[:, _SHUT + (4 if name == "soaked" else 5)] = [bits != 0 for bits in values]
+        else:
+            column = _SHUT + (6 if name == "temperature" else 7)
+            table[:, column] = [degrees / _DEGREES for degrees in values]
 
     def _goal(self, truth: int, acting: int) -> NDArray[np.float32]:
         """What the nearest option of the goal still wants, in the stream's order."""

@@ -9,6 +9,8 @@ from clframe.streams.behavior.moving import IN_HAND, NO_HAND, free_hand, present
 from clframe.streams.behavior.places import family
 from clframe.streams.behavior.state import HELD, State
 
+_NO_SWITCH = "it has no switch"
+
 
 def _check_hand(household: Household, state: State, slot: int, ability: Can, refusal: str) -> str:
     if not household.can[slot] & ability:
@@ -23,11 +25,16 @@ def _use_hand(state: State, slot: int) -> None:
     state.version += 1
 
 
+def is_open(household: Household, state: State, slot: int) -> str:
+    """What keeps a thing that opens from being opened."""
+    return "it is open" if state.opened[slot] else ""
+
+
 def check_open(household: Household, state: State, slot: int) -> str:
     """A closed thing that can be opened, with a free hand."""
-    if state.opened[slot]:
-        return "it is open"
-    return _check_hand(household, state, slot, Can.OPENABLE, "it cannot be opened")
+    return is_open(household, state, slot) or _check_hand(
+        household, state, slot, Can.OPENABLE, "it cannot be opened"
+    )
 
 
 def open_it(household: Household, state: State, slot: int) -> None:
@@ -37,11 +44,16 @@ def open_it(household: Household, state: State, slot: int) -> None:
     disturb(household, state, slot)
 
 
+def is_closed(household: Household, state: State, slot: int) -> str:
+    """What keeps a thing that opens from being closed."""
+    return "" if state.opened[slot] else "it is closed"
+
+
 def check_close(household: Household, state: State, slot: int) -> str:
     """An open thing that can be closed, with a free hand."""
-    if not state.opened[slot]:
-        return "it is closed"
-    return _check_hand(household, state, slot, Can.OPENABLE, "it cannot be closed")
+    return is_closed(household, state, slot) or _check_hand(
+        household, state, slot, Can.OPENABLE, "it cannot be closed"
+    )
 
 
 def close(household: Household, state: State, slot: int) -> None:
@@ -51,14 +63,21 @@ def close(household: Household, state: State, slot: int) -> None:
     disturb(household, state, slot)
 
 
-def check_toggle_on(household: Household, state: State, slot: int) -> str:
-    """What has a switch and is off; a washing machine or dryer must be closed."""
+def is_on(household: Household, state: State, slot: int) -> str:
+    """What keeps a thing with a switch from being switched on."""
     if state.toggled[slot]:
         return "it is on"
     cycle = household.can[slot] & (Can.WASHES | Can.DRIES)
     if cycle and household.can[slot] & Can.OPENABLE and state.opened[slot]:
         return "it is open"
-    return _check_hand(household, state, slot, Can.TOGGLEABLE, "it has no switch")
+    return ""
+
+
+def check_toggle_on(household: Household, state: State, slot: int) -> str:
+    """What has a switch and is off; a washing machine or dryer must be closed."""
+    return is_on(household, state, slot) or _check_hand(
+        household, state, slot, Can.TOGGLEABLE, _NO_SWITCH
+    )
 
 
 def toggle_on(household: Household, state: State, slot: int) -> None:
@@ -80,11 +99,16 @@ def toggle_on(household: Household, state: State, slot: int) -> None:
             state.covered[member] &= ~household.water
 
 
+def is_off(household: Household, state: State, slot: int) -> str:
+    """What keeps a thing with a switch from being switched off."""
+    return "" if state.toggled[slot] else "it is off"
+
+
 def check_toggle_off(household: Household, state: State, slot: int) -> str:
     """What has a switch and is on."""
-    if not state.toggled[slot]:
-        return "it is off"
-    return _check_hand(household, state, slot, Can.TOGGLEABLE, "it has no switch")
+    return is_off(household, state, slot) or _check_hand(
+        household, state, slot, Can.TOGGLEABLE, _NO_SWITCH
+    )
 
 
 def toggle_off(household: Household, state: State, slot: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from clframe.bddl import Literal, Problem
 from clframe.streams.behavior.categories import Can, categories, lemma
@@ -59,7 +60,7 @@ class Household:
     areas: dict[int, Area] = field(init=False, default_factory=dict)
     area_of: dict[int, int] = field(init=False, default_factory=dict)
     """Fixture -> the floor it stands on."""
-    candidates: dict[tuple[object, ...], list[list[int]]] = field(init=False, default_factory=dict)
+    candidates: dict[tuple[object, ...], list[Any]] = field(init=False, default_factory=dict)
     """What hands hold -> verbs of each slot that may be possible (see `verbs.possible`)."""
 
     def __post_init__(self) -> None:

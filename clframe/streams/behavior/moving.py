@@ -236,13 +236,15 @@ def place_under(household: Household, state: State, slot: int) -> None:
     state.under[thing] = slot
 
 
-def no_room_beside(household: Household, state: State, slot: int) -> str:
+def no_room_beside(
+    household: Household, state: State, slot: int, below: dict[int, list[int]] | None = None
+) -> str:
     """What keeps a thing from being put beside another, if it can be put there at all."""
     if household.floor[slot]:
         return "there is nothing beside it"
     if not household.fixed[slot] and state.relation[slot] not in (ONTOP, INSIDE, OVERLAID):
         return "nothing can stand beside it"
-    if spot_beside(household, state, held(state), slot) is None:
+    if spot_beside(household, state, held(state), slot, below) is None:
         return "there is no room beside it"
     return ""
 

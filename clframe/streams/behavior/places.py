@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import cos, pi, sin
 
 from clframe.streams.behavior.categories import Can
@@ -129,31 +130,74 @@ def spot_inside(household: Household, state: State, slot: int, container: int) -
     )
 
 
-def spot_beside(household: Household, state: State, slot: int, target: int) -> Point | None:
-    """A free place on the target's support that touches the target, or None."""
-    x, y, z = state.position[target]
-    hx, hy, _ = household.half[slot]
-    tx, ty, _ = household.half[target]
-    support = state.parent[target]
-    if support >= 0:
-        others = _siblings(state, slot, support)
-    else:
-        floor = household.area_of.get(target, -1)
-        others = _siblings(state, slot, floor)
-        others += [other for other, area in household.area_of.items() if area == floor]
-    others = [other for other in others if other != target]
+@cache
+def _beside(
+    half: tuple[float, float, float], target: tuple[float, float, float]
+) -> list[tuple[float, float]]:
+    """Steps from the middle of a box to places where another touches it, in order of trial."""
+    (hx, hy, _), (tx, ty, _) = half, target
     away_x, away_y = hx + tx + _GAP, hy + ty + _GAP
     shifts = (0.0, 0.22, -0.22, 0.44, -0.44)
     # Along a short side only small shifts still touch.
-    candidates = [(away_x, s) for s in shifts if abs(s) <= ty + hy * 0.5]
-    candidates += [(-away_x, s) for s in shifts if abs(s) <= ty + hy * 0.5]
-    candidates += [(s, away_y) for s in shifts if abs(s) <= tx + hx * 0.5]
-    candidates += [(s, -away_y) for s in shifts if abs(s) <= tx + hx * 0.5]
-    candidates += [(a, b) for a in (away_x, -away_x) for b in (away_y, -away_y)]
-    for dx, dy in candidates:
-        spot = (x + dx, y + dy, z)
-        if _free(household, state, slot, spot, others):
-            return spot
+    steps = [(away_x, s) for s in shifts if abs(s) <= ty + hy * 0.5]
+    steps += [(-away_x, s) for s in shifts if abs(s) <= ty + hy * 0.5]
+    steps += [(s, away_y) for s in shifts if abs(s) <= tx + hx * 0.5]
+    steps += [(s, -away_y) for s in shifts if abs(s) <= tx + hx * 0.5]
+    return steps + [(a, b) for a in (away_x, -away_x) for b in (away_y, -away_y)]
+
+
+def children(state: State) -> dict[int, list[int]]:
+    """What is directly on, in or attached to each thing; -1 for what has no parent."""
+    found: dict[int, list[int]] = {}
+    for child, parent in enumerate(state.parent):
+        if parent in found:
+            found[parent].append(child)
+        else:
+            found[parent] = [child]
+    return found
+
+
+def spot_beside(
+    household: Household,
+    state: State,
+    slot: int,
+    target: int,
+    below: dict[int, list[int]] | None = None,
+) -> Point | None:
+    """A free place on the target's support that touches the target, or None.
+
+    Args:
+        household: The household.
+        state: Its state.
+        slot: What is to be put there.
+        target: Beside what.
+        below: `children` of the state, where it is known already.
+    """
+    half, position = household.half, state.position
+    x, y, z = position[target]
+    hx, hy, _ = half[slot]
+    below = children(state) if below is None else below
+    support = state.parent[target]
+    if support >= 0:
+        others = below.get(support, [])
+    else:
+        floor = household.area_of.get(target, -1)
+        others = below.get(floor, []) + [
+            other for other, area in household.area_of.items() if area == floor
+        ]
+    blocking = []
+    for other in others:
+        u, v, w = position[other]
+        if abs(w - z) < 0.05 and other != slot and other != target:
+            ox, oy, _ = half[other]
+            blocking.append((u, v, hx + ox - 1e-9, hy + oy - 1e-9))
+    for dx, dy in _beside(half[slot], half[target]):
+        sx, sy = x + dx, y + dy
+        for u, v, wide, deep in blocking:
+            if abs(u - sx) < wide and abs(v - sy) < deep:
+                break
+        else:
+            return sx, sy, z
     return None
 
 

@@ -32,9 +32,11 @@ class Recorder:
         self.times: list[float] = []
         self._version = -1
 
-    def add(self, state: State) -> None:
-        """Note a frame."""
-        if state.version != self._version:
+    def add(self, state: State, holding: frozenset[Literal] | None = None) -> None:
+        """Note a frame; what holds follows from the state where it is not given."""
+        if holding is not None:
+            self._literals = holding
+        elif state.version != self._version:
             self._literals = literals(self.household, state)
         before = self.hands[-1] if self.hands else state.hand_positions
         self.states.append(self._literals)

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -52,6 +52,10 @@ ALL_MEASURES = (*tasks.MEASURES, *METRICS, *NORMALIZED)
 """What can fill the matrix."""
 _FORMAT = 1
 """Of the observations: demonstrations of another one are not read."""
+_TABLE = 1
+"""Of bodies and motions with physics; likewise."""
+Physics = Literal["on", "off"] | bool
+"""Files in YAML read on and off as true and false, the command line reads words."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,7 @@ def behavior_stream(
     primitives: Primitives,
     measure: str,
     efficiency: bool,
+    physics: Physics,
     imitation: ImitationSettings,
 ) -> Stream:
     """Activities as tasks of one stream.
@@ -109,6 +114,7 @@ def behavior_stream(
         primitives: Of the agent.
         measure: What fills the matrix.
         efficiency: Whether the efficiency metrics are measured, too.
+        physics: Whether primitives are done by a hand on a table.
         imitation: What all robot streams have in common.
     """
     if primitives not in VERBS:
@@ -127,25 +133,9 @@ def behavior_stream(
         for activity in activities
     )
     size = features.size(rows, len(VERBS[primitives]))
+    mujoco = _check_table(activities) if _is_on(physics) else None
     robots = [
-        RobotTask(
-            activity.name,
-            f"behavior-{_FORMAT}-{primitives}-{rows}{activity.version}",
-            activity.name.replace("_", " "),
-            functools.partial(
-                tasks.environment,
-                activity.source,
-                activity.published,
-                imitation.horizon,
-                rows,
-                primitives,
-                record,
-            ),
-            tasks.expert,
-            imitation.horizon,
-            discrete=True,
-            variant=f"-{imitation.horizon}{'-recorded' * record}",
-        )
+        _robot(activity, rows, primitives, record, mujoco, imitation.horizon)
         for activity in activities
     ]
     others = tuple(other for other in measured if other != measure)
@@ -160,9 +150,51 @@ def behavior_stream(
         n_choices,
         Normalizer(np.zeros(size, np.float32), np.ones(size, np.float32)),
         seed,
-        f"{imitation.num_demos} demonstrations per activity by the planner; {source}",
+        f"{imitation.num_demos} demonstrations per activity by the planner; {source} "
+        + (f"on MuJoCo {mujoco}" if mujoco else "without physics"),
         mask=slice(0, n_choices),
         measures=(measure, *others),
+    )
+
+
+def _is_on(physics: Physics) -> bool:
+    return physics in ("on", True)
+
+
+def _check_table(activities: Sequence[Activity]) -> str:
+    """Refuse activities that a table cannot have; the result is MuJoCo's version."""
+    import mujoco
+
+    from clframe.streams.behavior.physics.choices import require_table
+
+    for activity in activities:
+        require_table(tasks.problem_of(activity.source, activity.published))
+    return str(mujoco.__version__)
+
+
+def _robot(
+    activity: Activity,
+    rows: int,
+    primitives: Primitives,
+    record: bool,
+    mujoco: str | None,
+    horizon: int,
+) -> RobotTask:
+    """An activity as a task; with a version of MuJoCo, one with physics."""
+    physics = mujoco is not None
+    # All that decides what demonstrations look like, since files are kept by this name.
+    family = f"behavior-{_FORMAT}-{primitives}-{rows}{activity.version}"
+    settings = (activity.source, activity.published, horizon, rows, primitives, record, physics)
+    return RobotTask(
+        activity.name,
+        f"{family}-table{_TABLE}-mujoco{mujoco}" if physics else family,
+        activity.name.replace("_", " "),
+        functools.partial(tasks.environment, *settings),
+        tasks.physical_expert if physics else tasks.expert,
+        horizon,
+        facts={"mujoco": mujoco} if physics else {},
+        discrete=True,
+        variant=f"-{horizon}{'-recorded' * record}",
     )
 
 
@@ -177,6 +209,7 @@ def of_corpus(
     primitives: Primitives = "all",
     measure: str = "q",
     efficiency: bool = False,
+    physics: Physics = "off",
     imitation: ImitationSettings = ImitationSettings(
         num_demos=20, horizon=250, num_envs=20, num_workers=0
     ),
@@ -196,6 +229,8 @@ def of_corpus(
             metrics, such as ``distance_navigated``, or ``distance_navigated_normalized`` for its
             share of the planner's.
         efficiency: Whether all efficiency metrics are measured beside it.
+        physics: Whether primitives are done by a hand on a table with physics, which not every
+            activity fits.
         imitation: What all robot streams have in common.
     """
     names = chosen(name, all_of(), activities)
@@ -204,11 +239,12 @@ def of_corpus(
         [Activity(activity, (group, activity)) for activity in names],
         data_dir,
         seed,
-        f"activities of {corpus.CORPORA[group]} without physics",
+        f"activities of {corpus.CORPORA[group]}",
         slots,
         primitives,
         measure,
         efficiency,
+        physics,
         imitation,
     )
 
@@ -221,6 +257,7 @@ def of_files(
     primitives: Primitives = "all",
     measure: str = "q",
     efficiency: bool = False,
+    physics: Physics = "off",
     imitation: ImitationSettings = ImitationSettings(
         num_demos=20, horizon=250, num_envs=20, num_workers=0
     ),
@@ -235,6 +272,8 @@ def of_files(
         primitives: Of the agent: the paper's ``six``, or ``all``.
         measure: What fills the matrix, as in ``behavior_12``.
         efficiency: Whether all efficiency metrics are measured beside it.
+        physics: Whether primitives are done by a hand on a table with physics, which not every
+            activity fits.
         imitation: What all robot streams have in common.
 
     Raises:
@@ -251,8 +290,8 @@ def of_files(
     for name in names:
         if names.count(name) > 1:
             raise SettingError(f"stream.files has two files called '{name}'; rename one of them")
-    settings = (slots, primitives, measure, efficiency, imitation)
-    source = f"{len(files)} BDDL file{'s' if len(files) > 1 else ''} without physics"
+    settings = (slots, primitives, measure, efficiency, physics, imitation)
+    source = f"{len(files)} BDDL file{'s' if len(files) > 1 else ''}"
     return behavior_stream("behavior_files", found, data_dir, seed, source, *settings)
 
 
@@ -283,6 +322,7 @@ def of_generator(
     primitives: Primitives = "all",
     measure: str = "q",
     efficiency: bool = False,
+    physics: Physics = "off",
     imitation: ImitationSettings = ImitationSettings(
         num_demos=20, horizon=100, num_envs=20, num_workers=0
     ),
@@ -298,6 +338,8 @@ def of_generator(
         primitives: Of the agent: the paper's ``six``, or ``all``.
         measure: What fills the matrix, as in ``behavior_12``.
         efficiency: Whether all efficiency metrics are measured beside it.
+        physics: Whether primitives are done by a hand on a table with physics, which not every
+            activity fits.
         imitation: What all robot streams have in common.
     """
     at_least(n_tasks, 1, "stream.n_tasks")
@@ -306,8 +348,8 @@ def of_generator(
         Activity(f"generated_{activity_seed}_{number}", _generated(activity_seed, number), False)
         for number in range(n_tasks)
     ]
-    settings = (slots, primitives, measure, efficiency, imitation)
-    source = "activities generated from BEHAVIOR-100's vocabulary, without physics"
+    settings = (slots, primitives, measure, efficiency, physics, imitation)
+    source = "activities generated from BEHAVIOR-100's vocabulary,"
     return behavior_stream("behavior_generated", found, data_dir, seed, source, *settings)
 
 

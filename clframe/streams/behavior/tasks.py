@@ -41,11 +41,15 @@ def environment(
     slots: int,
     primitives: Primitives,
     record: bool = False,
+    physics: bool = False,
 ) -> ChoiceEnv:
     """The environment of an activity."""
-    from clframe.streams.behavior.choices import ChoiceEnv
-
-    return ChoiceEnv(problem_of(source, published), horizon, slots, primitives, record)
+    made: type[ChoiceEnv]
+    if physics:
+        from clframe.streams.behavior.physics.choices import PhysicalChoiceEnv as made
+    else:
+        from clframe.streams.behavior.choices import ChoiceEnv as made
+    return made(problem_of(source, published), horizon, slots, primitives, record)
 
 
 def expert(environment: Any) -> Iterator[int]:
@@ -54,3 +58,10 @@ def expert(environment: Any) -> Iterator[int]:
 
     for verb, slot in require(environment.instance).steps:
         yield environment.layout.number(verb, slot)
+
+
+def physical_expert(environment: Any) -> Iterator[int]:
+    """The planner's way with physics, made anew after what fails, as choices."""
+    from clframe.streams.behavior.physics.choices import choices
+
+    return choices(environment)

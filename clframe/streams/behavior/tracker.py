@@ -5,7 +5,7 @@ from __future__ import annotations
 from clframe.bddl import Literal
 from clframe.streams.behavior.facts import fact
 from clframe.streams.behavior.household import Household
-from clframe.streams.behavior.state import State
+from clframe.streams.behavior.state import INSIDE, State
 
 
 class GoalTracker:
@@ -24,12 +24,32 @@ class GoalTracker:
     ) -> None:
         self.goal = household.problem.goal
         self.atoms: tuple[Literal, ...] = tuple(sorted(self.goal.atoms))
-        self._facts = [(1 << place, fact(household, atom)) for place, atom in enumerate(self.atoms)]
+        self._facts = [
+            (1 << place, fact(household, atom))
+            for place, atom in enumerate(self.atoms)
+            if atom[0] != "inside"
+        ]
+        self._inside: dict[int, dict[int, int]] = {}
+        """Thing -> container -> the bit of the atom that has it inside; goals have many of them."""
+        for place, atom in enumerate(self.atoms):
+            if atom[0] == "inside":
+                thing, container = household.literal_slots(atom)
+                self._inside.setdefault(thing, {})[container] = 1 << place
         self._scores = {} if scores is None else scores
 
     def truth(self, state: State) -> int:
         """Which atoms of the goal hold, as bits in the order of ``atoms``."""
-        return sum(bit for bit, holds in self._facts if holds(state))
+        found = 0
+        for bit, holds in self._facts:
+            if holds(state):
+                found |= bit
+        parents, relations = state.parent, state.relation
+        for slot, bits in self._inside.items():
+            while (parent := parents[slot]) >= 0:
+                if relations[slot] == INSIDE:
+                    found |= bits.get(parent, 0)
+                slot = parent
+        return found
 
     def true_atoms(self, truth: int) -> list[Literal]:
         """The atoms of the goal whose bits are set."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from typing import Any
 
@@ -11,7 +11,8 @@ from clframe.streams.behavior import handling, matter, moving
 from clframe.streams.behavior.categories import Can
 from clframe.streams.behavior.heat import pass_time
 from clframe.streams.behavior.household import Household
-from clframe.streams.behavior.moving import check_navigate_to, held, present
+from clframe.streams.behavior.moving import held
+from clframe.streams.behavior.places import children, family, in_reach, shut_in
 from clframe.streams.behavior.state import ABSENT, HELD, State
 
 SPEED = 1.0
@@ -52,6 +53,8 @@ class Verb(IntEnum):
     WAIT = 25
 
 
+Pair = tuple[int, int]
+"""A verb and the slot it is done to."""
 Check = Callable[[Household, State, int], str]
 Effect = Callable[[Household, State, int], Any]
 
@@ -171,14 +174,23 @@ _NEEDED_ABILITY = {
     Verb.UNFOLD: Can.CLOTH,
 }
 """What a thing has to be able to, whatever its state."""
-_PLACING: dict[int, Check] = {
-    Verb.PLACE_ON_TOP: lambda household, state, slot: "",
+_PUTTING = (
+    Verb.PLACE_ON_TOP,
+    Verb.PLACE_INSIDE,
+    Verb.PLACE_UNDER,
+    Verb.PLACE_NEXT_TO,
+    Verb.ATTACH,
+)
+"""What is held ends up there, so that it must not be part of what is held itself."""
+_ASKS: dict[int, Check] = {
     Verb.PLACE_INSIDE: moving.not_open,
     Verb.PLACE_UNDER: moving.not_standing,
-    Verb.PLACE_NEXT_TO: moving.no_room_beside,
-    Verb.ATTACH: moving.is_floor,
+    Verb.OPEN: handling.is_open,
+    Verb.CLOSE: handling.is_closed,
+    Verb.TOGGLE_ON: handling.is_on,
+    Verb.TOGGLE_OFF: handling.is_off,
 }
-"""What these verbs ask for beside what all of them do: that a thing can be put there."""
+"""What forbids these to what can be touched and is not held, beside what hands and abilities do."""
 _CARRIED = (Verb.GRASP, Verb.RELEASE, Verb.SLICE)
 """Done only to what can be carried."""
 
@@ -209,27 +221,66 @@ def _hands(household: Household, state: State) -> int:
     return int(found)
 
 
-def _candidates(household: Household, hands: int, offered: tuple[Verb, ...]) -> list[list[int]]:
+@dataclass(slots=True)
+class _Fits:
+    """Pairs of a verb with one slot that hands and abilities do not rule out.
+
+    Attributes:
+        held: Those to ask about while the thing is in a hand.
+        sure: Possible whenever it can be touched and is not in a hand; likewise the following.
+        asked: Possible if nothing that is asked forbids it.
+        putting: As ``sure``, if the thing is not part of what the acting hand holds.
+        asked_putting: As ``asked``, likewise.
+        beside: The pair that wants room beside the thing, likewise.
+    """
+
+    held: list[Pair] = field(default_factory=list)
+    sure: list[Pair] = field(default_factory=list)
+    asked: list[tuple[Pair, Check]] = field(default_factory=list)
+    putting: list[Pair] = field(default_factory=list)
+    asked_putting: list[tuple[Pair, Check]] = field(default_factory=list)
+    beside: Pair | None = None
+
+    def add(self, verb: Verb, slot: int, hands: int) -> None:
+        """Take in a verb that hands and abilities allow for."""
+        pair = (int(verb), slot)
+        if verb not in _PUTTING:
+            self.held.append(pair)
+        if verb == Verb.PLACE_NEXT_TO:
+            self.beside = pair
+        elif verb in _PUTTING:
+            if verb in _ASKS:
+                self.asked_putting.append((pair, _ASKS[verb]))
+            else:
+                self.putting.append(pair)
+        elif verb == Verb.GRASP:
+            self.sure += [pair] if hands & _Hands.FREE else []
+        else:
+            self.asked.append((pair, _ASKS.get(verb, PRIMITIVES[verb].check)))
+
+
+def _candidates(household: Household, hands: int, offered: tuple[Verb, ...]) -> list[_Fits]:
     """For each slot, the offered verbs that hands and abilities do not rule out."""
-    verbs = [
-        verb
-        for verb, needed in _NEEDED_HANDS.items()
-        if needed & hands == needed and verb in offered
-    ]
     found = []
     for slot, can in enumerate(household.can):
-        fits = [
-            verb for verb in verbs if verb not in _NEEDED_ABILITY or can & _NEEDED_ABILITY[verb]
-        ]
-        if not household.carried[slot]:
-            fits = [verb for verb in fits if verb not in _CARRIED]
-        found.append([int(verb) for verb in fits])
+        fits = _Fits()
+        for verb, needed in _NEEDED_HANDS.items():
+            if (
+                verb in offered
+                and needed & hands == needed
+                and (verb not in _NEEDED_ABILITY or can & _NEEDED_ABILITY[verb])
+                and (household.carried[slot] or verb not in _CARRIED)
+                and not (can & Can.SUBSTANCE and verb in _PUTTING)
+                and not (household.floor[slot] and verb == Verb.ATTACH)
+            ):
+                fits.add(verb, slot, hands)
+        found.append(fits)
     return found
 
 
 def possible(
     household: Household, state: State, offered: tuple[Verb, ...] = tuple(Verb)
-) -> list[tuple[int, int]]:
+) -> list[Pair]:
     """All (verb, slot) pairs of the offered verbs that nothing forbids, in order of slots."""
     key = (offered, _hands(household, state))
     candidates = household.candidates.get(key)
@@ -238,26 +289,29 @@ def possible(
     agent = household.agent
     found = [(int(Verb.WAIT), agent)] if Verb.WAIT in offered else []
     walks = Verb.NAVIGATE_TO in offered
+    acting = held(state)
+    below = children(state)
+    in_hand = {part: thing for thing in state.hands if thing >= 0 for part in family(state, thing)}
     for slot, relation in enumerate(state.relation):
         if relation == ABSENT or slot == agent:
             continue
-        if walks and not check_navigate_to(household, state, slot):
+        if walks and slot not in in_hand:
             found.append((0, slot))
-        fits = candidates[slot]
-        if not fits:
-            continue
+        fits: _Fits = candidates[slot]
+        if relation == HELD:
+            found += [pair for pair in fits.held if not _CHECKS[pair[0]](household, state, slot)]
         # What is not in a hand has to be touched, whatever is done to it.
-        if relation != HELD and present(household, state, slot):
-            continue
-        can_put: bool | None = None
-        for verb in fits:
-            asks = _PLACING.get(verb)
-            if asks is None:
-                if not _CHECKS[verb](household, state, slot):
-                    found.append((verb, slot))
+        elif in_reach(household, state, slot) and shut_in(household, state, slot) < 0:
+            found += fits.sure
+            for pair, asks in fits.asked:
+                if not asks(household, state, slot):
+                    found.append(pair)
+            if acting < 0 or in_hand.get(slot) == acting:
                 continue
-            if can_put is None:
-                can_put = not moving.check_place_on_top(household, state, slot)
-            if can_put and not asks(household, state, slot):
-                found.append((verb, slot))
+            found += fits.putting
+            for pair, asks in fits.asked_putting:
+                if not asks(household, state, slot):
+                    found.append(pair)
+            if fits.beside and not moving.no_room_beside(household, state, slot, below):
+                found.append(fits.beside)
     return found

@@ -1,8 +1,8 @@
 """Image data sets as compact tensors: found in the data folder, downloaded, or embedded.
 
 Files are looked for where torchvision puts them (``MNIST/raw``, ``FashionMNIST/raw``,
-``cifar-10-batches-py``, ``cifar-100-python``); MNIST's own format is read here, so that gzipped
-and plain files both do and a damaged one is named.
+``cifar-10-batches-py``, ``cifar-100-python``), CIFAR's also in their binary layout; MNIST's own
+format is read here, so that gzipped and plain files both do and a damaged one is named.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from clframe.data.dataset import TensorSource
 from clframe.errors import DataError
+from clframe.streams.images import cifar_binary
 
 _IDX_FOLDER = {"mnist": "MNIST/raw", "fashion_mnist": "FashionMNIST/raw"}
 _CIFAR_FOLDER = {"cifar10": "cifar-10-batches-py", "cifar100": "cifar-100-python"}
@@ -147,10 +148,20 @@ def _load_cifar(dataset: str, data_dir: Path, download: bool) -> Images:
 
     loader = getattr(datasets, _TORCHVISION[dataset])
     folder = data_dir / _CIFAR_FOLDER[dataset]
+    layout = cifar_binary.LAYOUTS[dataset]
+    binary = data_dir / layout.folder
+    if not folder.is_dir() and binary.is_dir():
+        return _images(
+            *cifar_binary.read_split(binary, layout, training=True),
+            *cifar_binary.read_split(binary, layout, training=False),
+            f"{dataset} from the data folder",
+        )
     if not folder.is_dir() and not download:
+        fetch = "run 'clframe data get cifar10', " if dataset == "cifar10" else ""
         raise DataError(
-            f"{dataset} is not in '{folder}': put the official Python files there or set "
-            "download=true; stream=split_mnist runs on embedded data without any file"
+            f"{dataset} is not in '{data_dir}': {fetch}put the official Python files into "
+            f"'{folder.name}' or the binary ones into '{binary.name}', or set download=true; "
+            "stream=split_mnist runs on embedded data without any file"
         )
     if not folder.is_dir():
         _download(dataset, data_dir)

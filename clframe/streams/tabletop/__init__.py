@@ -1,7 +1,8 @@
 """Lifelong robot manipulation on a table top: LIBERO's tasks on bodies made of primitives.
 
 A task description (`clframe.bddl`) is compiled to a MuJoCo model (`compiler`), simulated
-(`simulation`), started from its regions (`placement`), stepped by a floating gripper (`world`),
+(`simulation`), started from its regions (`placement`), stepped by a hand with or without an arm
+(`world`, `control`),
 judged by its predicates (`predicates`), seen by two ray-cast cameras (`pictures`), and solved by a
 scripted expert (`expert`). `env` is its Gymnasium environment (extra ``clframe[robot]``), `suites`
 the task lists.

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import pi
-from typing import Any
+from typing import Any, Literal
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 import numpy as np
 
 from clframe.bddl import BDDLError, Problem, Region
 from clframe.errors import nearest
+from clframe.streams.tabletop.arm import add_arm
 from clframe.streams.tabletop.assets import ARENAS, Arena, Asset, Geom, Part, find
-from clframe.streams.tabletop.gripper import add_gripper
+from clframe.streams.tabletop.gripper import SEEN_ONLY, add_gripper
 
 AGENT_CAMERA = "agentview"
+ROBOTS = ("hand", "arm")
+RobotKind = Literal["hand", "arm"]
+"""A hand that floats, or one at the end of an arm."""
 TIMESTEP = 0.005
 """Seconds of one physics step; ten make one step of the environment (20 Hz)."""
 
@@ -23,9 +27,6 @@ TIMESTEP = 0.005
 _STANDING = {"contype": "1", "conaffinity": "0"}
 _HINGED = {"contype": "2", "conaffinity": "0"}
 _FREE = {"contype": "4", "conaffinity": "7"}
-# A type of their own, which nothing answers to, and not none: MuJoCo bounds a body only by geoms
-# that have one, and rays skip what is outside the bounds.
-_SEEN_ONLY = {"contype": "16", "conaffinity": "0", "group": "1", "mass": "0"}
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def _check_region(plan: Blueprint, region: Region) -> None:
             )
 
 
-def to_mjcf(plan: Blueprint) -> str:
+def to_mjcf(plan: Blueprint, robot: RobotKind = "hand") -> str:
     """The model as MJCF text. Poses at the start are the compiler's rest poses, not yet sampled."""
     root = Element("mujoco", {"model": plan.problem.name})
     SubElement(root, "compiler", {"angle": "radian", "eulerseq": "XYZ", "autolimits": "true"})
@@ -146,15 +147,18 @@ def to_mjcf(plan: Blueprint) -> str:
         body = SubElement(world, "body", {"name": name, "pos": f"{0.3 * number:g} 2 1"})
         SubElement(body, "freejoint", {"name": name})
         _add_geoms(body, name, asset.geoms, _FREE, asset.mass)
-    add_gripper(root)
+    if robot == "arm":
+        add_arm(root, plan.arena.base, plan.arena.height)
+    else:
+        add_gripper(root)
     return tostring(root, encoding="unicode")
 
 
-def compile_model(plan: Blueprint) -> Any:
+def compile_model(plan: Blueprint, robot: RobotKind = "hand") -> Any:
     """The compiled ``mujoco.MjModel``."""
     import mujoco
 
-    model = mujoco.MjModel.from_xml_string(to_mjcf(plan))
+    model = mujoco.MjModel.from_xml_string(to_mjcf(plan, robot))
     widen_bounds(model)
     # Newer versions always look for several points of contact between convex bodies. Older ones
     # must be asked to, or things that stand on each other rock for ever.
@@ -196,7 +200,7 @@ def _add_room(world: Element, plan: Blueprint) -> None:
     SubElement(world, "geom", {**floor, "rgba": _rgba(arena.floor), **_STANDING})
     wall = {"name": "wall", "type": "plane", "size": "3 3 0.1", "pos": "-1.1 0 0"}
     SubElement(
-        world, "geom", {**wall, "euler": f"0 {pi / 2:g} 0", "rgba": _rgba(arena.wall), **_SEEN_ONLY}
+        world, "geom", {**wall, "euler": f"0 {pi / 2:g} 0", "rgba": _rgba(arena.wall), **SEEN_ONLY}
     )
     _add_geoms(world, plan.workspace, arena.geoms(), _STANDING, 0.0)
 
@@ -258,7 +262,7 @@ def _add_geoms(
         if geom.grip is not None:
             attributes["friction"] = f"{geom.grip:g} 0.02 0.0001"
         if not geom.solid:
-            attributes |= _SEEN_ONLY
+            attributes |= SEEN_ONLY
         else:
             attributes |= collides
             if mass:

@@ -14,9 +14,17 @@ from clframe.bddl import Leniency, Problem, parse
 from clframe.errors import DataError, SettingError, nearest
 from clframe.robot.perturbation import Perturbation
 from clframe.streams.tabletop import suites
-from clframe.streams.tabletop.compiler import AGENT_CAMERA
+from clframe.streams.tabletop.compiler import AGENT_CAMERA, ROBOTS, RobotKind
 from clframe.streams.tabletop.disturbance import Disturber
-from clframe.streams.tabletop.observation import FAR, Layout, StateVector, layout_of, suite_layout
+from clframe.streams.tabletop.observation import (
+    FAR,
+    PROPRIOCEPTION,
+    Layout,
+    StateVector,
+    layout_of,
+    proprioception,
+    suite_layout,
+)
 from clframe.streams.tabletop.perturb import Perturber
 from clframe.streams.tabletop.pictures import CAMERAS, Pictures
 from clframe.streams.tabletop.wording import paraphrase
@@ -38,11 +46,12 @@ Observation = dict[str, Any]
 class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     """One task as an environment: 7-d actions at 20 Hz, reward 1 and end of episode on success.
 
-    Observations are a dictionary: ``state`` always, and for each camera ``<camera>_rgb`` (uint8)
-    and, if asked for, ``<camera>_depth`` (meters). ``info`` holds ``success``, ``language`` and
-    ``progress`` (the share of the goal's atoms that hold). A start state follows from the seed
-    alone. ``disturber``, if set, pushes the hand about until the next reset; ``info["executed"]``
-    is what was done then.
+    Observations are a dictionary: ``state``, and under LIBERO's names ``gripper_states``,
+    ``ee_pos``, ``ee_ori`` and, of an arm, ``joint_states``; for each camera ``<camera>_rgb``
+    (uint8) and, if asked for, ``<camera>_depth`` (meters). ``info`` holds ``success``,
+    ``language`` and ``progress`` (the share of the goal's atoms that hold). A start state follows
+    from the seed alone. ``disturber``, if set, pushes the hand about until the next reset;
+    ``info["executed"]`` is what was done then.
 
     Args:
         task: A task of a suite, a problem, or the path or text of a task file.
@@ -54,6 +63,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         depth: Whether cameras see depth, too.
         start_noise: How far off its place the hand may start, see `World.reset`.
         terminate_on_success: Whether success ends the episode; demonstrations go on to let go.
+        robot: ``arm`` or ``hand``, one that floats.
         perturbations: How episodes differ from those of the demonstrations; see
             `clframe.streams.tabletop.perturb`.
     """
@@ -72,8 +82,11 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         depth: bool = False,
         start_noise: float = 0.0,
         terminate_on_success: bool = True,
+        robot: RobotKind = "arm",
         perturbations: Sequence[Perturbation] = (),
     ) -> None:
+        if robot not in ROBOTS:
+            raise SettingError(f"There is no robot '{robot}'; {nearest(robot, ROBOTS)}")
         for camera in cameras:
             if camera not in CAMERAS:
                 raise SettingError(f"There is no camera '{camera}'; {nearest(camera, CAMERAS)}")
@@ -89,8 +102,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.render_mode = render_mode
         self.depth, self.start_noise = depth, start_noise
         self.terminate_on_success = terminate_on_success
-        self.world = World(problem)
-        self.layout = layout
+        self.world = World(problem, robot=robot)
+        self.layout = layout = layout.of(robot)
         self._perturber: Perturber | None = None
         if any(perturbation.level > 0 for perturbation in perturbations):
             self._perturber = Perturber(perturbations, self.world, layout)
@@ -106,6 +119,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         seen: dict[str, spaces.Space[Any]] = {
             "state": spaces.Box(-FAR, FAR, (layout.size,), np.float32)
         }
+        own = PROPRIOCEPTION | ({"joint_states": 7} if robot == "arm" else {})
+        seen |= {name: spaces.Box(-FAR, FAR, (n,), np.float32) for name, n in own.items()}
         for camera in cameras:
             seen[f"{camera}_rgb"] = spaces.Box(0, 255, (size, size, 3), np.uint8)
             if depth:
@@ -183,7 +198,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return self._observe()
 
     def _observe(self) -> Observation:
-        seen: Observation = {"state": self._state.read()}
+        seen: Observation = {"state": self._state.read(), **proprioception(self.world)}
         if self._pictures is not None:
             seen |= self._pictures.observe(self.cameras, self.depth)
         return seen if self._perturber is None else self._perturber.observe(seen)

@@ -28,9 +28,11 @@ HOME: Point = np.array([-0.20, 0.0, 0.32])
 REACH = np.array([[-0.60, -0.70, -0.01], [0.60, 0.70, 0.70]])
 """The box that the hand's origin stays in."""
 
-_STEEL, _DARK = "0.55 0.57 0.60 1", "0.15 0.15 0.17 1"
-_COLLIDES = {"contype": "8", "conaffinity": "7"}
-_SEEN_ONLY = {"contype": "16", "conaffinity": "0", "group": "1", "mass": "0"}
+STEEL, DARK = "0.55 0.57 0.60 1", "0.15 0.15 0.17 1"
+COLLIDES = {"contype": "8", "conaffinity": "7"}
+# A type of their own, which nothing answers to, and not none: MuJoCo bounds a body only by geoms
+# that have one, and rays skip what is outside the bounds.
+SEEN_ONLY = {"contype": "16", "conaffinity": "0", "group": "1", "mass": "0"}
 
 
 def pointing_down(yaw: float = 0.0) -> Matrix:
@@ -38,26 +40,55 @@ def pointing_down(yaw: float = 0.0) -> Matrix:
     return rotate_z(yaw) @ rotate_x(np.pi)
 
 
+_START = {
+    "pos": " ".join(f"{v:g}" for v in HOME),
+    "quat": " ".join(f"{v:.9g}" for v in quat_of_matrix(pointing_down())),
+}
+
+
 def add_gripper(root: Element) -> None:
-    """Add the hand, its target, the weld between them and the fingers' motors to a model."""
-    world = root.find("worldbody")
-    assert world is not None  # the compiler has made it
-    start = {
-        "pos": " ".join(f"{v:g}" for v in HOME),
-        "quat": " ".join(f"{v:.9g}" for v in quat_of_matrix(pointing_down())),
-    }
-    SubElement(world, "body", {"name": TARGET, "mocap": "true", **start})
-    hand = SubElement(world, "body", {"name": HAND, "gravcomp": "1", **start})
+    """Add the floating hand, its target, the weld between them and the fingers' motors."""
+    world = add_target(root)
+    hand = SubElement(world, "body", {"name": HAND, "gravcomp": "1", **_START})
     SubElement(hand, "freejoint", {"name": HAND})
     SubElement(
         hand,
         "inertial",
         {"pos": f"0 0 {-PALM}", "mass": "1.2", "diaginertia": "0.006 0.006 0.006"},
     )
-    palm = {"type": "box", "size": "0.022 0.068 0.018", "rgba": _STEEL, **_COLLIDES}
+    wrist = {"type": "cylinder", "size": "0.026 0.05", "rgba": DARK, **SEEN_ONLY}
+    fill_hand(hand, {"name": "wrist", "pos": f"0 0 {-PALM - 0.086:g}", **wrist})
+    equality = root.find("equality")
+    if equality is None:
+        equality = SubElement(root, "equality")
+    SubElement(
+        equality,
+        "weld",
+        {
+            "body1": TARGET,
+            "body2": HAND,
+            "relpose": "0 0 0 1 0 0 0",
+            "torquescale": "1",
+            "solref": "0.022 1",
+            "solimp": "0.6 0.6 0.01",
+        },
+    )
+    add_finger_motors(SubElement(root, "actuator"))
+
+
+def add_target(root: Element) -> Element:
+    """Add the target that actions move; returns the model's world."""
+    world = root.find("worldbody")
+    assert world is not None  # the compiler has made it
+    SubElement(world, "body", {"name": TARGET, "mocap": "true", **_START})
+    return world
+
+
+def fill_hand(hand: Element, wrist: dict[str, str]) -> None:
+    """Add palm, wrist (a geom's attributes), camera and fingers to the hand's body."""
+    palm = {"type": "box", "size": "0.022 0.068 0.018", "rgba": STEEL, **COLLIDES}
     SubElement(hand, "geom", {"name": "palm", "pos": f"0 0 {-PALM - 0.018:g}", **palm})
-    wrist = {"type": "cylinder", "size": "0.026 0.05", "rgba": _DARK, **_SEEN_ONLY}
-    SubElement(hand, "geom", {"name": "wrist", "pos": f"0 0 {-PALM - 0.086:g}", **wrist})
+    SubElement(hand, "geom", wrist)
     # Beside the palm, looking at the finger tips, which close from left and right in its picture.
     eye = np.array([0.085, 0.0, -PALM - 0.03])
     back = eye - np.array([0.03, 0.0, 0.05])
@@ -90,7 +121,7 @@ def add_gripper(root: Element) -> None:
             },
         )
         half = (PALM + TIP) / 2
-        pad = {"type": "box", "size": f"0.011 0.005 {half:g}", "rgba": _DARK, "mass": "0.05"}
+        pad = {"type": "box", "size": f"0.011 0.005 {half:g}", "rgba": DARK, "mass": "0.05"}
         SubElement(
             finger,
             "geom",
@@ -101,25 +132,13 @@ def add_gripper(root: Element) -> None:
                 "condim": "4",
                 "priority": "1",
                 **pad,
-                **_COLLIDES,
+                **COLLIDES,
             },
         )
-    equality = root.find("equality")
-    if equality is None:
-        equality = SubElement(root, "equality")
-    SubElement(
-        equality,
-        "weld",
-        {
-            "body1": TARGET,
-            "body2": HAND,
-            "relpose": "0 0 0 1 0 0 0",
-            "torquescale": "1",
-            "solref": "0.022 1",
-            "solimp": "0.6 0.6 0.01",
-        },
-    )
-    actuator = SubElement(root, "actuator")
+
+
+def add_finger_motors(actuator: Element) -> None:
+    """Add the motors of both fingers."""
     for name in (LEFT, RIGHT):
         SubElement(
             actuator,

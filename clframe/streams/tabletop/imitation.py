@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from clframe.robot.collect import AFTER_SUCCESS
 from clframe.robot.perturbation import Perturbation
 from clframe.robot.task import RobotTask
+from clframe.streams.tabletop.compiler import RobotKind
 from clframe.streams.tabletop.disturbance import Disturbance, Disturber
 from clframe.streams.tabletop.gripper import HAND
 from clframe.streams.tabletop.observation import Layout
@@ -40,6 +41,7 @@ def robot_task(
     layout: Layout | None = None,
     depth: bool = False,
     start_noise: float = START_NOISE,
+    robot: RobotKind = "arm",
 ) -> RobotTask:
     """A task to be learned by imitation.
 
@@ -51,6 +53,7 @@ def robot_task(
         layout: Slots of the state; None takes those of the suite.
         depth: Whether the cameras see depth, too.
         start_noise: How far off its place the hand may start, in meters.
+        robot: What moves things.
     """
     import mujoco
 
@@ -61,11 +64,13 @@ def robot_task(
         seen += "-depth"
     if start_noise != START_NOISE:
         seen += f"-start{start_noise:g}"
+    if robot != "hand":
+        seen += f"-{robot}"
     if layout is not None:
         seen += f"-{layout.size}"
     if task.suite in (GENERATED, FILES):  # of which there are many, some with the same names
         seen += f"-{zlib.crc32(f'{task.text}{layout}'.encode()):08x}"
-    make = partial(environment, task, tuple(cameras), size, layout, depth, start_noise)
+    make = partial(environment, task, tuple(cameras), size, layout, depth, start_noise, robot)
     return RobotTask(
         name=task.name,
         family=f"{task.suite}-v{_VERSION}-mujoco{mujoco.__version__}{seen}",
@@ -75,6 +80,7 @@ def robot_task(
         limit=LIMIT,
         facts={
             "suite": task.suite,
+            "robot": robot,
             "bddl": task.text,
             "mujoco": mujoco.__version__,
             "disturbance": [disturbance.jitter, disturbance.pushes, disturbance.strength],
@@ -117,6 +123,7 @@ def environment(
     layout: Layout | None = None,
     depth: bool = False,
     start_noise: float = 0.0,
+    robot: RobotKind = "arm",
     terminate_on_success: bool = True,
     perturbations: Sequence[Perturbation] = (),
 ) -> TabletopEnv:
@@ -130,6 +137,7 @@ def environment(
         layout=layout,
         depth=depth,
         start_noise=start_noise,
+        robot=robot,
         terminate_on_success=terminate_on_success,
         perturbations=perturbations,
     )

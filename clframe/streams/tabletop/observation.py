@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.bddl import Problem
-from clframe.streams.tabletop.compiler import blueprint
+from clframe.streams.tabletop.compiler import RobotKind, blueprint
 from clframe.streams.tabletop.gripper import HAND
 from clframe.streams.tabletop.poses import rotvec_of_matrix
 from clframe.streams.tabletop.suites import SHIPPED, tasks
@@ -21,6 +21,14 @@ FAR = 10.0
 HAND_SIZE = 3 + 6 + 1 + 3 + 3 + 2
 HAND_PARTS = {"hand": (*range(9), *range(10, 16)), "gripper": (9, 16, 17)}
 """Numbers of the hand: where it is and is to be; how far it is open and what its fingers touch."""
+ARM_SIZE = 7 + 2
+ARM_PARTS = {
+    "joint_states": range(HAND_SIZE, HAND_SIZE + 7),
+    "gripper_states": range(HAND_SIZE + 7, HAND_SIZE + ARM_SIZE),
+}
+"""What LIBERO's policies are given of the arm: its joints, and where its fingers are."""
+PROPRIOCEPTION = {"gripper_states": 2, "ee_pos": 3, "ee_ori": 3}
+"""What is observed of the hand under LIBERO's names, beside ``joint_states`` of an arm."""
 OBJECT_SIZE = 1 + 3 + 3 + 6
 _MOST_PARTS = 3
 FIXTURE_SIZE = 1 + 3 + 2 + _MOST_PARTS * (1 + 3)
@@ -33,25 +41,41 @@ class Layout:
     """Which named thing has which slot; the same for all tasks of a suite.
 
     The vector is: hand position (3), its rotation's first two columns (6), finger opening (1), the
-    lead of its target in position (3) and rotation (3), touch of either finger (2); for each
-    object present or not (1), position (3), nearness (3), rotation (6); for each fixture present
-    or not (1), position (3), cosine and sine of its turn (2), and for up to three parts the joint
-    (1) and the nearness of the handle (3). What a task has not is zero. A nearness is
-    tanh(d / 5 cm) of the vector d from the hand: millimeters matter there, and a policy that sees
-    meters only cannot tell them.
+    lead of its target in position (3) and rotation (3), touch of either finger (2); for an arm its
+    joints (7) and the place of either finger (2); for each object present or not (1), position
+    (3), nearness (3), rotation (6); for each fixture present or not (1), position (3), cosine and
+    sine of its turn (2), and for up to three parts the joint (1) and the nearness of the handle
+    (3). What a task has not is zero. A nearness is tanh(d / 5 cm) of the vector d from the hand:
+    millimeters matter there, and a policy that sees meters only cannot tell them.
 
     Args:
         objects: Movable instances.
         fixtures: Standing instances.
+        robot: What moves them.
     """
 
     objects: tuple[str, ...]
     fixtures: tuple[str, ...]
+    robot: RobotKind = "hand"
+
+    def of(self, robot: RobotKind) -> Layout:
+        """The same slots for a robot."""
+        return Layout(self.objects, self.fixtures, robot)
+
+    @property
+    def robot_size(self) -> int:
+        """How many numbers, the first ones, tell of the robot."""
+        return HAND_SIZE + (ARM_SIZE if self.robot == "arm" else 0)
+
+    @property
+    def parts(self) -> Mapping[str, Sequence[int]]:
+        """The numbers of the robot in the parts that a policy for sequences is given."""
+        return ARM_PARTS if self.robot == "arm" else HAND_PARTS
 
     @property
     def size(self) -> int:
         """Length of the vector."""
-        return HAND_SIZE + OBJECT_SIZE * len(self.objects) + FIXTURE_SIZE * len(self.fixtures)
+        return self.robot_size + OBJECT_SIZE * len(self.objects) + FIXTURE_SIZE * len(self.fixtures)
 
 
 def layout_of(problems: Iterable[Problem]) -> Layout:
@@ -100,9 +124,10 @@ class StateVector:
     def __init__(self, world: World, layout: Layout) -> None:
         self._world = world
         self._size = layout.size
+        self._own = layout.robot_size
         present = [name for name in layout.objects if name in world.plan.objects]
         self._bodies = np.array([world.bodies[name] for name in present], dtype=int)
-        base = HAND_SIZE
+        base = layout.robot_size
         slots = [base + OBJECT_SIZE * layout.objects.index(name) for name in present]
         self._slots = np.array(slots, dtype=int)[:, None] + np.arange(OBJECT_SIZE)
         base += OBJECT_SIZE * len(layout.objects)
@@ -137,6 +162,8 @@ class StateVector:
         vector[10:13] = aim - hand
         vector[13:16] = rotvec_of_matrix(wanted @ turned.T)
         vector[16:18] = world.touch
+        if self._own > HAND_SIZE:
+            vector[HAND_SIZE : self._own] = [*world.driver.joints, *world.finger_places]
         if len(self._bodies):
             positions = data.xpos[self._bodies]
             block = np.empty((len(self._bodies), OBJECT_SIZE))
@@ -159,3 +186,15 @@ class StateVector:
             vector[self._part_slots] = parts
         # Only what has left the room is clipped.
         return np.clip(vector, -FAR, FAR).astype(np.float32)
+
+
+def proprioception(world: World) -> dict[str, NDArray[np.float32]]:
+    """The robot under LIBERO's names; an ``ee_ori`` is a rotation's axis times its angle."""
+    seen = {
+        "gripper_states": world.finger_places,
+        "ee_pos": world.position(HAND),
+        "ee_ori": rotvec_of_matrix(world.rotation(HAND)),
+    }
+    if world.robot == "arm":
+        seen["joint_states"] = world.driver.joints
+    return {name: values.astype(np.float32) for name, values in seen.items()}

@@ -248,10 +248,12 @@ def _errors(layout: Layout) -> NDArray[np.float64]:
     """Standard errors of the state's numbers at level 1; what is not measured has none."""
     place, turn, near = (_PLACE_ERROR,), (_TURN_ERROR,), (_NEARNESS_ERROR,)
     hand = [*place * 3, *turn * 6, 0.0, *(0.0,) * 8]
+    arm = [*turn * 7, 0.0, 0.0] if layout.robot == "arm" else []
     thing = [0.0, *place * 3, *near * 3, *turn * 6]
     fixture = [0.0, *place * 3, *turn * 2, *(0.0, *near * 3) * 3]
     assert (len(hand), len(thing), len(fixture)) == (HAND_SIZE, OBJECT_SIZE, FIXTURE_SIZE)
-    return np.array(hand + thing * len(layout.objects) + fixture * len(layout.fixtures))
+    assert len(hand + arm) == layout.robot_size
+    return np.array(hand + arm + thing * len(layout.objects) + fixture * len(layout.fixtures))
 
 
 def _grainy(

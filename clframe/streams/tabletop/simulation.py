@@ -11,8 +11,16 @@ from numpy.typing import NDArray
 
 from clframe.bddl import BDDLError, Literal, Problem
 from clframe.errors import DataError
+from clframe.streams.tabletop.arm import BASE
 from clframe.streams.tabletop.assets import Joint
-from clframe.streams.tabletop.compiler import Blueprint, blueprint, compile_model, to_mjcf
+from clframe.streams.tabletop.compiler import (
+    Blueprint,
+    RobotKind,
+    blueprint,
+    compile_model,
+    to_mjcf,
+)
+from clframe.streams.tabletop.control import Arm, Driver, FloatingHand
 from clframe.streams.tabletop.gripper import HAND, LEFT, RIGHT, TARGET
 from clframe.streams.tabletop.poses import Matrix, Point, quat_of_matrix, rotate_z
 
@@ -46,19 +54,24 @@ class Simulation:
     Args:
         problem: A task description in LIBERO's dialect.
         plan: The models of everything in it; None looks them up.
+        robot: What moves them.
 
     Raises:
         BDDLError: If it cannot be built.
     """
 
-    def __init__(self, problem: Problem, plan: Blueprint | None = None) -> None:
+    def __init__(
+        self, problem: Problem, plan: Blueprint | None = None, robot: RobotKind = "hand"
+    ) -> None:
         import mujoco
 
         self._mj = mujoco
         self.problem = problem
         self.plan = blueprint(problem) if plan is None else plan
-        self.model: Any = compile_model(self.plan)
+        self.robot = robot
+        self.model: Any = compile_model(self.plan, robot)
         self.data: Any = mujoco.MjData(self.model)
+        self.driver: Driver = (Arm if robot == "arm" else FloatingHand)(self.model, self.data)
         self._scratch: Any = mujoco.MjData(self.model)
         parts = mujoco.mjtState
         self._kept = int(
@@ -80,7 +93,7 @@ class Simulation:
         }
         self._free = {
             name: (int(model.joint(name).qposadr[0]), int(model.joint(name).dofadr[0]))
-            for name in (*self.plan.objects, HAND)
+            for name in self.plan.objects
         }
         self.joints: dict[str, MovingPart] = {}
         for name, asset in self.plan.fixtures.items():
@@ -94,6 +107,8 @@ class Simulation:
         names = [""] * model.nbody
         for name, body in self.bodies.items():
             names[body] = name
+        if self.robot == "arm":
+            names[model.body(BASE).id] = BASE
         for body in range(1, model.nbody):  # parents come first
             names[body] = names[body] or names[model.body_parentid[body]]
         self._owners: list[str] = [names[body] for body in model.geom_bodyid]
@@ -153,7 +168,7 @@ class Simulation:
 
     def advance(self, steps: int) -> None:
         """Let physics run without an action."""
-        self._mj.mj_step(self.model, self.data, steps)
+        self.driver.run(steps)
 
     def set_fixture(self, name: str, position: Point, yaw: float) -> None:
         """Move something that stands still."""
@@ -189,6 +204,12 @@ class Simulation:
     def opening(self) -> float:
         """Distance between the fingers."""
         return float(self.data.qpos[self._fingers].sum())
+
+    @property
+    def finger_places(self) -> NDArray[np.float64]:
+        """How far the left and the right finger are from the middle, to opposite sides."""
+        left, right = self.data.qpos[self._fingers]
+        return np.array([left, -right])
 
     @property
     def touch(self) -> tuple[bool, bool]:
@@ -260,23 +281,27 @@ class Simulation:
         hand: tuple[Point, Matrix],
         opening: float,
         held: tuple[str, Point, Matrix] | None = None,
+        joints: NDArray[np.float64] | None = None,
     ) -> float:
-        """How deep a hand at another pose would be in things, summed over contacts.
+        """How deep a robot whose hand is at another pose would be in things, summed over contacts.
+
+        Infinite where the hand cannot get.
 
         Args:
             hand: Position and rotation to try.
             opening: Between the fingers.
             held: A thing that is tried at another pose too; it may touch the hand.
+            joints: Of an arm, at that pose; None takes those nearest to the present ones.
         """
         mj, scratch = self._mj, self._scratch
         scratch.qpos[:] = self.data.qpos
         scratch.qpos[self._fingers] = opening / 2
-        mine = [self._owner_ids[HAND]]
-        poses = [(HAND, *hand)]
+        mine = [self._owner_ids[name] for name in (HAND, BASE) if name in self._owner_ids]
+        if not self.driver.place(scratch, *hand, joints):
+            return np.inf
         if held is not None:
-            poses.append(held)
-            mine.append(self._owner_ids[held[0]])
-        for name, position, rotation in poses:
+            name, position, rotation = held
+            mine.append(self._owner_ids[name])
             at = self._free[name][0]
             scratch.qpos[at : at + 3] = position
             scratch.qpos[at + 3 : at + 7] = quat_of_matrix(rotation)
@@ -300,7 +325,7 @@ class Simulation:
 
     def model_file(self) -> str:
         """The model as MJCF text, with what stands still where it stands now."""
-        root = fromstring(to_mjcf(self.plan))
+        root = fromstring(to_mjcf(self.plan, self.robot))
         for body in root.iterfind("worldbody/body"):
             name = body.get("name", "")
             if name in self.plan.fixtures:

@@ -10,10 +10,9 @@ from clframe.errors import SettingError, nearest
 from clframe.robot.perturbation import PerturbSettings
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.windows import Normalizer
+from clframe.streams.tabletop.compiler import RobotKind
 from clframe.streams.tabletop.imitation import LIMIT, START_NOISE, robot_task
 from clframe.streams.tabletop.observation import (
-    HAND_PARTS,
-    HAND_SIZE,
     Layout,
     common_layout,
     layout_of,
@@ -40,6 +39,15 @@ _HAND = (
     *((0.0, 0.15),) * 3,
     *((0.5, 0.5),) * 2,
 )
+_ARM = (
+    *((0.0, 0.4),) * 3,
+    (-2.2, 0.4),
+    (0.0, 0.5),
+    (2.4, 0.4),
+    (0.8, 0.7),
+    (0.026, 0.018),
+    (-0.026, 0.018),
+)
 _OBJECT = ((0.5, 0.5), *_PLACE, *((0.0, 0.4),) * 3, *((0.0, 0.6),) * 6)
 _FIXTURE = ((0.5, 0.5), *_PLACE, *((0.0, 0.7),) * 2, *((0.1, 0.2), *((0.0, 0.4),) * 3) * 3)
 
@@ -50,10 +58,12 @@ def normalizer(layout: Layout, objects_visible: bool = True) -> Normalizer:
     >>> normalizer(suite_layout("tabletop_goal"), objects_visible=False).scale[-1]
     np.float32(inf)
     """
-    pairs = [*_HAND]
+    pairs = [*_HAND, *(_ARM if layout.robot == "arm" else ())]
     pairs += [pair for _ in layout.objects for pair in _OBJECT]
     pairs += [pair for _ in layout.fixtures for pair in _FIXTURE]
-    return Normalizer.of_pairs(pairs, () if objects_visible else range(HAND_SIZE, layout.size))
+    return Normalizer.of_pairs(
+        pairs, () if objects_visible else range(layout.robot_size, layout.size)
+    )
 
 
 def tabletop(
@@ -70,6 +80,7 @@ def tabletop(
     size: int = 64,
     depth: bool = False,
     start_noise: float = START_NOISE,
+    robot: RobotKind = "arm",
     imitation: ImitationSettings = ImitationSettings(),
     perturbed: PerturbSettings = PerturbSettings(),
 ) -> Stream:
@@ -93,6 +104,9 @@ def tabletop(
         depth: Whether demonstrations hold the cameras' depth, too, which no policy here is given.
         start_noise: The hand starts up to so many meters off its place, in demonstrations and when
             a task is measured; 0 is LIBERO's one start.
+        robot: ``arm``, a seven-joint one, or ``hand``, one that floats. Demonstrations of either
+            are kept apart. With cameras, models for sequences are given LIBERO's ``joint_states``
+            and ``gripper_states`` of an arm.
         imitation: What all robot streams have in common; the goals that are drawn are start states
             here. LIBERO takes a horizon of 600.
         perturbed: The axes of `clframe.streams.tabletop.perturb` under which tasks are measured
@@ -122,8 +136,17 @@ def tabletop(
         raise SettingError(
             f"stream.start_noise must be from 0 to {MOST_NOISE} meters, got {start_noise}"
         )
+    things = things.of(robot)
     robots = [
-        robot_task(task, cameras or (), size, layout=things, depth=depth, start_noise=start_noise)
+        robot_task(
+            task,
+            cameras or (),
+            size,
+            layout=things,
+            depth=depth,
+            start_noise=start_noise,
+            robot=robot,
+        )
         for task in ordered_tasks
     ]
     stream = imitation_stream(
@@ -137,10 +160,10 @@ def tabletop(
         normalizer(things, objects_visible=not cameras),
         seed,
         f"{imitation.num_demos} demonstrations per task by the scripted expert on MuJoCo "
-        f"{mujoco.__version__}",
+        f"{mujoco.__version__}, robot {robot}",
         [f"{camera}_rgb" for camera in cameras or ()],
         size,
-        HAND_PARTS,
+        things.parts,
     )
     return stream.perturbed(perturbed)
 

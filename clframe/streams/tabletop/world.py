@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.bddl import Literal, Problem
-from clframe.streams.tabletop.compiler import TIMESTEP, Blueprint
+from clframe.streams.tabletop.compiler import TIMESTEP, Blueprint, RobotKind
 from clframe.streams.tabletop.gripper import (
     HAND,
     HOME,
@@ -45,6 +45,7 @@ class World(Simulation):
     Args:
         problem: A task description in LIBERO's dialect.
         plan: The models of everything in it; None looks them up.
+        robot: What moves them.
 
     Raises:
         BDDLError: If it cannot be built.
@@ -53,8 +54,10 @@ class World(Simulation):
     reach = REACH
     """The box that the hand's origin stays in."""
 
-    def __init__(self, problem: Problem, plan: Blueprint | None = None) -> None:
-        super().__init__(problem, plan)
+    def __init__(
+        self, problem: Problem, plan: Blueprint | None = None, robot: RobotKind = "hand"
+    ) -> None:
+        super().__init__(problem, plan, robot)
         self._goal_atoms = sorted(problem.goal.atoms)
         self._target_rotation = pointing_down()
         self.forward()
@@ -75,7 +78,9 @@ class World(Simulation):
         place_all(self, rng, spread)
         if start_noise > 0:
             shift, turn = rng.uniform(-start_noise, start_noise, 3), rng.uniform(-1.0, 1.0)
-            self._aim(HOME + shift, pointing_down(5 * start_noise * turn))
+            position, rotation = HOME + shift, pointing_down(5 * start_noise * turn)
+            self.driver.place(self.data, position, rotation)
+            self._set_target(position, rotation)
             self.look()
 
     def state(self) -> NDArray[np.float64]:
@@ -90,8 +95,9 @@ class World(Simulation):
     def _go_home(self) -> None:
         """Set time, speeds and forces to zero and the hand, open, to where it starts."""
         self._mj.mj_resetData(self.model, self.data)
-        self._aim(HOME, pointing_down())
-        self.data.ctrl[:] = MAX_OPENING / 2
+        self.driver.go_home()
+        self._set_target(HOME, pointing_down())
+        self.data.ctrl[:2] = MAX_OPENING / 2
         self.data.qpos[self._fingers] = MAX_OPENING / 2
 
     # ------------------------------------------------------------------ the goal
@@ -110,9 +116,7 @@ class World(Simulation):
 
     # ------------------------------------------------------------------ acting
 
-    def _aim(self, position: Point, rotation: Matrix) -> None:
-        """Put the hand and its target at a pose."""
-        self.set_object(HAND, position, quat_of_matrix(rotation))
+    def _set_target(self, position: Point, rotation: Matrix) -> None:
         self.data.mocap_pos[self._mocap] = position
         self.data.mocap_quat[self._mocap] = quat_of_matrix(rotation)
         self._target_rotation = rotation
@@ -147,9 +151,9 @@ class World(Simulation):
                 wanted = matrix_of_rotvec(lead * (_TWIST / angle)) @ now
             self._target_rotation = orthonormal(wanted)
             data.mocap_quat[self._mocap] = quat_of_matrix(self._target_rotation)
-        data.ctrl[:] = finger_target(act[6])
+        data.ctrl[:2] = finger_target(act[6])
         # The target moves in pieces, so that what is held is not torn away.
         for piece in range(1, _PIECES + 1):
             data.mocap_pos[self._mocap] = start + (goal - start) * (piece / _PIECES)
-            self._mj.mj_step(self.model, data, _STEPS)
+            self.driver.run(_STEPS)
         self.look()

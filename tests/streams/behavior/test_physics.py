@@ -30,7 +30,7 @@ def test_the_planners_plan_reaches_the_goal(name: str) -> None:
     # The literals of the goal are judged as without physics, at the start ...
     assert env.tracker.true_atoms(env._truth) == judge.true_atoms(judge.truth(twin.state))
     for verb, slot in plan(env.instance).steps:
-        assert env.action_mask()[env.action(verb, slot)]
+        assert env.action_masks()[env.action(verb, slot)]
         _, reward, done, _, info = env.step(env.action(verb, slot))
         assert info["refusal"] == ""
         # ... and where the same primitives lead to.
@@ -151,7 +151,7 @@ def test_what_cannot_be_done_is_refused_and_masked() -> None:
     assert lying not in env.literals()
     _, _, _, _, info = env.step(env.action(Verb.GRASP, "book.n.02_2"))
     assert info["refusal"] == "no hand is free"
-    mask = env.action_mask()
+    mask = env.action_masks()
     assert not mask[env.action(Verb.GRASP, "book.n.02_2")]
     assert mask[env.action(Verb.PLACE_ON_TOP, "shelf.n.01_1")]
     env.step(env.action(Verb.RELEASE, "book.n.02_1"))

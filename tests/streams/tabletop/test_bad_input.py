@@ -138,7 +138,7 @@ def recorded(folder: Path) -> tuple[Path, dict[str, Any]]:
     stream = clframe.stream("tabletop_goal", data_dir=folder, **settings)
     robot = stream.tasks[0].info["evaluation"].robot
     path = path_of(robot, folder)
-    rows = np.zeros((3, suite_layout("tabletop_goal").size), np.float32)
+    rows = np.zeros((3, suite_layout("tabletop_goal").of("arm").size), np.float32)
     demo = Demonstration(np.zeros((3, 7), np.float32), {"state": rows})
     demonstrations.write(path, robot.name, robot.language, {}, [demo, demo])
     return path, settings
@@ -177,7 +177,7 @@ def other_state(file: Any) -> None:
         (other_actions, r"data/demo_1/actions has 4 numbers per step, but the task's robot has 7"),
         (
             other_state,
-            r"data/demo_1/obs/state has 39 numbers per step, but the task's robot has 124",
+            r"data/demo_1/obs/state has 39 numbers per step, but the task's robot has 133",
         ),
     ],
 )

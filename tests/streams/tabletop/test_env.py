@@ -10,7 +10,7 @@ from gymnasium.utils.env_match import check_environments_match
 from clframe.streams.tabletop import ORDERS, SUITES, ordered, tasks
 from clframe.streams.tabletop.env import TabletopEnv, make, make_vector
 from clframe.streams.tabletop.expert import Expert
-from clframe.streams.tabletop.observation import HAND_SIZE, suite_layout
+from clframe.streams.tabletop.observation import suite_layout
 from clframe.streams.tabletop.pictures import CAMERAS
 
 
@@ -54,8 +54,8 @@ def test_the_horizon_cuts_off() -> None:
 
 
 def test_states_of_a_suite_have_one_size_and_fixed_slots() -> None:
-    layout = suite_layout("tabletop_object")
-    slots = {name: HAND_SIZE + 13 * number for number, name in enumerate(layout.objects)}
+    layout = suite_layout("tabletop_object").of("arm")
+    slots = {name: layout.robot_size + 13 * number for number, name in enumerate(layout.objects)}
     for number in range(3):
         env = TabletopEnv(tasks("tabletop_object")[number])
         state = env.reset(seed=0)[0]["state"]
@@ -74,7 +74,7 @@ def test_states_of_a_suite_have_one_size_and_fixed_slots() -> None:
 def test_environments_step_together() -> None:
     vector = make_vector("tabletop_spatial", ["0", "1"])
     seen, _ = vector.reset(seed=[1, 2])
-    assert seen["state"].shape == (2, suite_layout("tabletop_spatial").size)
+    assert seen["state"].shape == (2, suite_layout("tabletop_spatial").of("arm").size)
     alone = make("tabletop_spatial", "1").reset(seed=2)[0]["state"]
     assert (seen["state"][1] == alone).all()
     vector.close()

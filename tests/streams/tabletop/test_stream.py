@@ -41,7 +41,7 @@ def test_a_part_of_a_suite_in_another_order() -> None:
 
 def test_generated_tasks_as_a_stream() -> None:
     stream = clframe.stream("tabletop_generated", n_tasks=3, suite_seed=5)
-    layout = suite_layout("tabletop_generated", 3, 5)
+    layout = suite_layout("tabletop_generated", 3, 5).of("arm")
     assert len(stream) == 3
     assert stream.input_shape == (layout.size + 3,)  # and the one-hot code of the task
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from clframe.streams.behavior.sampling import Instance, sample
 from clframe.streams.behavior.state import State
 from clframe.streams.behavior.tracker import GoalTracker
 from clframe.streams.behavior.verbs import PRIMITIVES, REFUSED, Verb
+from clframe.streams.tabletop.compiler import AGENT_CAMERA
+from clframe.streams.tabletop.pictures import Pictures
 from clframe.streams.tabletop.world import RATE
 
 DONE_BY_HAND = (
@@ -41,6 +44,14 @@ DONE_BY_HAND = (
 _ONE_HAND = (Verb.GRASP, Verb.OPEN, Verb.CLOSE, Verb.TOGGLE_ON, Verb.TOGGLE_OFF)
 _SETTLE = 6
 Watcher = Callable[[NDArray[np.float64]], None]
+
+
+@cache
+def _by_hand(verbs: tuple[Verb, ...], holding: bool) -> tuple[Verb, ...]:
+    """Those of the verbs that have physics and do not need the hand for themselves if it holds."""
+    return tuple(
+        verb for verb in verbs if verb in DONE_BY_HAND and not (holding and verb in _ONE_HAND)
+    )
 
 
 class PhysicalBehaviorEnv(BehaviorEnv):
@@ -74,6 +85,9 @@ class PhysicalBehaviorEnv(BehaviorEnv):
         self.table: Table | None = None
         self.watcher: Watcher | None = None
         """Called with every low-level action after it was done; for filming."""
+        self._video: Pictures | None = None
+        self.last_refusal = ""
+        """What kept the last primitive from being done."""
         super().__init__(problem, instance, horizon, slots, record)
 
     # ------------------------------------------------------------------ starts
@@ -87,16 +101,17 @@ class PhysicalBehaviorEnv(BehaviorEnv):
         self.table.start(drawn.start, np.random.default_rng((seed, 0x7AB1E)))
         scale(self.household, self.table)
         self.state = drawn.start.copy()
-        self.tracker = GoalTracker(self.household)
+        self.tracker = GoalTracker(self.household, self._scores)
         self._motion_steps = 0
         self._write_back()
         self.state.base = self.household.areas[self.state.area].center
         self.instance = Instance(self.household, self.state.copy(), seed)
         self.steps = 0
         self.recorder = Recorder(self.household) if self._record else None
+        self.last_refusal = ""
         self._judge()
         if self.recorder is not None:
-            self.recorder.add(self.state)
+            self.recorder.add(self.state, self.literals())
 
     def _write_back(self) -> None:
         assert self.table is not None
@@ -114,7 +129,7 @@ class PhysicalBehaviorEnv(BehaviorEnv):
 
     def refusal(self, verb: int, slot: int) -> str:
         """What forbids a primitive, before any motion; empty if nothing does."""
-        if slot >= len(self.household.names) or not 0 <= verb < len(Verb):
+        if not 0 <= slot < len(self.household.names) or not 0 <= verb < len(Verb):
             return "there is no such thing"
         if verb not in DONE_BY_HAND:
             return f"{Verb(verb).name.lower()} has no physics"
@@ -122,9 +137,7 @@ class PhysicalBehaviorEnv(BehaviorEnv):
             return NO_HAND
         return PRIMITIVES[verb].check(self.household, self.state, slot)
 
-    def step(self, action: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Do one primitive."""
-        verb, slot = divmod(int(action), self.slots)
+    def _act(self, verb: int, slot: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         before = self.q
         self._motion_steps = 0
         refusal = self.refusal(verb, slot)
@@ -132,11 +145,12 @@ class PhysicalBehaviorEnv(BehaviorEnv):
             pass_time(self.household, self.state, REFUSED)
         else:
             refusal = self._move(Verb(verb), slot)
+        self.last_refusal = refusal
         self.steps += 1
         self._write_back()
         self._judge()
         if self.recorder is not None:
-            self.recorder.add(self.state)
+            self.recorder.add(self.state, self.literals())
         cut_off = self.steps >= self.horizon and not self.success
         return self._observe(), self.q - before, self.success, cut_off, self._info(refusal)
 
@@ -161,14 +175,8 @@ class PhysicalBehaviorEnv(BehaviorEnv):
         if self.watcher is not None:
             self.watcher(action)
 
-    def action_mask(self) -> NDArray[np.int8]:
-        """1 for every action that is possible now."""
-        mask = np.zeros(len(Verb) * self.slots, dtype=np.int8)
-        for verb in DONE_BY_HAND:
-            for slot in range(len(self.household.names)):
-                if not self.refusal(verb, slot):
-                    mask[verb * self.slots + slot] = 1
-        return mask
+    def _offered(self, verbs: tuple[Verb, ...]) -> tuple[Verb, ...]:
+        return _by_hand(verbs, self.hand.held is not None)
 
     def literals(self) -> frozenset[Literal]:
         """All literals that hold: kinematic ones by physics, the others as at the start."""
@@ -199,6 +207,15 @@ class PhysicalBehaviorEnv(BehaviorEnv):
 
     # ------------------------------------------------------------------ moments
 
+    def render(self) -> NDArray[np.uint8] | None:
+        """A picture for people, if ``render_mode`` is ``rgb_array``."""
+        if self.render_mode is None:
+            return None
+        if self._video is None:
+            assert self.table is not None
+            self._video = Pictures(self.table, 256, samples=2)
+        return self._video.take(AGENT_CAMERA).rgb
+
     def save(self) -> dict[str, Any]:
         """What `restore` needs to come back to this moment, as plain values."""
         assert self.table is not None
@@ -207,7 +224,7 @@ class PhysicalBehaviorEnv(BehaviorEnv):
             "seed": self.instance.seed,
             "steps": self.steps,
             "state": self.state.save(),
-            "physics": self.table.save(),
+            "physics": self.table.state().tolist(),
             **held,
         }
 
@@ -215,7 +232,7 @@ class PhysicalBehaviorEnv(BehaviorEnv):
         """Come back to a saved moment; a recording starts anew there."""
         self._take(saved["seed"])
         assert self.table is not None
-        self.table.restore(saved["physics"])
+        self.table.restore(np.array(saved["physics"]))
         self.hand.held, self.hand.opening = saved["held"], saved["opening"]
         self.state = State.restore(saved["state"])
         self.steps = saved["steps"]
@@ -223,7 +240,7 @@ class PhysicalBehaviorEnv(BehaviorEnv):
         self._judge()
         if self._record:
             self.recorder = Recorder(self.household)
-            self.recorder.add(self.state)
+            self.recorder.add(self.state, self.literals())
         return self._observe()
 
     def _info(self, refusal: str) -> dict[str, Any]:

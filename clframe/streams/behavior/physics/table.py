@@ -117,20 +117,6 @@ class Table(World):
         sentence = f"{culprit} finds no place at the start on a table."
         raise at_object(self.problem, culprit, sentence)
 
-    def save(self) -> dict[str, list[float]]:
-        """All that physics goes on from, as numbers."""
-        kind = self._mj.mjtState.mjSTATE_INTEGRATION
-        numbers = np.empty(self._mj.mj_stateSize(self.model, kind))
-        self._mj.mj_getState(self.model, self.data, numbers, kind)
-        return {"numbers": numbers.tolist(), "turned": self._target_rotation.ravel().tolist()}
-
-    def restore(self, saved: dict[str, list[float]]) -> None:
-        """Come back to a saved moment of the same start."""
-        kind = self._mj.mjtState.mjSTATE_INTEGRATION
-        self._mj.mj_setState(self.model, self.data, np.array(saved["numbers"]), kind)
-        self._target_rotation = np.array(saved["turned"]).reshape(3, 3)
-        self.look()
-
     # ------------------------------------------------------------------ start
 
     def _stand(self, start: State, rng: np.random.Generator) -> None:

@@ -23,6 +23,7 @@ class Arena:
         wall: Color of the wall behind.
         camera: Where the agent's camera stands.
         target: What it looks at.
+        base: Where an arm is mounted.
     """
 
     half: tuple[float, float]
@@ -33,6 +34,7 @@ class Arena:
     wall: Color
     camera: Vector = (0.86, 0.0, 0.84)
     target: Vector = (-0.11, 0.0, 0.09)
+    base: Vector = (-0.66, 0.0, 0.0)
 
     def geoms(self) -> tuple[Geom, ...]:
         """The table top; nothing where the floor is the surface."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from clframe.bddl import Literal
@@ -73,7 +75,9 @@ class Expert(Parts):
         # One thing goes to the middle; where more are to come, each gets a spot of its own.
         several = sum(1 for g in world.problem.goal.atoms if len(g) == 3 and g[2] == place) > 1
         spot = self.spot_for(goal, n_placed + 1 if several else 0)
-        yield from self.grasp(name, side=spot.lying or spot.entry[2] < 0.5)
+        yield from self.grasp(
+            name, spot.lying or spot.entry[2] < 0.5, partial(self.putting, spot, name)
+        )
         if self.held is None:
             return
         yield from self.put(self.spot_for(goal, n_placed + 1 if several else 0))

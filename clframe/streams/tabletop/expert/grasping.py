@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clframe.streams.tabletop.assets import Grip
 from clframe.streams.tabletop.expert.motion import SLOW, UP, Actions, Dropped, Motion
+from clframe.streams.tabletop.expert.reach import HALF_TURN
 from clframe.streams.tabletop.gripper import HAND, MAX_OPENING, PALM, pointing_down
 from clframe.streams.tabletop.poses import Matrix, Point, rotvec_of_matrix
 
@@ -21,9 +23,10 @@ _EQUAL = 0.01
 """Grips whose costs differ by no more are equally good: a tenth of a radian of turning."""
 _DIP = 0.75
 """How far the hand points down when it takes a bowl from the side."""
-
-_HALF_TURN = np.diag([-1.0, -1.0, 1.0])
-"""About its own direction a hand looks the same after half a turn."""
+_POOR = 1.0
+"""Cost of a grip from which on an arm looks for others."""
+_WORST = 10.0
+"""Cost of a grip that leads nowhere."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,9 @@ class Candidate:
     position: Point
     rotation: Matrix
     opening: float
+
+
+Onward = Callable[[Candidate, NDArray[np.float64] | None], float]
 
 
 def sideways(direction: Point) -> Matrix:
@@ -54,15 +60,16 @@ def _along_wall(out: Point, lean: float, direction: Point) -> Matrix:
 class Grasping(Motion):
     """Grips."""
 
-    def grasp(self, name: str, side: bool = False) -> Actions:
+    def grasp(self, name: str, side: bool = False, onward: Onward | None = None) -> Actions:
         """Take hold of a thing; afterwards ``held`` is its name, or None if all tries failed.
 
         Args:
             name: The thing.
             side: Whether to take it from the side, as placing from the front or lying needs.
+            onward: What it costs an arm to go on from a grip.
         """
         for attempt in range(3):
-            best = self.choose(name, side, skip=attempt)
+            best = self.choose(name, side, attempt, onward)
             if best is None:
                 return
             yield from self._take(name, best)
@@ -70,31 +77,52 @@ class Grasping(Motion):
                 return
         self.held = None
 
-    def choose(self, name: str, side: bool, skip: int) -> Candidate | None:
+    def choose(
+        self, name: str, side: bool, skip: int, onward: Onward | None = None
+    ) -> Candidate | None:
         """The candidate whose hand, open and on its way in, is least in other things."""
-        scored = []
-        for number, candidate in enumerate(self._candidates(name, side)):
-            cost = 0.0
-            for back in (0.0, 0.05, 0.10, 0.16, 0.22) if not side else (0.0, 0.05, 0.09):
-                pose = (candidate.position - back * candidate.rotation[:, 2], candidate.rotation)
-                cost += 200 * self.world.overlap(pose, candidate.opening)
-            # From the rest pose and not from the present one: the same scene, the same grip.
-            turn = rotvec_of_matrix(candidate.rotation @ pointing_down().T)
-            cost += 0.1 * float(np.sqrt(turn @ turn))
-            scored.append((cost, number, candidate))
-        if not scored:
+        candidates = list(self._candidates(name, side))
+        costs = [self._cost(candidate, side, onward) for candidate in candidates]
+        if self.reach.limited and min(costs, default=0.0) > _POOR:
+            more = [
+                replace(candidate, rotation=tilted)
+                for candidate in candidates
+                for tilted in self.reach.tilts(candidate.rotation)
+            ]
+            candidates += more
+            costs += [self._cost(candidate, side, onward) for candidate in more]
+        if not candidates:
             return None
+        ranked = [(cost, number) for number, cost in enumerate(costs)]
         if self.rng is not None:
             # Equally good ones in any order, so that demonstrations show them all.
-            best, ranks = min(cost for cost, *_ in scored), self.rng.permutation(len(scored))
-            scored = [
-                (best, int(ranks[number]), candidate)
-                if cost <= best + _EQUAL
-                else (cost, number, candidate)
-                for cost, number, candidate in scored
+            best, ranks = min(costs), self.rng.permutation(len(costs))
+            ranked = [
+                (best, int(ranks[number])) if cost <= best + _EQUAL else (cost, number)
+                for cost, number in ranked
             ]
-        scored.sort(key=lambda entry: entry[:2])
-        return scored[min(skip, len(scored) - 1)][2]
+        order = sorted(range(len(ranked)), key=ranked.__getitem__)
+        return candidates[order[min(skip, len(order) - 1)]]
+
+    def _cost(self, candidate: Candidate, side: bool, onward: Onward | None) -> float:
+        backs = (0.0, 0.05, 0.10, 0.16, 0.22) if not side else (0.0, 0.05, 0.09)
+        poses = [
+            (candidate.position - back * candidate.rotation[:, 2], candidate.rotation)
+            for back in backs
+        ]
+        cost = 0.0
+        if self.reach.limited:
+            depth, missed, joints = self.reach.way(poses[::-1], None, candidate.opening)
+            cost = 200 * depth + 0.4 * self.reach.tightness(joints)
+            cost += 40 * missed + 400 * max(0.0, missed - 0.015)
+            if onward is not None:
+                cost += min(_WORST, onward(candidate, joints)) if cost < _POOR else _WORST
+        else:
+            for pose in poses:
+                cost += 200 * self.world.overlap(pose, candidate.opening)
+        # From the rest pose and not from the present one: the same scene, the same grip.
+        turn = rotvec_of_matrix(candidate.rotation @ pointing_down().T)
+        return cost + 0.1 * float(np.sqrt(turn @ turn))
 
     def _take(self, name: str, grip: Candidate) -> Actions:
         world = self.world
@@ -174,7 +202,7 @@ class Grasping(Motion):
             for angle in grip.yaws:
                 out = np.array([np.cos(yaw + angle), np.sin(yaw + angle), 0.0])
                 rotation = _along_wall(out, grip.lean, -UP)
-                for same in (rotation, rotation @ _HALF_TURN):
+                for same in (rotation, rotation @ HALF_TURN):
                     yield Candidate(top + grip.reach * out, same, 0.065)
         elif grip.kind == "handle":
             out = np.array([np.cos(yaw), np.sin(yaw), 0.0])
@@ -199,7 +227,8 @@ class Grasping(Motion):
                 heading = yaw + angle + turn
                 direction = np.array([np.cos(heading), np.sin(heading), 0.0])
                 position = origin + height * UP
-                yield Candidate(position, sideways(direction), min(MAX_OPENING, width + 0.03))
+                for same in self.reach.turns(sideways(direction)):
+                    yield Candidate(position, same, min(MAX_OPENING, width + 0.03))
 
     def _rim_from_side(self, origin: Point, yaw: float, grip: Grip) -> Iterator[Candidate]:
         """Over the near rim to the wall at the left or right, dipping a little."""
@@ -209,7 +238,8 @@ class Grasping(Motion):
                 heading = turn * np.cross(UP, out)
                 direction = np.cos(_DIP) * heading - np.sin(_DIP) * UP
                 position = origin + grip.reach * out + grip.height * UP
-                yield Candidate(position, _along_wall(out, grip.lean, direction), 0.05)
+                for same in self.reach.turns(_along_wall(out, grip.lean, direction)):
+                    yield Candidate(position, same, 0.05)
 
     def _toppled(self, origin: Point, axis: Point, grip: Grip) -> Iterator[Candidate]:
         """From above, across a thing that has fallen over."""

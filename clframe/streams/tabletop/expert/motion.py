@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from clframe.streams.tabletop.expert.reach import Reach
 from clframe.streams.tabletop.gripper import HAND, MAX_OPENING, grip_for
 from clframe.streams.tabletop.poses import Matrix, Point, rotvec_of_matrix
 from clframe.streams.tabletop.world import MOVE, TURN, World
@@ -45,6 +46,7 @@ class Motion:
 
     def __init__(self, world: World, rng: np.random.Generator | None = None) -> None:
         self.world, self.rng = world, rng
+        self.reach = Reach(world)
         self.steps = 0
         self.abandoned: list[tuple[int, int]] = []
         self.opening = MAX_OPENING
@@ -161,6 +163,8 @@ class Motion:
         the hand moves across only as far as it has reached that height. From ``closing`` meters
         before the end on the fingers close, so that the hand does not stand still for them.
         """
+        if self.held is None:
+            yield from self._unwind(position() if callable(position) else position, rotation)
         opened = self.opening
         slope = self._slope(position() if callable(position) else position)
         for _ in range(steps):
@@ -191,6 +195,11 @@ class Motion:
             speed = float(np.clip(0.2 * distance, SLOW, FAST))
             # Turning low down would sweep things away.
             yield self.action(aim + way, turned if missing > 0.05 else rotation, speed)
+
+    def _unwind(self, position: Point, rotation: Matrix) -> Actions:
+        """Rise and turn back where an arm, from the turns it has made, would not get to a pose."""
+        for pose in self.reach.way_home((position, rotation)):
+            yield from self.go(*pose, near=0.03, steps=8)
 
     def slide(
         self,

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clframe.bddl import Literal
-from clframe.streams.tabletop.expert.grasping import Grasping
+from clframe.streams.tabletop.expert.grasping import Candidate, Grasping
 from clframe.streams.tabletop.expert.motion import SLOW, UP, Actions
 from clframe.streams.tabletop.gripper import HAND, MAX_OPENING, pointing_down
 from clframe.streams.tabletop.poses import Matrix, Point, rotate_z, rotvec_of_matrix
@@ -139,24 +140,27 @@ class Placing(Grasping):
             return asset.bottom
         return asset.radius
 
-    def _rotations(self, spot: Spot) -> Iterator[Matrix]:
-        """Hand rotations to choose from."""
-        assert self.held is not None
-        turned = self.world.aim[1]
-        asset = self.world.plan.objects[self.held]
+    def _rotations(self, spot: Spot, name: str, turned: Matrix, long: Point) -> Iterator[Matrix]:
+        """Hand rotations to choose from.
+
+        Args:
+            spot: Where it goes.
+            name: The thing, turned as it is now.
+            turned: How the hand is turned.
+            long: The thing's long axis in the hand's frame.
+        """
         if spot.lying:
             assert spot.along is not None
-            inner = self._offset()[1][:, 2]  # the long axis in the hand's frame
-            flat = float(np.arctan2(*(pointing_down() @ inner)[1::-1]))
+            flat = float(np.arctan2(*(pointing_down() @ long)[1::-1]))
             way = float(np.arctan2(spot.along[1], spot.along[0]))
             for turn in (0.0, np.pi):
                 yield pointing_down(way - flat + turn)
             return
-        grip = asset.grip
+        grip = self.world.plan.objects[name].grip
         tight = grip is not None and grip.yaws and grip.kind == "across" and spot.along is not None
         if tight and spot.along is not None and spot.drop > 0.013:
             # A thing with sides goes along the place: turn its longer side there.
-            side = self.world.rotation(self.held)[:, 1 if grip and grip.yaws[0] == 0.0 else 0]
+            side = self.world.rotation(name)[:, 1 if grip and grip.yaws[0] == 0.0 else 0]
             now = float(np.arctan2(side[1], side[0]))
             way = float(np.arctan2(spot.along[1], spot.along[0]))
             for turn in (0.0, np.pi):
@@ -171,32 +175,66 @@ class Placing(Grasping):
         assert self.held is not None
         shift, inner = self._offset()
         best, lowest = world.aim[1], np.inf
-        for rotation in self._rotations(spot):
+        for rotation in self._rotations(spot, self.held, world.aim[1], inner[:, 2]):
             # Judged a little above the end, where only sideways overlap counts.
             goal = spot.point + (self._rise(rotation) + spot.drop + 0.012) * UP
             position = goal - rotation @ shift
             held = (self.held, position + rotation @ shift, rotation @ inner)
-            cost = 200 * world.overlap((position, rotation), world.opening, held)
+            depth, missed, _ = self.reach.way(
+                [(position, rotation)], self.reach.now(), world.opening, [held]
+            )
+            cost = 200 * depth + 100 * missed
             cost += 0.1 * (1 - (np.trace(rotation @ world.aim[1].T) - 1) / 2)
             if cost < lowest - 1e-9:
                 best, lowest = rotation, cost
         return best
 
+    def putting(
+        self, spot: Spot, name: str, grip: Candidate, joints: NDArray[np.float64] | None
+    ) -> float:
+        """What it costs an arm to put a thing down that it holds so."""
+        world = self.world
+        thing, turned = world.position(name), world.rotation(name)
+        shift, inner = grip.rotation.T @ (thing - grip.position), grip.rotation.T @ turned
+        lifted = (grip.position + 0.1 * UP, grip.rotation)
+        goal = spot.point + (world.plan.objects[name].bottom + 0.02) * UP
+        if spot.entry[2] > 0.5:
+            before = goal + 0.1 * UP
+            rotations = list(self._rotations(spot, name, grip.rotation, inner[:, 2]))
+        else:
+            before = goal + spot.depth * spot.entry
+            rotations = [self._turned_in(spot, name, grip.rotation, turned)]
+        lowest = np.inf
+        for rotation in rotations:
+            points = before, (before + goal) / 2, goal
+            hands = [(point - rotation @ shift, rotation) for point in points]
+            held = [(name, point, rotation @ inner) for point in points]
+            _, missed, there = self.reach.way([lifted], joints)
+            depth, more, _ = self.reach.way(hands, there, 0.06, held)
+            lowest = min(lowest, 100 * max(missed, more) + 50 * depth)
+            if lowest < 0.1:
+                break
+        return float(lowest)
+
+    def _turned_in(self, spot: Spot, name: str, hand: Matrix, thing: Matrix) -> Matrix:
+        """The hand's rotation in front of an entry, turned about the vertical."""
+        grip = self.world.plan.objects[name].grip
+        inwards = -spot.entry
+        if grip is not None and grip.kind == "handle":
+            # The handle stays outside, towards the entry.
+            handle = thing[:, 0]
+            turn = np.arctan2(spot.entry[1], spot.entry[0]) - np.arctan2(handle[1], handle[0])
+        else:
+            # As it is held, turned until the hand points in.
+            pointing = hand[:, 2]
+            turn = np.arctan2(inwards[1], inwards[0]) - np.arctan2(pointing[1], pointing[0])
+        return rotate_z(float(turn)) @ hand
+
     def _from_front(self, spot: Spot) -> Actions:
         name = self.held
         assert name is not None
-        inwards = -spot.entry
         asset = self.world.plan.objects[name]
-        if asset.grip is not None and asset.grip.kind == "handle":
-            # The handle stays outside, towards the entry.
-            handle = self.world.rotation(name)[:, 0]
-            turn = np.arctan2(spot.entry[1], spot.entry[0]) - np.arctan2(handle[1], handle[0])
-            rotation = rotate_z(float(turn)) @ self.world.aim[1]
-        else:
-            # As it is held, turned about the vertical until the hand points in.
-            pointing = self.world.aim[1][:, 2]
-            turn = np.arctan2(inwards[1], inwards[0]) - np.arctan2(pointing[1], pointing[0])
-            rotation = rotate_z(float(turn)) @ self.world.aim[1]
+        rotation = self._turned_in(spot, name, self.world.aim[1], self.world.rotation(name))
         goal = self._free_way(spot, rotation, spot.point + (asset.bottom + 0.006) * UP)
 
         def before(distance: float) -> Point:
@@ -222,12 +260,16 @@ class Placing(Grasping):
         best, lowest = goal, np.inf
         for part in (0.0, 0.5, -0.5, 1.0, -1.0):
             moved = goal + part * spot.aside * across
-            cost = 0.002 * abs(part)
-            for share in (1.0, 0.75, 0.5, 0.25, 0.0):
-                thing = moved + share * spot.depth * spot.entry
-                hand = (thing - rotation @ shift, rotation)
-                held = (self.held, thing, rotation @ inner)
-                cost += self.world.overlap(hand, self.world.opening, held)
+            things = [
+                moved + share * spot.depth * spot.entry for share in (1.0, 0.75, 0.5, 0.25, 0.0)
+            ]
+            cost, missed, _ = self.reach.way(
+                [(thing - rotation @ shift, rotation) for thing in things],
+                self.reach.now(),
+                self.world.opening,
+                [(self.held, thing, rotation @ inner) for thing in things],
+            )
+            cost += 0.002 * abs(part) + missed
             if cost < lowest:
                 best, lowest = moved, cost
         return best

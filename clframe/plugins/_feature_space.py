@@ -1,0 +1,189 @@
+"""What classifiers in a fixed feature space share: one pass over the data, no gradient.
+
+Such a learner keeps sums over features, never samples. Since features do not change, what it
+knows after a stream is what it would know had all the data come at once: it cannot forget.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from clframe.core.plugin import Plugin
+from clframe.errors import PluginError
+from clframe.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Experience, Stream, Task
+    from clframe.core.trainer import Budget
+    from clframe.data.dataset import Data
+
+Features: TypeAlias = Literal["model", "raw"]
+_ACTS_IN_STEPS = ("extra_data", "extra_batches", "penalty", "after_backward")
+
+
+class FeatureSpaceClassifier(Plugin, abc.ABC):
+    """Learns an experience by one pass over its features; subclasses say what is summed up.
+
+    Every process of a distributed run goes over all data, so that their sums are the same bits.
+
+    Args:
+        features: ``model`` takes what the model gives its head (a frozen backbone, random or
+            pretrained, or a network trained on the first experience), ``raw`` the inputs as they
+            are.
+        adapt_first: Train the model on the first experience as usual, then fix its features
+            (first-session adaptation). Without it the model is never trained.
+    """
+
+    requires_class_labels = True
+
+    def __init__(self, features: Features, adapt_first: bool) -> None:
+        self.features = features
+        self.adapt_first = adapt_first
+        self.taken = 0
+        """Samples so far."""
+        self._solution: Any = None
+
+    # ------------------------------------------------------------ what a subclass says
+
+    @abc.abstractmethod
+    def begin(self, width: int, n_outputs: int, seed: int, device: torch.device) -> None:
+        """Make what is summed up, all zeros, for vectors of this width."""
+
+    @abc.abstractmethod
+    def add(self, vectors: Tensor, labels: Tensor) -> None:
+        """Take in a batch of vectors, in the order in which they come."""
+
+    @abc.abstractmethod
+    def solve(self) -> Any:
+        """What prediction needs of the sums; computed once after each experience."""
+
+    @abc.abstractmethod
+    def score(self, vectors: Tensor, solution: Any) -> Tensor:
+        """A score for every output unit, the highest for the best; any for unknown ones."""
+
+    def embed(self, vectors: Tensor) -> Tensor:
+        """What becomes of feature vectors before they are summed up; nothing unless overridden."""
+        return vectors
+
+    counts: Tensor
+    """Samples of each output unit so far."""
+
+    # ------------------------------------------------------------ hooks
+
+    @hookimpl
+    def configure(self, learner: Learner, stream: Stream) -> None:
+        """Find the width of the features; refuse what would do nothing beside this."""
+        if self.features == "model" and not (
+            hasattr(learner.model, "features") and hasattr(learner.model, "head")
+        ):
+            raise PluginError(
+                f"plugin '{self.name}' needs a model that has `features` and `head`, which "
+                f"{type(learner.model).__name__} has not: choose another model, or "
+                f"{self.name}.features=raw"
+            )
+        for other in learner.plugins.ordered:
+            if other is not self and _acts_in_steps(other):
+                raise PluginError(
+                    f"plugin '{self.name}' cannot be combined with '{other.name}': it learns by "
+                    f"one pass over features and takes no step in which '{other.name}' could act"
+                )
+        shape = stream.input_shape
+        if self.features == "raw":
+            width = int(torch.Size(shape).numel())
+        else:
+            width = self._width(learner, shape)
+        self.begin(width, stream.n_outputs, learner.seed, learner.engine.device)
+
+    @torch.no_grad()
+    def _width(self, learner: Learner, shape: tuple[int, ...]) -> int:
+        known = getattr(learner.model, "n_features", None)
+        if isinstance(known, int):
+            return known
+        learner.eval()
+        probe = torch.zeros(1, *shape, device=learner.engine.device)
+        width = int(learner.model.features(probe).flatten(1).shape[1])  # type: ignore[operator]
+        learner.train()
+        return width
+
+    @hookimpl(tryfirst=True)
+    def fit_experience(
+        self, learner: Learner, experience: Experience, data: Data, budget: Budget
+    ) -> bool:
+        """Go over the data once and sum it up."""
+        if self.adapt_first and not learner.seen:
+            learner.train_on(data, budget)
+        else:
+            learner.state.samples += len(data)
+        self.take_in(learner, data)
+        self._solution = None
+        return True
+
+    def take_in(self, learner: Learner, data: Data) -> None:
+        """One pass over an experience's data."""
+        for vectors, labels in self.passed(learner, data):
+            self.add(vectors, labels)
+            self.taken += len(labels)
+
+    @hookimpl
+    def predict(self, learner: Learner, x: Any, task: Task) -> Tensor | None:
+        """Scores of the outputs that compete; None while nothing has been taken in."""
+        if not self.taken:
+            return None
+        if self._solution is None:
+            self._solution = self.solve()
+        first = next(iter(x.values())) if isinstance(x, dict) else x
+        of_task = torch.full((len(first),), task.index, dtype=torch.long, device=first.device)
+        scores = self.score(self._vectors(learner, x, of_task), self._solution).float()
+        scores = scores.masked_fill(self.counts == 0, torch.finfo(scores.dtype).min)
+        return learner.mask_outputs(scores, of_task)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the sums; what follows from them is computed anew."""
+        super().load_state_dict(state)
+        self._solution = None
+
+    # ------------------------------------------------------------ features
+
+    @torch.no_grad()
+    def passed(self, learner: Learner, data: Data) -> Iterator[tuple[Tensor, Tensor]]:
+        """Feature vectors and labels of all samples, batch by batch, in evaluation mode."""
+        was_training = learner.training
+        learner.eval()
+        size = learner.engine.settings.eval_batch_size
+        for batch in data.to(learner.engine.device).batches(torch.arange(len(data)), size):
+            yield self._vectors(learner, batch.x, batch.task), batch.y
+        learner.train(was_training)
+
+    def _vectors(self, learner: Learner, x: Any, task: Tensor) -> Tensor:
+        if self.features == "raw":
+            parts = x.values() if isinstance(x, dict) else (x,)
+            return self.embed(torch.cat([part.flatten(1).float() for part in parts], dim=1))
+        features = learner.run_model(x, task)[1]
+        assert features is not None  # checked when configured
+        return self.embed(features.flatten(1).float())
+
+
+def _acts_in_steps(plugin: Plugin) -> bool:
+    """Whether a plugin of a strategy changes what a step learns; those of every run only watch."""
+    if type(plugin).__module__.startswith("clframe.plugins.builtin."):
+        return False
+    return any(hasattr(getattr(plugin, hook, None), "clframe_impl") for hook in _ACTS_IN_STEPS)
+
+
+def class_sums(vectors: Tensor, labels: Tensor, n_outputs: int) -> tuple[Tensor, Tensor]:
+    """How many samples each output unit has, and the sum of their vectors."""
+    counts = torch.bincount(labels, minlength=n_outputs).to(vectors.dtype)
+    sums = vectors.new_zeros(n_outputs, vectors.shape[1]).index_add_(0, labels, vectors)
+    return counts, sums
+
+
+def double_on(device: torch.device) -> torch.dtype:
+    """Doubles, where the device has them."""
+    return torch.float32 if device.type == "mps" else torch.float64

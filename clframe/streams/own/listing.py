@@ -1,0 +1,150 @@
+"""Which pictures there are and what is known of each: from folders, or from a CSV or JSON list."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clframe.errors import DataError, nearest
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+TRAIN, TEST = "train", "test"
+_SPLITS = {
+    "train": TRAIN,
+    "training": TRAIN,
+    "test": TEST,
+    "val": TEST,
+    "valid": TEST,
+    "validation": TEST,
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One picture.
+
+    Args:
+        path: The file.
+        label: Its class.
+        split: ``train``, ``test``, or None where the list does not say.
+        columns: What else is known of it, by name: domain, time.
+    """
+
+    path: Path
+    label: str
+    split: str | None
+    columns: Mapping[str, str]
+
+
+def read_folder(root: Path) -> list[Entry]:
+    """The pictures below a folder, by the names of the folders that they are in.
+
+    ``CLASS/picture`` or ``DOMAIN/CLASS/picture``, also below ``train`` and ``test`` (or ``val``):
+    the folder that holds a picture is its class, the one above it, if any, its domain.
+
+    Raises:
+        DataError: There is no such folder, no picture in it, or their depths differ.
+    """
+    if not root.is_dir():
+        raise DataError(f"there is no folder '{root}': stream.path names a folder of pictures")
+    entries = [_placed(root, path) for path in sorted(_pictures(root))]
+    if not entries:
+        raise DataError(
+            f"folder '{root}' holds no picture: it should have a folder for each class, with files "
+            f"ending in {', '.join(SUFFIXES[:3])} ..."
+        )
+    deep = {entry.path for entry in entries if "domain" in entry.columns}
+    if deep and len(deep) < len(entries):
+        flat = next(entry.path for entry in entries if entry.path not in deep)
+        raise DataError(
+            f"some pictures of '{root}' are in DOMAIN/CLASS folders ('{min(deep)}'), others in "
+            f"CLASS folders ('{flat}'): choose one"
+        )
+    splits = {entry.split for entry in entries}
+    if None in splits and len(splits) > 1:
+        stray = next(entry.path for entry in entries if entry.split is None)
+        raise DataError(f"'{stray}' is neither below train nor below test, as other pictures are")
+    return entries
+
+
+def _pictures(root: Path) -> Iterator[Path]:
+    for path in root.rglob("*"):
+        hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
+        if path.suffix.lower() in SUFFIXES and not hidden and path.is_file():
+            yield path
+
+
+def _placed(root: Path, path: Path) -> Entry:
+    folders = list(path.relative_to(root).parts[:-1])
+    split = _SPLITS.get(folders[0].lower()) if len(folders) > 1 else None
+    if split is not None:
+        folders = folders[1:]
+    if not 1 <= len(folders) <= 2:
+        raise DataError(
+            f"'{path}' should be in a folder named after its class, CLASS/picture or "
+            f"DOMAIN/CLASS/picture below '{root}'"
+        )
+    columns = {"domain": folders[0]} if len(folders) == 2 else {}
+    return Entry(path, folders[-1], split, columns)
+
+
+def read_list(path: Path, file_column: str, label_column: str) -> list[Entry]:
+    """The pictures of a list: CSV with a heading, JSON (a list of objects) or JSON lines.
+
+    Files are named relative to the list's folder. A column ``split`` says train or test; all
+    others are kept as they are.
+
+    Raises:
+        DataError: It cannot be read, or a row lacks something; the row is named.
+    """
+    rows = _rows(path)
+    if not rows:
+        raise DataError(f"list '{path}' holds no row")
+    known = list(rows[0])
+    for column in (file_column, label_column):
+        if column not in known:
+            raise DataError(f"list '{path}' has no column '{column}'; {nearest(column, known)}")
+    entries = []
+    for number, row in enumerate(rows, 1):
+        for column in (file_column, label_column):
+            if row.get(column) in (None, ""):
+                raise DataError(f"list '{path}', row {number}: '{column}' is empty")
+        word = str(row.get("split") or "").lower()
+        if word and word not in _SPLITS:
+            raise DataError(
+                f"list '{path}', row {number}: split is '{row['split']}', but should be train "
+                "or test"
+            )
+        others = {
+            key: str(value)
+            for key, value in row.items()
+            if key not in (file_column, label_column, "split") and value is not None
+        }
+        place = path.parent / str(row[file_column])
+        entries.append(Entry(place, str(row[label_column]), _SPLITS.get(word), others))
+    return entries
+
+
+def _rows(path: Path) -> Sequence[Mapping[str, Any]]:
+    if not path.is_file():
+        raise DataError(f"there is no file '{path}': stream.path names a CSV or JSON list")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"list '{path}' cannot be read: {error}") from error
+    if path.suffix.lower() == ".csv":
+        return list(csv.DictReader(text.splitlines()))
+    try:
+        if path.suffix.lower() == ".jsonl":
+            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+        else:
+            rows = json.loads(text)
+    except ValueError as error:
+        raise DataError(f"list '{path}' is not JSON: {error}") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise DataError(f"list '{path}' should be a list of objects with a file and a label each")
+    return rows
