@@ -96,9 +96,9 @@ class StillCamera:
             pixels, depth, geom = layer.colors.copy(), kept.distance.copy(), kept.geom.copy()
             pixels[chosen] = colors.T
             depth[cast], geom[cast] = fresh.distance, fresh.geom
-            depth = np.where(geom >= 0, depth, 0).astype(np.float32)
             shape = (camera.height, camera.width)
-            return Frame(depth.reshape(shape), geom.reshape(shape), pixels.reshape(*shape, 3))
+            meters = np.where(geom >= 0, depth, 0).astype(np.float32)
+            return Frame(meters.reshape(shape), geom.reshape(shape), pixels.reshape(*shape, 3))
 
         return camera.sight(view, lighting, rays[:, chosen], hits, camera.height, finish)
 

@@ -57,7 +57,8 @@ class FrozenEncoder:
         """Pictures ``[..., 3, side, side]`` as bytes to vectors ``[..., width]``."""
         self.net.to(pictures.device)
         flat = pictures.flatten(0, -4).to(torch.float32) / 255.0
-        return self.net.features(flat).unflatten(0, pictures.shape[:-3])
+        features: Tensor = self.net.features(flat).unflatten(0, pictures.shape[:-3])
+        return features
 
     def encode(self, pictures: Tensor, what: str, device: torch.device) -> Tensor:
         """All views of stored frames ``[n, side, side, 3]``: ``[n, views, width]`` in halves."""
@@ -149,7 +150,7 @@ class FeatureReader(nn.Module):
 
     def _load_from_state_dict(self, state: Any, prefix: str, *rest: Any) -> None:
         kept = state.get(f"{prefix}digest")
-        if kept is not None and not torch.equal(kept.cpu(), self.digest.cpu()):
+        if kept is not None and bytes(kept.tolist()).hex() != self.encoder.digest:
             raise SettingError(
                 "the policy was trained on features of another frozen encoder "
                 f"({bytes(kept.tolist()).hex()}) than the one given ({self.encoder.digest}): "

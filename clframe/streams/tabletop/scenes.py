@@ -81,8 +81,9 @@ def mixed_problems(problems: Sequence[Problem], n: int, rng: np.random.Generator
 
 
 def _mixed(pool: list[str], standing: list[str], rng: np.random.Generator) -> Problem:
-    fixtures = rng.choice(standing, min(len(standing), rng.integers(4)), replace=False)
-    objects = Counter(rng.choice(pool, min(len(pool), rng.integers(3, 7)), replace=False))
+    fixtures = rng.choice(standing, min(len(standing), int(rng.integers(4))), replace=False)
+    drawn = rng.choice(pool, min(len(pool), int(rng.integers(3, 7))), replace=False)
+    objects = Counter(str(kind) for kind in drawn)
     table = str(rng.choice(list(ARENAS)))
     stand = [f"{kind}_1 - {kind}" for kind in fixtures]
     lie = [f"{kind}_{k + 1} - {kind}" for kind, count in objects.items() for k in range(count)]
