@@ -1,7 +1,7 @@
 """Train the encoder of tabletop pictures that ``model.encoder=frozen`` uses.
 
     python scripts/train_tabletop_encoder.py --out FILE [--states 12000] [--epochs 8]
-        [--mixtures 300] [--pictures FILE] [--start FILE] [--suite tabletop_90] [--robots hand]
+        [--mixtures 300] [--pictures FILE] [--start FILE] [--suite tabletop_90] [--robots hand arm]
 
 Renders random states of a suite's scenes, and of mixtures of their things, with both cameras (kept
 in ``--pictures`` if given), and trains :class:`clframe.models.libero.keypoints.KeypointNet` to say
@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clframe.bddl import Problem
 from clframe.models.libero.keypoints import CELLS, SIDE, KeypointNet, Points, read, to_bytes
+from clframe.streams.tabletop.compiler import ROBOTS, RobotKind
 from clframe.streams.tabletop.pictures import CAMERAS
 from clframe.streams.tabletop.scenes import Scene, mixed_problems, point_names
 from clframe.streams.tabletop.suites import tasks
@@ -36,7 +36,9 @@ SHIFT = 4
 """Pixels by which training pictures are moved each way."""
 
 
-def render(suite: str, states: int, mixtures: int, robots: list[str], seed: int) -> dict[str, Any]:
+def render(
+    suite: str, states: int, mixtures: int, robots: list[RobotKind], seed: int
+) -> dict[str, Any]:
     """Pictures ``[states, cameras, side, side, 3]`` and labels ``[states, cameras, 4, points]``."""
     problems = [task.problem for task in tasks(suite)]
     names = point_names(problems)
@@ -49,19 +51,13 @@ def render(suite: str, states: int, mixtures: int, robots: list[str], seed: int)
     ]
     shares = np.array_split(np.arange(states), len(scenes))
     for (problem, is_mixed, robot), share in zip(scenes, shares, strict=True):
-        scene = Scene(make_world(problem, robot), names, SIDE, is_mixed)
+        scene = Scene(World(problem, robot=robot), names, SIDE, is_mixed)
         for number, row in enumerate(share):
             scene.draw(rng, start=number % PER_START == 0)
             for place, camera in enumerate(CAMERAS):
                 pictures[row, place], found = scene.take(camera)
                 labels[row, place] = found.across, found.down, found.depth, found.seen
     return {"pictures": pictures, "labels": labels, "names": np.array(names)}
-
-
-def make_world(problem: Problem, robot: str) -> World:
-    """The world of a problem with one of the robots."""
-    settings: dict[str, Any] = {} if robot == "hand" else {"robot": robot}
-    return World(problem, **settings)
 
 
 def moved(pictures: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -175,7 +171,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--pictures", type=Path)
     parser.add_argument("--suite", default="tabletop_90")
-    parser.add_argument("--robots", nargs="+", default=["hand"])
+    parser.add_argument("--robots", nargs="+", choices=ROBOTS, default=list(ROBOTS))
     parser.add_argument("--states", type=int, default=12_000)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch", type=int, default=48)

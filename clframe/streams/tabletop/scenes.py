@@ -18,9 +18,9 @@ from clframe.bddl import Leniency, Problem, parse
 from clframe.render import Frame, Light, Lighting, RayCamera, Texture, View
 from clframe.streams.tabletop.assets import ARENAS
 from clframe.streams.tabletop.compiler import blueprint, textures
-from clframe.streams.tabletop.gripper import HAND, LEFT, MAX_OPENING, RIGHT, pointing_down
+from clframe.streams.tabletop.gripper import HAND, HOME, LEFT, MAX_OPENING, RIGHT, pointing_down
 from clframe.streams.tabletop.pictures import CAMERAS, PERIODS
-from clframe.streams.tabletop.poses import Point, matrix_of_rotvec, quat_of_matrix, rotate_z
+from clframe.streams.tabletop.poses import Matrix, Point, matrix_of_rotvec, quat_of_matrix, rotate_z
 from clframe.streams.tabletop.world import World
 
 _LEAST_PIXELS = 3
@@ -31,6 +31,8 @@ _ANCHORS = np.array(
     [[0.02, -0.26], [-0.28, -0.28], [-0.4, 0.2], [0.0, 0.3], [-0.25, 0.32], [-0.38, 0.0]]
 )
 """Where furniture is put: at the sides of the table."""
+_TRIES = 8
+"""Poses of the hand that are drawn before it stays where episodes start."""
 _APART = 0.07
 """Meters between the middles of things that are put down."""
 
@@ -165,6 +167,7 @@ class Scene:
     def _start(self, rng: np.random.Generator) -> None:
         """Put furniture to different sides of the table and all things on it."""
         world = self.world
+        world.driver.go_home()
         anchors = rng.permutation(_ANCHORS)
         self._stand, self._rest = {}, {}
         for name, anchor in zip(world.plan.fixtures, anchors, strict=False):
@@ -196,11 +199,21 @@ class Scene:
                 world.set_object(name, here, quat_of_matrix(rotate_z(rng.uniform(-3.2, 3.2))))
             taken.append(here[:2])
 
-    def _place_hand(self, rng: np.random.Generator) -> tuple[Point, NDArray[np.float64]]:
-        """Put the hand near something, or anywhere, its fingers somehow open."""
+    def _place_hand(self, rng: np.random.Generator) -> tuple[Point, Matrix]:
+        """Put the hand near something, or anywhere within reach, its fingers somehow open."""
         world = self.world
+        opening = rng.choice([0.0, MAX_OPENING, rng.uniform(0, MAX_OPENING)])
+        world.data.qpos[self._fingers] = opening / 2
         near = [world.position(name) for name in world.plan.objects]
         near += [self._handle(key) for key in world.joints]
+        for _ in range(_TRIES):
+            hand, turn = self._hand_pose(near, rng)
+            if world.driver.place(world.data, hand, turn):
+                return hand, turn
+        world.driver.go_home()
+        return HOME, pointing_down()
+
+    def _hand_pose(self, near: list[Point], rng: np.random.Generator) -> tuple[Point, Matrix]:
         if rng.random() < 0.65:
             goal = near[rng.integers(len(near))]
             above = rng.choice([0.03, 0.12]) * np.abs(rng.normal())
@@ -208,14 +221,11 @@ class Scene:
             hand = goal + offset
         else:
             hand = rng.uniform([-0.35, -0.4, 0.02], [0.25, 0.4, 0.4])
-        hand = np.clip(hand, world.reach[0], world.reach[1])
+        hand = np.clip(hand, self.world.reach[0], self.world.reach[1])
         yaw = rng.uniform(-1.6, 1.6) if rng.random() < 0.5 else rng.normal(0, 0.1)
         turn = matrix_of_rotvec(rng.normal(0, 0.08, 3)) @ pointing_down(yaw)
         if rng.random() < 0.15:  # reaching forward, as for a door
             turn = matrix_of_rotvec(np.array([0, rng.uniform(-1.2, 0.3), 0])) @ turn
-        world.set_object(HAND, hand, quat_of_matrix(turn))
-        opening = rng.choice([0.0, MAX_OPENING, rng.uniform(0, MAX_OPENING)])
-        world.data.qpos[self._fingers] = opening / 2
         return hand, turn
 
     def _handle(self, key: str) -> Point:

@@ -13,6 +13,7 @@ import torch
 pytest.importorskip("mujoco")
 
 from clframe.models.libero.keypoints import CELLS, read
+from clframe.streams.tabletop.compiler import ROBOTS, RobotKind
 from clframe.streams.tabletop.scenes import Scene, mixed_problems, point_names
 from clframe.streams.tabletop.suites import tasks
 from clframe.streams.tabletop.world import World
@@ -20,11 +21,12 @@ from clframe.streams.tabletop.world import World
 SCRIPT = Path(__file__).parents[3] / "scripts" / "train_tabletop_encoder.py"
 
 
-def test_labels_are_where_things_are_seen() -> None:
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_labels_are_where_things_are_seen(robot: RobotKind) -> None:
     problem = tasks("tabletop_goal")[0].problem
     names = point_names([problem])
     assert {"hand", "plate:0", "wooden_cabinet/top_drawer"} <= {*names}
-    scene = Scene(World(problem), names)
+    scene = Scene(World(problem, robot=robot), names)
     rng = np.random.default_rng(0)
     model = scene.world.model
     checked = 0
