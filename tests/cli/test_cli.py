@@ -77,7 +77,7 @@ UNMARKED = (
         (["fit", "plugin_path=unmarked.py"], "is named like a hook but lacks @hookimpl"),
         (["fit", "resume=nothing"], "'nothing' is not a run folder"),
         (["fit", "resume=nothing", "seed=1"], "'nothing' is not a run folder"),
-        (["fit", "stream=split_cifar10"], "put the official Python files there"),
+        (["fit", "stream=split_cifar10"], "put the official Python files into"),
         (["fit", "strategy=[cumulative,multitask]"], "'cumulative' cannot be combined with"),
         (["train"], "unknown command 'train'"),
         (["list", "stream"], "did you mean 'streams'?"),

@@ -64,7 +64,7 @@ REWARDED: list[tuple[str, dict[str, Any]]] = [
     ("gym", {"envs": ["Pendulum-v1", "MountainCarContinuous-v0"], "success_return": 90.0}),
     ("franka_kitchen", {"tasks": ["kettle"]}),
 ]
-OWN = ("folder", "files", "lerobot")
+OWN = ("folder", "file_list", "lerobot")
 """Streams of files that a test has to make."""
 ELSEWHERE = {"libero_10"}
 """LIBERO's environments need files that are not ours to pass on. What its streams give, pictures of

@@ -96,7 +96,7 @@ def test_a_list_of_files_with_times(pictures: Path, kind: str) -> None:
         place.write_text(json.dumps(rows))
     else:
         place.write_text("\n".join(json.dumps(row) for row in rows))
-    stream = clframe.stream("files", path=str(place), by="time", n_experiences=4)
+    stream = clframe.stream("file_list", path=str(place), by="time", n_experiences=4)
     check_stream(stream)
     assert [e.name for e in stream] == ["time0", "time1", "time2", "time3"]
     # The largest time is of the first file, so its class comes last.
@@ -118,7 +118,7 @@ def test_bad_pictures_are_named_counted_and_left_out_on_request(
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"path": "nowhere"}, "there is no folder 'nowhere'"),
     ({"by": "domain"}, "has no domain"),
-    ({"by": "time"}, "use stream=files"),
+    ({"by": "time"}, "use stream=file_list"),
     ({"n_experiences": 9}, "at most 4, the number of classes"),
     ({"test_fraction": 1.5}, "test_fraction must be above 0"),
 ]

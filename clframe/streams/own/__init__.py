@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def register(registry: Registry) -> None:
     """Add the streams."""
     # Here and not above: worker processes import this package and have no use for torch.
-    from clframe.streams.own.stream import files, folder
+    from clframe.streams.own.stream import file_list, folder
 
     registry.add("stream", "folder", folder, family="own")
-    registry.add("stream", "files", files, family="own")
+    registry.add("stream", "file_list", file_list, family="own")

@@ -1,4 +1,4 @@
-"""Pictures of your own as streams: ``stream=folder`` and ``stream=files``."""
+"""Pictures of your own as streams: ``stream=folder`` and ``stream=file_list``."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def folder(
     split = Split(by, groups, n_experiences, scenario, test_fraction, None, seed)
     column = "domain" if by == "domain" else None
     if by == "time":
-        raise SettingError("stream.by=time needs the time of each picture: use stream=files")
+        raise SettingError("stream.by=time needs the time of each picture: use stream=file_list")
     return _stream("folder", read_folder(root), split, column, root, size, color, on_bad)
 
 
-def files(
+def file_list(
     path: str,
     seed: int = 0,
     scenario: Scenario | None = None,
@@ -97,7 +97,7 @@ def files(
     of_part = None if by == "class" else column or by
     if column is not None and by == "class":
         raise SettingError("stream.column has a meaning only with stream.by=domain or time")
-    return _stream("files", entries, split, of_part, root, size, color, on_bad)
+    return _stream("file_list", entries, split, of_part, root, size, color, on_bad)
 
 
 def _stream(
