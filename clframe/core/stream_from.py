@@ -148,7 +148,7 @@ class Split:
                         f"({names}) have no {other} sample"
                     )
         numbers = all(isinstance(value, int) for value in here)
-        return sorted(here, key=(lambda v: v) if numbers else str)  # type: ignore[arg-type,return-value]
+        return sorted(here, key=(lambda v: v) if numbers else str)
 
     def title(self, label: Hashable) -> str:
         """What a class is called."""

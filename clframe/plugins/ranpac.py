@@ -119,7 +119,8 @@ def ridge_solution(gram: Tensor, targets: Tensor, ridge: float) -> Tensor:
     system.diagonal().add_(ridge)
     factor, failed = torch.linalg.cholesky_ex(system)
     if failed:
-        return torch.linalg.lstsq(system, targets, driver="gelsd").solution
+        least: Tensor = torch.linalg.lstsq(system, targets, driver="gelsd").solution
+        return least
     return torch.cholesky_solve(targets, factor)
 
 
