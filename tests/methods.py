@@ -20,7 +20,15 @@ SMALL: dict[str, dict[str, Any]] = {
     "feedback_replay": {"hidden": [8], "latent": 4},
     "packnet": {"post_epochs": 1},
     "gdumb": {"size": 20, "epochs": 3},
+    # With steps in the first experience, so that these can be killed in one.
+    "ncm": {"adapt_first": True},
+    "slda": {"adapt_first": True},
+    "fecam": {"adapt_first": True},
+    "ranpac": {"adapt_first": True, "projection": 12},
+    "randumb": {"adapt_first": True, "embedding": 12},
 }
+ONE_PASS = ("ncm", "slda", "fecam", "ranpac", "randumb")
+"""Take no steps after the first experience, and nothing beside them that acts in steps."""
 
 
 def make(name: str) -> Plugin:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from clframe.core.context import RunContext
     from clframe.core.stream import Stream
 
+_IN_STEPS = ("extra_data", "extra_batches", "penalty", "after_backward")
+"""Hooks by which a plugin changes what is learned in a step."""
 _ARGUMENTS = {hook: set(inspect.signature(getattr(HookSpecs, hook)).parameters) for hook in HOOKS}
 
 
@@ -65,6 +67,9 @@ class Plugin:
     """Whether the model's units are gated by task, so that one pass cannot serve several tasks."""
     freezes_features: ClassVar[bool] = False
     """Whether the model's features stay as they are once the first experiences are learned."""
+    takes_steps: ClassVar[bool] = True
+    """Whether the method learns by steps of the loop. Where it does not, plugins that act in steps
+    would do nothing and are refused beside it."""
     metric_info: ClassVar[Sequence[MetricFacts]] = ()
     """What the numbers are that the hook ``metrics`` returns: their direction, unit and formula, as
     ``clframe.metrics.MetricInfo("family.name", higher_is_better=False)``. One of which nothing is
@@ -205,6 +210,12 @@ def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
         for other in plugin.needs:
             if other not in names:
                 raise PluginError(f"plugin '{plugin.name}' needs plugin '{other}': add it")
+        for beside in plugins:
+            if not plugin.takes_steps and beside is not plugin and _acts_in_steps(beside):
+                raise PluginError(
+                    f"plugin '{plugin.name}' cannot be combined with '{beside.name}': it takes no "
+                    f"steps in which '{beside.name}' could act"
+                )
         learner = stream.learner
         if plugin.requires_class_labels and not getattr(learner, "classifies", learner is None):
             raise PluginError(
@@ -218,6 +229,11 @@ def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
                 f"but stream '{stream.name}' is {stream.scenario}-incremental: "
                 f"set scenario={plugin.scenarios[0]} or choose another strategy"
             )
+
+
+def _acts_in_steps(plugin: Plugin) -> bool:
+    """Whether a plugin changes what is learned in a step."""
+    return any(hasattr(getattr(plugin, hook, None), "clframe_impl") for hook in _IN_STEPS)
 
 
 def _reason(plugin: Plugin, other: str) -> str:

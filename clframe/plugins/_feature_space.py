@@ -7,7 +7,7 @@ knows after a stream is what it would know had all the data come at once: it can
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from clframe.data.dataset import Data
 
 Features: TypeAlias = Literal["model", "raw"]
-_ACTS_IN_STEPS = ("extra_data", "extra_batches", "penalty", "after_backward")
 
 
 class FeatureSpaceClassifier(Plugin, abc.ABC):
@@ -42,6 +41,8 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
     """
 
     requires_class_labels = True
+    takes_steps = False
+    conflicts = ("gdumb", "multitask")
 
     def __init__(self, features: Features, adapt_first: bool) -> None:
         self.features = features
@@ -79,7 +80,7 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Find the width of the features; refuse what would do nothing beside this."""
+        """Find the width of the features."""
         if self.features == "model" and not (
             hasattr(learner.model, "features") and hasattr(learner.model, "head")
         ):
@@ -88,12 +89,6 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
                 f"{type(learner.model).__name__} has not: choose another model, or "
                 f"{self.name}.features=raw"
             )
-        for other in learner.plugins.ordered:
-            if other is not self and _acts_in_steps(other):
-                raise PluginError(
-                    f"plugin '{self.name}' cannot be combined with '{other.name}': it learns by "
-                    f"one pass over features and takes no step in which '{other.name}' could act"
-                )
         shape = stream.input_shape
         if self.features == "raw":
             width = int(torch.Size(shape).numel())
@@ -170,13 +165,6 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
         return self.embed(features.flatten(1).float())
 
 
-def _acts_in_steps(plugin: Plugin) -> bool:
-    """Whether a plugin of a strategy changes what a step learns; those of every run only watch."""
-    if type(plugin).__module__.startswith("clframe.plugins.builtin."):
-        return False
-    return any(hasattr(getattr(plugin, hook, None), "clframe_impl") for hook in _ACTS_IN_STEPS)
-
-
 def class_sums(vectors: Tensor, labels: Tensor, n_outputs: int) -> tuple[Tensor, Tensor]:
     """How many samples each output unit has, and the sum of their vectors."""
     counts = torch.bincount(labels, minlength=n_outputs).to(vectors.dtype)
@@ -187,3 +175,16 @@ def class_sums(vectors: Tensor, labels: Tensor, n_outputs: int) -> tuple[Tensor,
 def double_on(device: torch.device) -> torch.dtype:
     """Doubles, where the device has them."""
     return torch.float32 if device.type == "mps" else torch.float64
+
+
+class Linear(NamedTuple):
+    """A linear classifier: scores are ``x @ weight.T + bias``."""
+
+    weight: Tensor
+    bias: Tensor
+
+
+def discriminants(means: Tensor, covariance: Tensor) -> Linear:
+    """The linear classifier of Gaussian classes with one covariance and equal priors."""
+    weight = torch.cholesky_solve(means.T, torch.linalg.cholesky(covariance)).T
+    return Linear(weight.float(), (-0.5 * (means * weight).sum(1)).float())

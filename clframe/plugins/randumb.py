@@ -8,8 +8,14 @@ import torch
 from torch import Tensor
 
 from clframe.errors import SettingError
-from clframe.plugins._feature_space import Features, FeatureSpaceClassifier, class_sums, double_on
-from clframe.plugins.slda import Linear, discriminants
+from clframe.plugins._feature_space import (
+    Features,
+    FeatureSpaceClassifier,
+    Linear,
+    class_sums,
+    discriminants,
+    double_on,
+)
 from clframe.utils.settings import check_at_least
 
 

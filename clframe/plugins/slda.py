@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -11,16 +11,11 @@ from clframe.errors import SettingError
 from clframe.plugins._feature_space import (
     Features,
     FeatureSpaceClassifier,
+    Linear,
     class_sums,
+    discriminants,
     double_on,
 )
-
-
-class Linear(NamedTuple):
-    """A linear classifier: scores are ``x @ weight.T + bias``."""
-
-    weight: Tensor
-    bias: Tensor
 
 
 def streaming_scatter(
@@ -48,12 +43,6 @@ def streaming_scatter(
     step = (taken + order).to(x.dtype)
     deviation = (x - means) * (step / (step + 1)).sqrt()[:, None]
     return deviation.T @ deviation
-
-
-def discriminants(means: Tensor, covariance: Tensor) -> Linear:
-    """The linear classifier of Gaussian classes with one covariance and equal priors."""
-    weight = torch.cholesky_solve(means.T, torch.linalg.cholesky(covariance)).T
-    return Linear(weight.float(), (-0.5 * (means * weight).sum(1)).float())
 
 
 class SLDA(FeatureSpaceClassifier):
