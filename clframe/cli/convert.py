@@ -44,8 +44,9 @@ def add_subcommands(parser: Parser) -> None:
     read = parser.add_subcommand(
         "import",
         "Write a data set of LeRobot, or a file of robomimic or LIBERO, in our own layout.",
+        [("clframe demos import point_lerobot --out point_demos", "a file for each of its tasks")],
     )
-    read.add_argument("path", type=Path, metavar="PATH")
+    read.add_argument("path", type=Path, metavar="PATH", help="a LeRobot folder or an HDF5 file")
     read.add_argument(
         "--out", type=Path, required=True, metavar="PATH", help="folder, or FILE.hdf5 for one task"
     )

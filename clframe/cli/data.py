@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clframe.cli.parser import Parser
-from clframe.data.folder import data_folder
 from clframe.errors import DataError
 from clframe.utils.console import say
 
@@ -52,6 +51,8 @@ def main(words: Sequence[str]) -> int:
     """Check one folder, or fetch one data set; exit code 0 if a stream can use it."""
     arguments = parser().parse(words)
     if arguments.subcommand == "get":
+        from clframe.data.folder import data_folder
+
         get_dataset(arguments.dataset, data_folder(arguments.data_dir))
     else:
         check_openloris(arguments.folder.expanduser())

@@ -28,12 +28,16 @@ from clframe.utils.settings import check
 REGISTRY = discover()
 NEED_DATA = {name for name in REGISTRY.names("stream") if "fashion" in name or "cifar" in name}
 NEED_DATA |= {"tabletop_files", "behavior_files"}
+NEED_PATH = {"folder", "file_list", "lerobot"}
 
 
 @pytest.mark.parametrize("name", REGISTRY.names("stream"))
 def test_every_stream_composes_and_is_made_or_says_what_it_needs(name: str) -> None:
     config = compose([f"stream={name}"])
-    if name in NEED_DATA:
+    if name in NEED_PATH:
+        with pytest.raises(SettingError, match="needs a value for 'path'"):
+            make_stream(REGISTRY, config.stream, None, 0, None, False)
+    elif name in NEED_DATA:
         with pytest.raises(DataError, match="put"):
             make_stream(REGISTRY, config.stream, None, 0, None, False)
     else:

@@ -57,7 +57,7 @@ def check(card: Any, expected: Any, allowed: set[str]) -> None:
 @pytest.mark.parametrize("strategy", METHODS["STRATEGIES"])
 def test_bf16(strategy: str, tmp_path: Path) -> None:
     make = maker(strategy, "bf16-mixed")
-    card = RUNS["killed_on_card"](make, tmp_path, steps=5)
+    card = RUNS["killed_on_card"](make, tmp_path, steps=METHODS["steps_until_kill"](strategy))
     check(card, RUNS["on_cpu"](make), METHODS["ALLOWED"].get(strategy, set()))
 
 

@@ -38,6 +38,7 @@ NAMED = (
     *("ewc", "feedback_replay", "freeze", "gdumb", "gem", "generative_replay", "icarl"),
     *("linear_probe", "lwf", "mas", "multitask", "naive", "online_ewc", "packnet", "replay"),
     *("rtf", "si", "xdg"),
+    *("fecam", "ncm", "randumb", "ranpac", "slda"),
 )
 CASES = [*NAMED, *_OWN]
 

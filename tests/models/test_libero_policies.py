@@ -401,7 +401,7 @@ def test_a_policy_learns_where_to_go_from_pictures(tmp_path: Path) -> None:
         seen_stream(tmp_path, 1, 60, eval_episodes=20, horizon=30, num_envs=20),
         "naive",
         {"name": "resnet_t", "size": "small", "window": 2, "color": 0.0, "shift": 0}
-        | {"sample": False},
+        | {"act": "mode_mean"},
         optimizer={"name": "adamw", "lr": 1e-3},
         run_dir=False,
         progress=False,

@@ -199,7 +199,7 @@ def test_files_that_do_not_belong_together_are_refused(small_mnist: Path) -> Non
 
 @pytest.mark.parametrize("name", ["split_fashion_mnist", "split_cifar10", "split_cifar100"])
 def test_missing_data_says_what_to_put_where(name: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"is not in .* put .* there or set download=true"):
+    with pytest.raises(DataError, match=r"is not in .* put .* or set download=true"):
         clframe.stream(name, data_dir=tmp_path)
 
 

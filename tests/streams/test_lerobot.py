@@ -140,7 +140,7 @@ def test_a_policy_that_sees_and_remembers(folder: Path) -> None:
     clframe.fit(
         stream,
         ["naive", Look()],
-        model={"name": "resnet_t", "size": "small", "window": 3, "sample": False},
+        model={"name": "resnet_t", "size": "small", "window": 3, "act": "mode_mean"},
         max_epochs=1,
         batch_size=32,
         run_dir=False,
