@@ -22,7 +22,10 @@ class Shared:
     fixed: int = field(default=7, init=False)
 
 
-def make(doors: int = 1, shared: Shared = Shared(height=2.0), name: str = "x") -> Any:  # noqa: B008
+HIGH, PLAIN = Shared(height=2.0), Shared()
+
+
+def make(doors: int = 1, shared: Shared = HIGH, name: str = "x") -> Any:
     return doors, shared, name
 
 
@@ -50,8 +53,7 @@ def test_the_registry_packs_them_again() -> None:
 
 
 def test_one_name_cannot_be_two_settings() -> None:
-    def twice(width: int = 1, shared: Shared = Shared()) -> None:  # noqa: B008
-        ...
+    def twice(width: int = 1, shared: Shared = PLAIN) -> None: ...
 
     with pytest.raises(TypeError, match="'width'"):
         settings.defaults(twice)
