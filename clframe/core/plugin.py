@@ -211,10 +211,12 @@ def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
             if other not in names:
                 raise PluginError(f"plugin '{plugin.name}' needs plugin '{other}': add it")
         for beside in plugins:
-            if not plugin.takes_steps and beside is not plugin and _acts_in_steps(beside):
+            if plugin.takes_steps or beside is plugin:
+                continue
+            if _acts_in_steps(beside) or not beside.takes_steps:
                 raise PluginError(
-                    f"plugin '{plugin.name}' cannot be combined with '{beside.name}': it takes no "
-                    f"steps in which '{beside.name}' could act"
+                    f"plugin '{plugin.name}' cannot be combined with '{beside.name}': it learns "
+                    f"without steps and leaves nothing to '{beside.name}'"
                 )
         learner = stream.learner
         if plugin.requires_class_labels and not getattr(learner, "classifies", learner is None):

@@ -213,6 +213,8 @@ def test_first_session_adaptation_trains_once() -> None:
 def test_refuses_what_could_not_act() -> None:
     with pytest.raises(PluginError, match="'slda' cannot be combined with 'ewc'"):
         toy_run([SLDA(), EWC()], toy_stream("class"))
+    with pytest.raises(PluginError, match="'slda' cannot be combined with 'ncm'"):
+        toy_run([SLDA(), NCM()], toy_stream("class"))
     with pytest.raises(SettingError, match=r"slda\.shrinkage"):
         SLDA(shrinkage=0.0)
     with pytest.raises(SettingError, match=r"randumb\.gamma"):
