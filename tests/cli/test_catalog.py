@@ -125,16 +125,21 @@ TYPOS = [
 
 @pytest.mark.parametrize(("words", "sentence"), TYPOS, ids=[" ".join(words) for words, _ in TYPOS])
 def test_a_typo_is_told_without_torch(words: list[str], sentence: str) -> None:
-    catalog.load()  # as any earlier command has done
     code = (
         "import sys; from clframe.cli.main import main\n"
         f"code = main({words})\n"
         "heavy = {'torch', 'lightning', 'hydra', 'numpy'} & set(sys.modules)\n"
         "sys.exit(str(heavy) if heavy else code)"
     )
-    start = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    seconds = time.perf_counter() - start
+    # Tests that run beside this one install packages and touch files, which outdates the catalog
+    # between the two lines below; then it is tried again.
+    for _ in range(3):
+        catalog.load()  # as any earlier command has done
+        start = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        seconds = time.perf_counter() - start
+        if done.returncode == 2:
+            break
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
     assert sentence in done.stderr
