@@ -424,4 +424,4 @@ def test_two_tasks_are_learned_and_measured(boxes: Path, tmp_path: Path) -> None
     assert (
         main(["rollout", str(run), "--task", name, "--episodes", "1", "--video", str(video)]) == 0
     )
-    assert len(list(video.glob("*.png"))) == 2
+    assert len(list(video.glob("*.png"))) == 4  # one for each step
