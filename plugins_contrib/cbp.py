@@ -1,0 +1,210 @@
+"""Continual backpropagation: the least useful units start again, so that the network stays able."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from clframe import Plugin, SettingError, hookimpl
+from clframe.utils.settings import at_most, check_at_least
+
+from ._layers import Hidden, draw_like, hidden_layers
+
+if TYPE_CHECKING:
+    from clframe import Learner
+
+
+class ContinualBackprop(Plugin):
+    """Reinitializes, at every step, a small share of the units that contribute least.
+
+    Algorithm 1 of the paper, after each step of the optimizer and for each hidden layer l:
+
+        u_i <- decay u_i + (1 - decay) mean|h_i| sum_k |w_ik|     utility of unit i
+        c   <- c + rate (number of units older than ``maturity`` steps)
+
+    and while c is at least 1, the mature unit of the least utility starts again: its incoming
+    weights are drawn as they were at first, its bias and its outgoing weights are 0, its utility
+    and its age as well, and c falls by 1. |h_i| is the mean over the step's samples of what the
+    next layer takes (over all places of a convolution's channel). Moments that the optimizer keeps
+    of these weights are set to 0.
+
+    "As they were at first" is a draw from the layer's own first weights, whatever their
+    distribution was. The authors' program differs in two points, which ``form=code`` has: it
+    compares u_i / (1 - decay^age), and it adds what a unit gave on average, times its outgoing
+    weights, to the next layer's bias before the weights become 0.
+
+    Args:
+        rate: Share of the mature units that is replaced in a step (the paper's rho).
+        maturity: Steps for which a unit is left alone.
+        decay: Of the running utility (the paper's eta).
+        form: ``paper`` or ``code``, as above.
+    """
+
+    name = "cbp"
+    paper = "Dohare et al., Loss of plasticity in deep continual learning, 2024"
+    conflicts = ("packnet", "hat", "xdg")
+    conflict_reasons: ClassVar[dict[str, str]] = {
+        other: "it replaces units that the current task does not use, which are those of the past"
+        for other in conflicts
+    }
+    state = ("utility", "means", "ages", "due", "births", "steps")
+
+    def __init__(
+        self,
+        rate: float = 1e-4,
+        maturity: int = 100,
+        decay: float = 0.99,
+        form: Literal["paper", "code"] = "paper",
+    ) -> None:
+        self.rate = rate
+        self.maturity = maturity
+        self.decay = decay
+        self.form = form
+        check_at_least(self, self.name, rate=0, maturity=0, decay=0)
+        at_most(rate, 1, "cbp.rate")
+        if not decay < 1:
+            raise SettingError(f"cbp.decay must be below 1, got {decay!r}")
+        self.utility: list[Tensor] = []
+        self.means: list[Tensor] = []
+        """Running means of what the next layer takes from each unit, for ``form=code``."""
+        self.ages: list[Tensor] = []
+        self.due: list[float] = []
+        """For each layer the paper's c: how many units are to be replaced, as a fraction."""
+        self.births: list[list[int]] = []
+        """For each layer the steps at which units were replaced that are not mature yet."""
+        self.steps = 0
+        self._layers: list[Hidden] = []
+        self._first: list[Tensor] = []
+        self._given: dict[int, tuple[Tensor, Tensor]] = {}
+        self._looking = True
+
+    @hookimpl
+    def configure(self, learner: Learner) -> None:
+        """Find the hidden layers and keep their first weights."""
+        self._layers = hidden_layers(learner, self.name, "replaces single units")
+        device = learner.engine.device
+        self._first = [hidden.layer.weight.detach().clone().to(device) for hidden in self._layers]
+        self.utility = [torch.zeros(hidden.width, device=device) for hidden in self._layers]
+        self.ages = [torch.zeros(hidden.width, device=device) for hidden in self._layers]
+        self.means = []
+        if self.form == "code":
+            self.means = [torch.zeros(h.outgoing.shape[1:], device=device) for h in self._layers]
+        self.due = [0.0] * len(self._layers)
+        self.births = [[] for _ in self._layers]
+        for number, hidden in enumerate(self._layers):
+            hidden.following.register_forward_pre_hook(self._look(learner, number, hidden))
+
+    def _look(self, learner: Learner, number: int, hidden: Hidden) -> Callable[..., None]:
+        """Notes, in the step's own pass, the sums over samples of what the next layer takes."""
+
+        def hook(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            if module is not hidden.following or not (module.training and self._looking):
+                return
+            if not torch.is_grad_enabled():
+                return
+            x = inputs[0].detach().float()
+            ranks = learner.engine.ranks
+            rows = len(x)
+            plain, magnitudes = _by_unit(x, hidden.width), _by_unit(x.abs(), hidden.width)
+            if ranks is not None and ranks.valid_mask is not None:
+                # Of several processes each has a share; a row that fills up a share counts not.
+                rows = ranks.global_rows
+                valid = ranks.valid_mask.to(x.dtype)[:, None, None]
+                plain, magnitudes = plain * valid, magnitudes * valid
+            self._given[number] = (magnitudes.sum(0) / rows, plain.sum(0) / rows)
+
+        return hook
+
+    @hookimpl
+    def before_epoch(self) -> None:
+        """Look at the next pass with gradients: it is a step's."""
+        self._looking, self._given = True, {}
+
+    @hookimpl(tryfirst=True)
+    def after_backward(self) -> None:
+        """Do not look at passes of others."""
+        self._looking = False
+
+    @hookimpl(trylast=True)
+    @torch.no_grad()
+    def after_step(self, learner: Learner) -> None:
+        """Update utilities and replace what is due."""
+        self._looking = True
+        if len(self._given) < len(self._layers):
+            return
+        learner.engine.sum(
+            {f"{n}.{k}": t for n, pair in self._given.items() for k, t in enumerate(pair)}
+        )
+        self.steps += 1
+        for number, hidden in enumerate(self._layers):
+            magnitude, mean = self._given[number]
+            contribution = (magnitude * hidden.outgoing.abs().sum(0)).sum(1)
+            self.ages[number] += 1
+            self.utility[number].lerp_(contribution, 1 - self.decay)
+            if self.means:
+                self.means[number].lerp_(mean, 1 - self.decay)
+            count = self._count_due(number, hidden.width)
+            if count:
+                self._replace(learner, number, hidden, count)
+        self._given = {}
+
+    def _count_due(self, number: int, width: int) -> int:
+        """How many units to replace; only ages count, so the device need not be asked."""
+        births = [born for born in self.births[number] if self.steps - born <= self.maturity]
+        mature = width - len(births) if self.steps > self.maturity else 0
+        self.due[number] += self.rate * mature
+        count = min(int(self.due[number]), mature)
+        self.due[number] -= count
+        self.births[number] = births + [self.steps] * count
+        return count
+
+    def _replace(self, learner: Learner, number: int, hidden: Hidden, count: int) -> None:
+        """Start the least useful mature units again."""
+        utility, ages = self.utility[number], self.ages[number]
+        grown = 1 - self.decay**ages
+        compared = utility / grown if self.form == "code" else utility
+        compared = compared.masked_fill(ages <= self.maturity, torch.inf)
+        units = compared.argsort(stable=True)[:count]
+        weight, bias = hidden.layer.weight, hidden.layer.bias
+        shape = (count, *weight.shape[1:])
+        weight.index_copy_(0, units, draw_like(self._first[number], shape, learner.generator))
+        if self.means:
+            if hidden.following.bias is not None:
+                given = self.means[number][units] / grown[units, None]
+                hidden.following.bias += (hidden.outgoing[:, units] * given).sum((1, 2))
+            self.means[number].index_fill_(0, units, 0.0)
+        hidden.outgoing.index_fill_(1, units, 0.0)
+        moments = _moments(learner, weight)
+        if bias is not None:
+            bias.index_fill_(0, units, 0.0)
+            moments += _moments(learner, bias)
+        for moment in moments:
+            moment.index_fill_(0, units, 0.0)
+        for moment in _moments(learner, hidden.following.weight):
+            moment.view(hidden.outgoing.shape).index_fill_(1, units, 0.0)
+        utility.index_fill_(0, units, 0.0)
+        ages.index_fill_(0, units, 0.0)
+
+
+def _by_unit(x: Tensor, width: int) -> Tensor:
+    """A layer's inputs as (samples, units before it, places of a unit with weights of their own).
+
+    A convolution moves over all pixels with the same weights, so they are one place.
+    """
+    if x.dim() == 4:
+        return x.mean((2, 3)).unsqueeze(2)
+    return x.view(len(x), width, -1)
+
+
+def _moments(learner: Learner, parameter: nn.Parameter) -> list[Tensor]:
+    """What the optimizer keeps of each entry of a parameter."""
+    optimizer: Any = learner.optimizer
+    kept = getattr(optimizer, "optimizer", optimizer).state.get(parameter, {})
+    return [
+        value
+        for value in kept.values()
+        if isinstance(value, Tensor) and value.shape == parameter.shape
+    ]

@@ -1,0 +1,73 @@
+"""Shrink and perturb: a warm start that learns as well as a fresh one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import torch
+
+from clframe import Plugin, hookimpl
+from clframe.utils.settings import at_most, check_at_least
+
+if TYPE_CHECKING:
+    from clframe import Learner
+
+
+class ShrinkPerturb(Plugin):
+    """Shrinks all weights and adds noise before each new experience.
+
+    Sec. 4 of the paper: before new data is learned, every parameter becomes
+
+        theta <- shrink theta + noise,  noise ~ N(0, sigma^2).
+
+    Shrinking a network of rectified units hardly changes which class it prefers, but it makes it
+    less sure, so that the gradients of old and new data become comparable again.
+
+    With ``when=step`` it happens after each step, as Dohare et al. (Loss of plasticity in deep
+    continual learning, 2024) use it; ``shrink`` is then close to 1, and ``sigma`` small.
+
+    Args:
+        shrink: What parameters are multiplied by (the paper's lambda).
+        sigma: Standard deviation of the noise.
+        when: Before each ``experience`` but the first, or after each ``step``.
+    """
+
+    name = "shrink_perturb"
+    paper = "Ash & Adams, On Warm-Starting Neural Network Training, 2020"
+    conflicts = ("packnet", "hat", "gdumb")
+    conflict_reasons: ClassVar[dict[str, str]] = {
+        "packnet": "the weights of past tasks must stay as they are",
+        "hat": "the weights of past tasks must stay as they are",
+        "gdumb": "it starts again from the first weights",
+    }
+
+    def __init__(
+        self,
+        shrink: float = 0.6,
+        sigma: float = 0.01,
+        when: Literal["experience", "step"] = "experience",
+    ) -> None:
+        self.shrink = shrink
+        self.sigma = sigma
+        self.when = when
+        check_at_least(self, self.name, shrink=0, sigma=0)
+        at_most(shrink, 1, "shrink_perturb.shrink")
+
+    @hookimpl(tryfirst=True)
+    def before_experience(self, learner: Learner) -> None:
+        """Before the others look at the model: what they keep of it is what learning starts at."""
+        if learner.seen and self.when == "experience":
+            self.apply(learner)
+
+    @hookimpl(tryfirst=True)
+    def after_step(self, learner: Learner) -> None:
+        """After each step, if that is wanted."""
+        if self.when == "step":
+            self.apply(learner)
+
+    @torch.no_grad()
+    def apply(self, learner: Learner) -> None:
+        """Shrink and perturb every parameter that is learned."""
+        for p in learner.named_trainable().values():
+            noise = torch.randn(p.shape, generator=learner.generator, device=p.device)
+            p.mul_(self.shrink).add_(noise.to(p.dtype), alpha=self.sigma)
