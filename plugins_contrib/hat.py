@@ -55,6 +55,8 @@ class HAT(Plugin):
         s_max: Largest slope of the gates.
     """
 
+    # Others than classifiers do not say of which task each sample in the model is.
+    requires_class_labels = True
     name = "hat"
     paper = "Serra et al., Overcoming Catastrophic Forgetting with Hard Attention to the Task, 2018"
     scenarios = ("task",)

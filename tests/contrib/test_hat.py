@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import runpy
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +13,8 @@ from torch.nn import functional
 from clframe import Experience, Learner, Plugin, PluginError, SettingError, Step, hookimpl
 from clframe.run import run
 from clframe.testing import check_plugin, prepare, prepare_toy, run_built, toy_stream
+
+toy_images = runpy.run_path(str(Path(__file__).with_name("images.py")))["toy_images"]
 
 
 def test_it_keeps_the_contract() -> None:
@@ -123,21 +127,21 @@ class Outputs(Plugin):
         learner.train()
 
 
-@pytest.mark.parametrize("model", [{"name": "mlp", "hidden": [64]}, {"name": "cnn", "channels": [8],
-                                   "features": 32}])  # fmt: skip
+@pytest.mark.parametrize(
+    "model", [{"name": "mlp", "hidden": [64]}, {"name": "cnn", "channels": [16], "features": 32}]
+)
 def test_nothing_is_forgotten(model: dict[str, object]) -> None:
     watch = Outputs()
     built = prepare(
-        "split_mnist",
+        toy_images("task"),
         [HAT(), watch],
         model,
-        scenario="task",
-        optimizer={"name": "adam", "lr": 0.003, "weight_decay": 1e-3},
-        trainer={"max_steps": 40, "batch_size": 64},
+        optimizer={"name": "adam", "lr": 0.01, "weight_decay": 1e-3},
+        trainer={"max_epochs": 6, "batch_size": 16},
     )
     values = run_built(built).matrix.values
-    learned = [values[k + 1][k] for k in range(5)]
-    assert min(learned) > 0.85
+    learned = [values[k + 1][k] for k in range(3)]
+    assert min(learned) > 0.9
     assert values[-1] == pytest.approx(learned, abs=0.02)
     # All but the few units whose gate is not yet hard are as they were.
     assert (watch.logits[-1] - watch.logits[0]).abs().max() < 0.1 * watch.logits[0].std()

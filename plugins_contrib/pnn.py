@@ -1,0 +1,303 @@
+"""Progressive neural networks: a new column for each task, with connections from all before."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from clframe import Plugin, hookimpl
+
+from ._layers import Hidden, Weighted, draw_like, hidden_layers
+
+if TYPE_CHECKING:
+    from clframe import Experience, Learner, Stream
+
+Adapter = Literal["mlp", "linear"]
+
+
+class PNN(Plugin):
+    """Adds a column of layers for each experience, which also takes what past columns give.
+
+    In column k, with layer i's own weights W, h_0 the inputs and f the activation (eq. 1 of the
+    paper, and eq. 2 with adapters)::
+
+        linear  h_i = f(W h_i-1 + sum over j < k of U_j h_i-1 of column j)
+        mlp     h_i = f(W h_i-1 + U f(V [alpha_j h_i-1 of column j, for all j < k]))
+
+    V brings the past columns' units to the width of one (of convolutions by 1 x 1), U has the shape
+    of W, and the scales alpha_j start small. The output layer takes the last hidden layers of all
+    columns up to k linearly. Past columns are not trained: what they give, and all they consist
+    of, stays bit for bit. The first column is the model as it is; weights of later ones are drawn
+    from the first's.
+
+    By the method's nature the work of a step grows with the number of columns, and parameters with
+    its square: a column's forward pass needs those of all before it. Their backward pass it does
+    not need. All columns of the stream are made at the start, so that checkpoints are alike.
+    Nothing is learned when a task comes back: its column is fixed, since later ones build on it.
+
+    Args:
+        adapter: How past columns are taken in: ``mlp`` or ``linear``, as above.
+    """
+
+    # Others than classifiers do not say of which task each sample in the model is.
+    requires_class_labels = True
+    name = "pnn"
+    paper = "Rusu et al., Progressive Neural Networks, 2016"
+    scenarios = ("task",)
+    conflicts = ("packnet", "xdg", "hat", "cbp", "shrink_perturb", "reptile", "gdumb", "cwr_star",
+                 "freeze", "multitask")  # fmt: skip
+    conflict_reasons: ClassVar[dict[str, str]] = {
+        other: "the columns of past tasks must stay as they are, and the newest must be free"
+        for other in conflicts
+    }
+    state = ("active", "column_of")
+
+    def __init__(self, adapter: Adapter = "mlp") -> None:
+        self.adapter: Adapter = adapter
+        self.active = 1
+        """Columns in use: those learned, and the one that is being learned."""
+        self.column_of: Tensor
+        """The column of each task; for one that has none, and for no task (-1), the newest."""
+        self._columns: Columns
+        self._held: list[tuple[nn.Parameter, Tensor, Tensor]] = []
+
+    # ------------------------------------------------------------ set-up
+
+    @hookimpl
+    def configure(self, learner: Learner, stream: Stream) -> None:
+        """Put the columns in the place of the features, and widen the head."""
+        hidden = hidden_layers(learner, self.name, "connects hidden layers of several networks")
+        tasks: set[int] = set()
+        count = 0
+        # Of the whole stream: a run may be made for the first part of it.
+        for experience in learner.stream:
+            count += any(task.index not in tasks for task in experience.tasks)
+            tasks |= {task.index for task in experience.tasks}
+        device = learner.engine.device
+        self.active = 1
+        self.column_of = torch.full((len(stream.tasks) + 1,), count, device=device)
+        generator = torch.Generator().manual_seed(learner.seed * 1_000_003 + 11)
+
+        def now() -> tuple[int, Tensor, Tensor | None]:
+            return self.active, self.column_of, learner.current_task
+
+        body: nn.Sequential = learner.model.features  # type: ignore[assignment]
+        self._columns = Columns(body, hidden, count, self.adapter, now, generator)
+        learner.model.features = self._columns
+        learner.model.n_features = self._columns.width * count
+        learner.model.head = _wide_head(learner.model.head, count, generator)  # type: ignore[arg-type]
+
+    # ------------------------------------------------------------ learning
+
+    def _is_known(self, learner: Learner, experience: Experience) -> bool:
+        past = {task.index for other in learner.seen for task in other.tasks}
+        return all(task.index in past for task in experience.tasks)
+
+    @hookimpl
+    def before_experience(self, learner: Learner, experience: Experience) -> None:
+        """Take up the next column, and hold what past tasks use of the head."""
+        self._held = []
+        if self._is_known(learner, experience):
+            return
+        past = {task.index for other in learner.seen for task in other.tasks}
+        if learner.seen:
+            self.active += 1
+            learner.engine.renew_optimizer(learner)
+        new = [task.index for task in experience.tasks if task.index not in past]
+        self.column_of[new] = self.active - 1
+        head: nn.Linear = learner.model.head  # type: ignore[assignment]
+        old = torch.zeros(head.out_features, dtype=torch.bool, device=head.weight.device)
+        old[sorted({unit for other in learner.seen for unit in other.outputs})] = True
+        mine = torch.zeros_like(old)
+        mine[list(experience.outputs)] = True
+        width = self._columns.width
+        block = torch.arange(head.in_features, device=old.device) // width
+        # Of a row that past tasks have, too, what comes from the newest column is free: to them
+        # that column gives nothing.
+        open_weights = mine[:, None] & (~old[:, None] | (block == self.active - 1)[None])
+        for parameter, free in ((head.weight, open_weights), (head.bias, mine & ~old)):
+            if parameter is not None:
+                self._held.append((parameter, free, parameter.detach().clone()))
+
+    @hookimpl(tryfirst=True)
+    def fit_experience(self, learner: Learner, experience: Experience) -> bool | None:
+        """Pass over an experience whose tasks all have their column."""
+        return True if self._is_known(learner, experience) else None
+
+    @hookimpl
+    def before_epoch(self) -> None:
+        """Past columns predict as they did when they were measured: without dropout."""
+        for column in self._columns.columns[: self.active - 1]:
+            column.eval()
+
+    @hookimpl(trylast=True)
+    def after_backward(self) -> None:
+        """Drop the gradients of what is held, whichever loss they come from."""
+        for number, column in enumerate(self._columns.columns):
+            if number != self.active - 1:
+                for parameter in column.parameters():
+                    # Optimizers skip a parameter without gradient: no decay, no momentum.
+                    parameter.grad = None
+        for parameter, free, _ in self._held:
+            if parameter.grad is not None:
+                parameter.grad.mul_(free)
+
+    @hookimpl(tryfirst=True)
+    @torch.no_grad()
+    def after_step(self) -> None:
+        """Restore what weight decay or momentum moved."""
+        for parameter, free, frozen in self._held:
+            torch.where(free, parameter, frozen, out=parameter.data)
+
+
+class Columns(nn.Module):
+    """The features of a progressive network: the last hidden layers of its columns side by side.
+
+    Of a sample whose task has column k, the blocks of columns after k are 0.
+
+    Args:
+        body: The first column: a plain sequence of layers.
+        hidden: Its hidden layers.
+        count: Columns in all.
+        adapter: How a column takes past ones in.
+        now: Gives the columns in use, the column of each task, and the samples' tasks.
+        generator: Of the weights.
+    """
+
+    def __init__(
+        self,
+        body: nn.Sequential,
+        hidden: Sequence[Hidden],
+        count: int,
+        adapter: Adapter,
+        now: Callable[[], tuple[int, Tensor, Tensor | None]],
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        first = list(body).index(hidden[0].layer)
+        self.inputs = nn.Sequential(*list(body)[:first])
+        self.columns = nn.ModuleList(
+            _Column(hidden, number, adapter, generator) for number in range(count)
+        )
+        self.width = hidden[-1].width
+        self._now = now  # a function, so that copies of the model ask it, too
+
+    def forward(self, x: Tensor) -> Tensor:
+        """All columns' features of each sample."""
+        active, column_of, task = self._now()
+        x = self.inputs(x)
+        past: list[list[Tensor]] = []
+        blocks = []
+        learning = torch.is_grad_enabled()
+        for number, column in enumerate(self.columns):
+            if number >= active:
+                blocks.append(torch.zeros_like(blocks[0]))
+                continue
+            with torch.set_grad_enabled(learning and number == active - 1):
+                outputs = column(x, past)
+            past.append(outputs[:-1])
+            block = outputs[-1]
+            if task is not None and number:
+                block = block * (column_of[task] >= number).to(block.dtype)[:, None]
+            blocks.append(block)
+        return torch.cat(blocks, 1)
+
+
+class _Column(nn.Module):
+    """One column: layers of its own, and adapters for each hidden layer of past columns."""
+
+    def __init__(
+        self, hidden: Sequence[Hidden], number: int, adapter: Adapter, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList()
+        self.project = nn.ModuleList()
+        self.lateral = nn.ModuleList()
+        self.scales = nn.ParameterList()
+        self.between = nn.ModuleList(nn.Sequential(*h.between) for h in copy.deepcopy(hidden))
+        self._activations = [h.activation for h in hidden]
+        for place, one in enumerate(hidden):
+            layer = one.layer if number == 0 else _drawn(one.layer, 1, generator)
+            self.layers.append(layer)
+            if number == 0 or place == 0:
+                continue
+            before = hidden[place - 1].layer
+            if adapter == "linear":
+                self.lateral.append(_drawn(one.layer, number, generator, bias=False))
+            else:
+                self.project.append(_projection(before, number, generator))
+                self.lateral.append(_drawn(one.layer, 1, generator, bias=False))
+                self.scales.append(0.1 * torch.rand(number, generator=generator))
+
+    def forward(self, x: Tensor, past: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+        """The outputs of each hidden layer, and the last of them as the head takes it."""
+        outputs: list[Tensor] = []
+        for place, layer in enumerate(self.layers):
+            if place:
+                x = self.between[place - 1](outputs[-1])
+            sums = layer(x)
+            if place and past:
+                sums = sums + self._from_past(place, [column[place - 1] for column in past])
+            outputs.append(self._activations[place](sums))
+        return [*outputs, self.between[-1](outputs[-1])]
+
+    def _from_past(self, place: int, given: list[Tensor]) -> Tensor:
+        """What the past columns' layer before this one adds to its sums."""
+        between, lateral = self.between[place - 1], self.lateral[place - 1]
+        if not len(self.project):
+            taken = torch.cat([between(h) for h in given], 1)
+        else:
+            scales = self.scales[place - 1]
+            joined = torch.cat([scales[j] * h for j, h in enumerate(given)], 1)
+            taken = between(self._activations[place - 1](self.project[place - 1](joined)))
+        added: Tensor = lateral(taken)
+        return added
+
+
+def _drawn(layer: Weighted, times: int, generator: torch.Generator, bias: bool = True) -> Weighted:
+    """A layer like this one for so many times its inputs, with weights drawn from its own."""
+    other = copy.deepcopy(layer)
+    shape = list(layer.weight.shape)
+    shape[1] *= times
+    other.weight = nn.Parameter(draw_like(layer.weight.detach(), tuple(shape), generator))
+    if isinstance(other, nn.Linear):
+        other.in_features = shape[1]
+    else:
+        other.in_channels = shape[1]
+    if not bias or layer.bias is None:
+        other.bias = None  # type: ignore[assignment]
+    else:
+        drawn = draw_like(layer.bias.detach(), tuple(layer.bias.shape), generator)
+        other.bias = nn.Parameter(drawn)
+    return other
+
+
+def _projection(before: Weighted, times: int, generator: torch.Generator) -> nn.Module:
+    """V: the units of so many layers like this one to the number of one's."""
+    width = before.weight.shape[0]
+    projection: nn.Linear | nn.Conv2d
+    if isinstance(before, nn.Linear):
+        projection = nn.Linear(times * width, width)
+    else:
+        projection = nn.Conv2d(times * width, width, 1)
+    bound = 1 / math.sqrt(times * width)
+    for parameter in projection.parameters():
+        values = 2 * torch.rand(parameter.shape, generator=generator) - 1
+        parameter.data.copy_(bound * values)
+    return projection
+
+
+def _wide_head(head: nn.Linear, count: int, generator: torch.Generator) -> nn.Linear:
+    """The head for the features of all columns; the first column's weights stay."""
+    wide = _drawn(head, count, generator)
+    assert isinstance(wide, nn.Linear)
+    with torch.no_grad():
+        wide.weight[:, : head.in_features] = head.weight
+        if head.bias is not None:
+            wide.bias.copy_(head.bias)
+    return wide

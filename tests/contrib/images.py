@@ -1,0 +1,32 @@
+"""The toy stream as small pictures, for networks with convolutions; loaded by tests with runpy."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from clframe import Stream
+from clframe.data.dataset import TensorData, keep_inputs
+from clframe.testing import toy_stream
+
+
+def toy_images(scenario: str, samples: int = 40) -> Stream:
+    """Three experiences of two classes of pictures, 1 x 6 x 6."""
+    plain = toy_stream(scenario, features=36, samples=samples)  # type: ignore[arg-type]
+
+    def pictures(data: TensorData) -> TensorData:
+        x = data.gather(torch.arange(len(data))).view(-1, 1, 6, 6)
+        return TensorData(x, data.labels, data.tasks, transform=keep_inputs)
+
+    tasks = [
+        dataclasses.replace(task, load=lambda task=task: pictures(task.data))
+        for task in plain.tasks
+    ]
+    experiences = [
+        dataclasses.replace(one, tasks=(tasks[one.index],), load=lambda one=one: pictures(one.data))
+        for one in plain.experiences
+    ]
+    return dataclasses.replace(
+        plain, tasks=tasks, experiences=experiences, input_shape=(1, 6, 6), name="toy images"
+    )
