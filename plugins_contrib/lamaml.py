@@ -1,0 +1,169 @@
+"""La-MAML: meta-learned learning rates that slow down where old and new samples disagree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from clframe import Batch, Plugin, SettingError, hookimpl
+from clframe.data.buffer import Buffer
+from clframe.utils.settings import check_at_least
+
+if TYPE_CHECKING:
+    from clframe import Learner, Step
+
+
+class LaMAML(Plugin):
+    """Learns a learning rate for each parameter by looking ahead over the batch (La-MAML).
+
+    Algorithm 1 of the paper. The batch is cut into parts; from theta_0 = theta, part after part,
+
+        theta_j+1 = theta_j - max(0, alpha) grad L(theta_j; part j),
+
+    and the meta-loss is the mean over j of L(theta_j; the whole batch and samples of the memory),
+    as in the authors' program. Its gradients in alpha and theta make the step (eqs. 5 and 6):
+
+        alpha <- alpha - alpha_lr grad_alpha;   theta <- theta - max(0, alpha) grad_theta.
+
+    So the optimizer of the run is not used, unless ``outer=optimizer``: that is the paper's
+    Sync-La-MAML, or C-MAML with ``alpha_lr=0``. The meta-loss takes the place of the current
+    batch's loss; terms that other plugins add have their part in grad_theta. The memory is a
+    reservoir that samples enter in an experience's first epoch. The program's "glances" at a batch
+    are epochs here.
+
+    Args:
+        size: Samples kept.
+        batch_size: Samples of the memory in the meta-loss; None for as many as the batch has.
+        parts: Inner steps, at most (the paper takes single samples of batches of 10 on MNIST: 10;
+            5 on CIFAR).
+        alpha: First learning rate of each parameter.
+        alpha_lr: Learning rate of the learning rates (the paper's eta).
+        second_order: Differentiate through the inner gradients (the paper: on CIFAR).
+        clip: Largest norm of grad_theta and of grad_alpha; None for no bound.
+        outer: The step in theta, by the learned rates (``rates``) or the run's ``optimizer``.
+    """
+
+    name = "lamaml"
+    paper = "Gupta, Yadav & Paull, La-MAML: Look-ahead Meta Learning for Continual Learning, 2020"
+    conflicts = ("icarl", "er_ace", "podnet")
+    state = ("buffer",)
+
+    def __init__(
+        self,
+        size: int = 200,
+        batch_size: int | None = 10,
+        parts: int = 5,
+        alpha: float = 0.15,
+        alpha_lr: float = 0.3,
+        second_order: bool = False,
+        clip: float | None = 2.0,
+        outer: Literal["rates", "optimizer"] = "rates",
+    ) -> None:
+        self.size = size
+        self.batch_size = batch_size
+        self.parts = parts
+        self.alpha = alpha
+        self.alpha_lr = alpha_lr
+        self.second_order = second_order
+        self.clip = clip
+        self.outer = outer
+        check_at_least(self, self.name, size=1, batch_size=1, parts=1, alpha=0, alpha_lr=0)
+        if clip is not None and not clip > 0:
+            raise SettingError(f"lamaml.clip must be above 0 or null, got {clip!r}")
+        self.buffer: Buffer
+        self._rates: dict[str, nn.Parameter] = {}
+        self._moved: list[tuple[nn.Parameter, Tensor]] = []
+
+    @hookimpl
+    def configure(self, learner: Learner) -> None:
+        """Make the memory and the learning rates."""
+        self.buffer = Buffer(self.size, "reservoir", transformed=True)
+        trained = learner.named_trainable()
+        rates = nn.ParameterList(torch.full_like(p, self.alpha) for p in trained.values())
+        # Held by the learner, so that they are moved, saved and averaged as its parameters are.
+        learner.add_module("lamaml_rates", rates)
+        self._rates = dict(zip(trained, rates, strict=True))
+
+    @hookimpl
+    def extra_batches(self, learner: Learner, batch: Batch) -> None:
+        """Give the current batch the meta-loss; no samples are added here."""
+        batch.loss = lambda outputs, part: self.meta_loss(learner, part)
+
+    def meta_loss(self, learner: Learner, batch: Batch) -> Tensor:
+        """The loss of what the inner steps lead to, mean over the steps."""
+        whole = batch
+        if len(self.buffer):
+            drawn = self.buffer.sample(learner, self.batch_size or len(batch))
+            whole = Batch(
+                _joined(batch.x, drawn.x),
+                torch.cat([batch.y, drawn.y]),
+                torch.cat([batch.task, drawn.task]),
+            )
+        trained = learner.named_trainable()
+        fast: dict[str, Tensor] = {name: trained[name] for name in self._rates if name in trained}
+        losses = []
+        for rows in torch.arange(len(batch), device=batch.task.device).chunk(self.parts):
+            part = Batch(_rows(batch.x, rows), batch.y[rows], batch.task[rows])
+            inner = _loss(learner, fast, part)
+            gradients = torch.autograd.grad(
+                inner, list(fast.values()), create_graph=self.second_order, allow_unused=True
+            )
+            fast = {
+                name: value if g is None else value - self._rates[name].relu() * g
+                for (name, value), g in zip(fast.items(), gradients, strict=True)
+            }
+            losses.append(_loss(learner, fast, whole))
+        return torch.stack(losses).mean()
+
+    @hookimpl(trylast=True)
+    @torch.no_grad()
+    def after_backward(self, learner: Learner) -> None:
+        """The step in the learning rates, and then the one in the parameters."""
+        trained = learner.named_trainable()
+        pairs = [(trained[name], rate) for name, rate in self._rates.items() if name in trained]
+        rates = [rate for _, rate in pairs]
+        parameters = [parameter for parameter, _ in pairs]
+        if self.clip is not None:
+            nn.utils.clip_grad_norm_(parameters, self.clip)
+            nn.utils.clip_grad_norm_(rates, self.clip)
+        self._moved = []
+        for parameter, rate in pairs:
+            if rate.grad is not None:
+                rate.sub_(rate.grad, alpha=self.alpha_lr)
+            if parameter.grad is not None and self.outer == "rates":
+                self._moved.append((parameter, parameter - rate.relu() * parameter.grad))
+        for rate in self._rates.values():
+            rate.grad = None  # not for the run's optimizer
+
+    @hookimpl(tryfirst=True)
+    @torch.no_grad()
+    def after_step(self, learner: Learner, step: Step) -> None:
+        """Put the parameters where the learned rates lead; remember the step's samples."""
+        for parameter, value in self._moved:
+            parameter.copy_(value)
+        self._moved = []
+        if learner.epoch == 0:
+            batch = step.batch
+            self.buffer.add_batch(batch.x, batch.y, batch.task, learner.generator)
+
+
+def _loss(learner: Learner, parameters: dict[str, Tensor], batch: Batch) -> Tensor:
+    """The task loss of a batch with these in the place of the model's parameters."""
+    named = {f"model.{name}": value for name, value in parameters.items()}
+    outputs = functional_call(learner, named, (batch.x, batch.task))
+    return learner.label_loss(outputs, batch)
+
+
+def _joined(one: Any, other: Any) -> Any:
+    """Inputs of two batches as one; inputs may be a tensor or tensors by name."""
+    if isinstance(one, dict):
+        return {name: torch.cat([value, other[name]]) for name, value in one.items()}
+    return torch.cat([one, other])
+
+
+def _rows(x: Any, rows: Tensor) -> Any:
+    """Some rows of a batch's inputs."""
+    return {name: value[rows] for name, value in x.items()} if isinstance(x, dict) else x[rows]
