@@ -20,6 +20,10 @@ SMALL: dict[str, dict[str, Any]] = {
     "feedback_replay": {"hidden": [8], "latent": 4},
     "packnet": {"post_epochs": 1},
     "gdumb": {"size": 20, "epochs": 3},
+    "podnet": {"per_class": 4, "proxies": 3, "finetune_epochs": 1},
+    # Its own step is large for the toy stream, and its inner steps are many.
+    "lamaml": {"size": 20, "parts": 2, "alpha": 0.01},
+    "cbp": {"rate": 0.05, "maturity": 2},
     # With steps in the first experience, so that these can be killed in one.
     "ncm": {"adapt_first": True},
     "slda": {"adapt_first": True},

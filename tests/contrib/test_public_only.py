@@ -38,19 +38,27 @@ def test_only_public_names_are_imported(file: Path) -> None:
 
 def test_all_methods_are_found() -> None:
     assert [entry.name for entry in METHODS] == [
-        "agem", "cwr_star", "der", "derpp", "er_ace", "gdumb", "gem", "icarl",
+        "agem", "cbp", "cwr_star", "der", "derpp", "er_ace", "gdumb", "gem", "hat", "icarl",
+        "lamaml", "pnn", "podnet", "rwalk", "shrink_perturb",
     ]  # fmt: skip
     assert all(entry.factory.paper for entry in METHODS)
+
+
+def stream_for(plugin: clframe.Plugin) -> clframe.Stream:
+    """The toy stream with classes to come, or with tasks for a method that has to know them."""
+    return toy_stream("class" if "class" in plugin.scenarios else "task")
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in METHODS])
 def test_half_precision_and_curves(name: str) -> None:
     plugin = make(name)
     result, _ = toy_run(
-        [plugin], toy_stream("class"), precision="bf16-mixed", check_val_every_n_epoch=1
+        [plugin], stream_for(plugin), precision="bf16-mixed", check_val_every_n_epoch=1
     )
-    # Measured before learning and after each epoch, of which GDumb has a number of its own.
-    assert len(result.curves["exp2"]["task2"]) == 1 + getattr(plugin, "epochs", 2)
+    # Measured before learning and after each epoch, of which GDumb has a number of its own and
+    # PODNet some more for its head.
+    epochs = getattr(plugin, "epochs", 2) + getattr(plugin, "finetune_epochs", 0)
+    assert len(result.curves["exp2"]["task2"]) == 1 + epochs
 
 
 @pytest.mark.parametrize("name", [e.name for e in METHODS if e.name != "gdumb"])
@@ -58,6 +66,7 @@ def test_composition_with_replay_survives_interruption(name: str) -> None:
     def plugins() -> list[clframe.Plugin]:
         return [make("replay"), make(name)]
 
-    whole, _ = toy_run(plugins(), toy_stream("class"))
-    parts = interrupted_run(plugins(), toy_stream("class"))
+    stream = stream_for(plugins()[1])
+    whole, _ = toy_run(plugins(), stream)
+    parts = interrupted_run(plugins(), stream)
     assert (whole.matrix.values == parts.matrix.values).all()

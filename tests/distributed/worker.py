@@ -180,6 +180,9 @@ def settings_for(name: str) -> Any:
         "feedback_replay": small,
         "rtf": {"feedback_replay": small},
         "gdumb": {"size": 40, "epochs": 3},
+        "podnet": {"per_class": 5, "proxies": 3, "finetune_epochs": 1},
+        "lamaml": {"size": 20, "parts": 2, "alpha": 0.01},
+        "cbp": {"rate": 0.05, "maturity": 2},
         "ewc": {"weight": 100.0},
     }
     chosen = sizes.get(name)
