@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MOST_IN_COSH = 50.0
 _MOST_EMBEDDING = 6.0
-"""Bounds of the authors' program: of the cosh in eq. 4's successor, and of the embeddings."""
+"""Bounds of the authors' program: of what is in the cosh, and of the embeddings."""
 
 
 class _Held(NamedTuple):

@@ -24,7 +24,7 @@ class LaMAML(Plugin):
         theta_j+1 = theta_j - max(0, alpha) grad L(theta_j; part j),
 
     and the meta-loss is the mean over j of L(theta_j; the whole batch and samples of the memory),
-    as in the authors' program. Its gradients in alpha and theta make the step (eqs. 5 and 6):
+    as in the authors' program. Its gradients in alpha and theta make the step:
 
         alpha <- alpha - alpha_lr grad_alpha;   theta <- theta - max(0, alpha) grad_theta.
 
@@ -105,7 +105,8 @@ class LaMAML(Plugin):
         trained = learner.named_trainable()
         fast: dict[str, Tensor] = {name: trained[name] for name in self._rates if name in trained}
         losses = []
-        for rows in torch.arange(len(batch), device=batch.task.device).chunk(self.parts):
+        everything = torch.arange(len(batch), device=batch.task.device)
+        for rows in everything.chunk(min(self.parts, len(batch))):
             part = Batch(_rows(batch.x, rows), batch.y[rows], batch.task[rows])
             inner = _loss(learner, fast, part)
             gradients = torch.autograd.grad(
@@ -124,11 +125,9 @@ class LaMAML(Plugin):
         """The step in the learning rates, and then the one in the parameters."""
         trained = learner.named_trainable()
         pairs = [(trained[name], rate) for name, rate in self._rates.items() if name in trained]
-        rates = [rate for _, rate in pairs]
-        parameters = [parameter for parameter, _ in pairs]
         if self.clip is not None:
-            nn.utils.clip_grad_norm_(parameters, self.clip)
-            nn.utils.clip_grad_norm_(rates, self.clip)
+            clip_norm([p.grad for p, _ in pairs if p.grad is not None], self.clip)
+            clip_norm([rate.grad for _, rate in pairs if rate.grad is not None], self.clip)
         self._moved = []
         for parameter, rate in pairs:
             if rate.grad is not None:
@@ -148,6 +147,13 @@ class LaMAML(Plugin):
         if learner.epoch == 0:
             batch = step.batch
             self.buffer.add_batch(batch.x, batch.y, batch.task, learner.generator)
+
+
+def clip_norm(gradients: list[Tensor], bound: float) -> None:
+    """Bound the norm of all gradients together, in place; the device decides alone."""
+    if gradients:
+        norm = torch.stack(torch._foreach_norm(gradients)).norm()
+        torch._foreach_mul_(gradients, (bound / (norm + 1e-6)).clamp(max=1.0))
 
 
 def _loss(learner: Learner, parameters: dict[str, Tensor], batch: Batch) -> Tensor:

@@ -50,7 +50,7 @@ class PNN(Plugin):
     paper = "Rusu et al., Progressive Neural Networks, 2016"
     scenarios = ("task",)
     conflicts = ("packnet", "xdg", "hat", "cbp", "shrink_perturb", "reptile", "gdumb", "cwr_star",
-                 "freeze", "multitask")  # fmt: skip
+                 "freeze", "multitask", "feedback_replay")  # fmt: skip
     conflict_reasons: ClassVar[dict[str, str]] = {
         other: "the columns of past tasks must stay as they are, and the newest must be free"
         for other in conflicts

@@ -14,7 +14,7 @@ from torch.nn import functional
 from clframe import Budget, Plugin, PluginError, hookimpl
 from clframe.core.memory import features_of, make_buffer, remember
 from clframe.data.buffer import Buffer
-from clframe.utils.settings import check_at_least
+from clframe.utils.settings import at_most, check_at_least
 
 if TYPE_CHECKING:
     from clframe import Batch, Data, Experience, Learner, Step, Stream
@@ -27,13 +27,13 @@ class PODNet(Plugin):
 
     *Loss of the labels.* The head becomes the local similarity classifier: with K proxies w_ck of
     length 1 for each class and the feature f of length 1, a class's similarity is
-    y_c = sum_k softmax_k(w_ck f) w_ck f (eq. 8), and the loss is that of eq. 9,
+    y_c = sum_k softmax_k(w_ck f) w_ck f, and the loss is the paper's form of NCA,
     max(0, -log(exp(eta (y_label - margin)) / sum over other classes of exp(eta y_c))), with eta
     learned. Proxies of new classes start at the K-means centers of their features.
 
     *Distillation.* With h the maps of a stage, before and after this experience, POD-spatial
-    compares their sums over the width and over the height (eqs. 3 and 4), mean over stages, and
-    POD-flat the features (eq. 6). They are added with the weights ``spatial`` and ``flat``, times
+    compares their sums over the width and over the height, mean over stages, and POD-flat the
+    features. They are added with the weights ``spatial`` and ``flat``, times
     sqrt(classes so far / new classes). ``form=code`` has the authors' program: maps are squared,
     pooled sums scaled to length 1, and the distance is a norm; for the features it is 1 - cosine.
     ``form=paper`` has squared distances of the plain sums. A stage is the last map of each
@@ -65,7 +65,7 @@ class PODNet(Plugin):
     )
     scenarios = ("class", "task")
     conflicts = ("icarl", "er_ace", "lamaml", "cumulative", "multitask", "gdumb", "cwr_star",
-                 "packnet", "hat", "pnn", "cbp")  # fmt: skip
+                 "packnet", "hat", "pnn", "cbp", "feedback_replay")  # fmt: skip
     state = ("buffer",)
 
     def __init__(
@@ -93,6 +93,7 @@ class PODNet(Plugin):
         self.form: Form = form
         check_at_least(self, self.name, per_class=1, size=1, proxies=1, margin=0, spatial=0)
         check_at_least(self, self.name, flat=0, finetune_epochs=0, finetune_lr=0, scale=0)
+        at_most(proxies, 1000, "podnet.proxies")
         self.buffer: Buffer
         # Made anew before each experience, so not part of the state.
         self._teacher: nn.Module | None = None
@@ -267,7 +268,7 @@ class LocalSimilarity(nn.Module):
 
 
 def nca_loss(outputs: Tensor, labels: Tensor, scale: Tensor, margin: float) -> Tensor:
-    """The label's similarity against those of all other classes (eq. 9), mean over samples.
+    """The label's similarity against those of all other classes, mean over samples.
 
     Args:
         outputs: Similarities times the scale; of classes that do not compete the lowest number.

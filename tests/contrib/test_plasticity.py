@@ -235,7 +235,7 @@ def test_it_happens_before_each_new_experience() -> None:
 
 
 def test_a_shrunk_network_prefers_the_same_and_can_learn_again() -> None:
-    """Fig. 5 of the paper: predictions stay, and gradients of what was learned come back."""
+    """Why it helps, as the paper has it: predictions stay, gradients of old data come back."""
     stream = toy_stream("domain", n_experiences=1, samples=100)
     result, learner = toy_run([], stream, max_epochs=20)
     data = stream.tasks[0].data
