@@ -55,7 +55,7 @@ class HAT(Plugin):
         s_max: Largest slope of the gates.
     """
 
-    # Others than classifiers do not say of which task each sample in the model is.
+    # How policies act, and on which task's behalf, it has not been tried with.
     requires_class_labels = True
     name = "hat"
     paper = "Serra et al., Overcoming Catastrophic Forgetting with Hard Attention to the Task, 2018"

@@ -44,11 +44,12 @@ class PNN(Plugin):
         adapter: How past columns are taken in: ``mlp`` or ``linear``, as above.
     """
 
-    # Others than classifiers do not say of which task each sample in the model is.
+    # How policies act, and on which task's behalf, it has not been tried with.
     requires_class_labels = True
     name = "pnn"
     paper = "Rusu et al., Progressive Neural Networks, 2016"
     scenarios = ("task",)
+    gates_by_task = True  # what a sample's features are depends on its task
     conflicts = ("packnet", "xdg", "hat", "cbp", "shrink_perturb", "reptile", "gdumb", "cwr_star",
                  "freeze", "multitask", "feedback_replay")  # fmt: skip
     conflict_reasons: ClassVar[dict[str, str]] = {
@@ -68,9 +69,9 @@ class PNN(Plugin):
 
     # ------------------------------------------------------------ set-up
 
-    @hookimpl
+    @hookimpl(tryfirst=True)
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Put the columns in the place of the features, and widen the head."""
+        """Put columns in place of the features, before others copy the model; widen the head."""
         hidden = hidden_layers(learner, self.name, "connects hidden layers of several networks")
         tasks: set[int] = set()
         count = 0

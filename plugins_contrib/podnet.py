@@ -104,9 +104,9 @@ class PODNet(Plugin):
 
     # ------------------------------------------------------------ set-up
 
-    @hookimpl
+    @hookimpl(tryfirst=True)
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Make the memory, replace the head and find the stages."""
+        """Make the memory, replace the head and find the stages, before others copy the model."""
         model, head = learner.model, getattr(learner.model, "head", None)
         if not isinstance(head, nn.Linear) or not hasattr(model, "features"):
             raise PluginError(
