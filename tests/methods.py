@@ -20,6 +20,13 @@ SMALL: dict[str, dict[str, Any]] = {
     "feedback_replay": {"hidden": [8], "latent": 4},
     "packnet": {"post_epochs": 1},
     "gdumb": {"size": 20, "epochs": 3},
+    "mir": {"size": 20, "candidates": 12, "batch_size": 5},
+    "gss": {"size": 20, "subset": 5},
+    "scr": {"size": 20, "batch_size": 8, "projection": 8},
+    "xder": {"size": 20},
+    "bic": {"size": 30, "validation": 0.2, "bias_steps": 20},
+    "wa": {"size": 20},
+    "lucir": {"per_class": 3},
     # With steps in the first experience, so that these can be killed in one.
     "ncm": {"adapt_first": True},
     "slda": {"adapt_first": True},

@@ -180,6 +180,8 @@ def settings_for(name: str) -> Any:
         "feedback_replay": small,
         "rtf": {"feedback_replay": small},
         "gdumb": {"size": 40, "epochs": 3},
+        "gss": {"size": 40},
+        "bic": {"size": 40, "bias_steps": 50},
         "ewc": {"weight": 100.0},
     }
     chosen = sizes.get(name)
