@@ -97,7 +97,9 @@ class GSS(Plugin):
         generator = learner.generator
         order = torch.randperm(len(self.buffer), device=generator.device, generator=generator)
         memory = self.buffer.batch(learner, order[: self.subset])
-        return cosines(of_each(learner, batch), of_each(learner, memory)).amax(1) + 1
+        gradients = of_each(learner, joined(batch, memory))
+        n = len(batch)
+        return cosines([g[:n] for g in gradients], [g[n:] for g in gradients]).amax(1) + 1
 
 
 def replaced(held: Tensor, scores: Tensor, generator: torch.Generator) -> Tensor:
@@ -109,7 +111,11 @@ def replaced(held: Tensor, scores: Tensor, generator: torch.Generator) -> Tensor
         generator: Of the draws.
     """
     n = len(held)
-    kind = {"device": generator.device, "generator": generator, "dtype": torch.float64}
+    kind: dict[str, Any] = {
+        "device": generator.device,
+        "generator": generator,
+        "dtype": torch.float64,
+    }
     shares = held.double().clamp(min=0).cumsum(0)
     draw = torch.rand(len(scores), **kind) * shares[-1]
     places = torch.searchsorted(shares, draw, right=True).clamp(max=n - 1)
@@ -144,6 +150,16 @@ def cosines(new: list[Tensor], old: list[Tensor]) -> Tensor:
     lengths = [torch.stack([g.square().sum(1) for g in side]).sum(0).sqrt() for side in (new, old)]
     tiny = torch.finfo(inner.dtype).tiny
     return inner / (lengths[0][:, None] * lengths[1]).clamp(min=tiny)
+
+
+def joined(one: Batch, other: Batch) -> Batch:
+    """The samples of both batches, so that they go through the model together."""
+    x: Any = one.x
+    if isinstance(x, dict):
+        x = {name: torch.cat([value, other.x[name]]) for name, value in x.items()}
+    else:
+        x = torch.cat([x, other.x])
+    return Batch(x, torch.cat([one.y, other.y]), torch.cat([one.task, other.task]))
 
 
 def rows(batch: Batch, start: int, end: int) -> Batch:

@@ -212,7 +212,7 @@ class Losses(Plugin):
             data = learner.experience.data
             with torch.no_grad():
                 f = self.former.features(data.gather(torch.arange(len(data))))  # type: ignore[operator]
-            length = sum(float(row.norm()) for row in head.weight[:n_old]) / n_old
+            length = sum(row.norm().item() for row in head.weight[:n_old]) / n_old
             for label in learner.experience.outputs:
                 mean = torch.stack([v / v.norm() for v in f[data.labels == label]]).mean(0)
                 expected = length * mean / mean.norm()
@@ -225,7 +225,7 @@ class Losses(Plugin):
         with torch.no_grad():
             features = learner.model.features(batch.x).double()  # type: ignore[operator]
             former = self.former.features(batch.x).double()  # type: ignore[operator]
-        weight, eta = head.weight.detach().double(), float(head.eta)  # type: ignore[union-attr]
+        weight, eta = head.weight.detach().double(), head.eta.item()  # type: ignore[union-attr]
         ce = kept = apart = 0.0
         n_exemplars = 0
         for f, g, y in zip(features, former, batch.y.tolist(), strict=True):
