@@ -35,7 +35,9 @@ def contrastive_loss(z: Tensor, labels: Tensor, temperature: float) -> Tensor:
     n = len(labels)
     itself = torch.eye(n, dtype=torch.bool, device=z.device)
     positive = (labels[:, None] == labels) & ~itself
-    likeness = (z @ z.mT / temperature).masked_fill(itself, torch.finfo(z.dtype).min)
+    with torch.autocast(z.device.type, enabled=False):  # divided by a small number below
+        likeness = z @ z.mT
+    likeness = (likeness / temperature).masked_fill(itself, torch.finfo(z.dtype).min)
     log_share = likeness - likeness.logsumexp(-1, keepdim=True)
     count = positive.sum(1)
     of_each = -log_share.masked_fill(~positive, 0).sum(-1) / count.clamp(min=1)
