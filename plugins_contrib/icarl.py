@@ -10,9 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe import Plugin, PluginError, SettingError, hookimpl
-from clframe.core.memory import features_of, make_buffer, remember
+from clframe.core.memory import make_buffer, remember
 from clframe.data.buffer import Buffer, Policy
 from clframe.utils.settings import check_at_least
+
+from ._nearest_mean import NearestMean
 
 if TYPE_CHECKING:
     from clframe import Batch, Data, Experience, Learner, Stream, Task
@@ -73,7 +75,7 @@ class ICaRL(Plugin):
         # Made anew before each experience, so not part of the state.
         self._teacher: nn.Module | None = None
         self._old: Tensor
-        self._means: tuple[tuple[int, int], Tensor, Tensor] | None = None
+        self._means = NearestMean()
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
@@ -140,23 +142,4 @@ class ICaRL(Plugin):
         learning = learner.experience is not None and learner.experience not in learner.seen
         if learning or not len(self.buffer):
             return None
-        means, known = self.class_means(learner)
-        first = next(iter(x.values())) if isinstance(x, dict) else x
-        of_task = torch.full((len(first),), task.index, dtype=torch.long, device=first.device)
-        _, features = learner.run_model(x, of_task)
-        assert features is not None  # checked when configured
-        # For vectors of length 1 the nearest is the one with the largest inner product.
-        scores = functional.normalize(features.flatten(1).float(), dim=1) @ means.T
-        scores = scores.masked_fill(~known, -2.0)
-        return learner.mask_outputs(scores, of_task)
-
-    def class_means(self, learner: Learner) -> tuple[Tensor, Tensor]:
-        """The mean feature of each output's exemplars (rows), and which outputs have any."""
-        now = (learner.global_steps, len(learner.seen))
-        if self._means is None or self._means[0] != now:
-            features = features_of(learner, self.buffer.data(learner))
-            labels = self.buffer.column("labels")
-            member = functional.one_hot(labels, learner.stream.n_outputs).to(features.dtype).T
-            means = functional.normalize(member @ features, dim=1)
-            self._means = (now, means, member.any(1))
-        return self._means[1], self._means[2]
+        return self._means.scores(learner, self.buffer, x, task)

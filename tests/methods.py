@@ -24,6 +24,13 @@ SMALL: dict[str, dict[str, Any]] = {
     # Its own step is large for the toy stream, and its inner steps are many.
     "lamaml": {"size": 20, "parts": 2, "alpha": 0.01},
     "cbp": {"rate": 0.05, "maturity": 2},
+    "mir": {"size": 20, "candidates": 12, "batch_size": 5},
+    "gss": {"size": 20, "subset": 5},
+    "scr": {"size": 20, "batch_size": 8, "projection": 8},
+    "xder": {"size": 20},
+    "bic": {"size": 30, "validation": 0.2, "bias_steps": 20},
+    "wa": {"size": 20},
+    "lucir": {"per_class": 3},
     # With steps in the first experience, so that these can be killed in one.
     "ncm": {"adapt_first": True},
     "slda": {"adapt_first": True},

@@ -8,6 +8,8 @@ score; of each group the samples of lowest score are kept, and the groups share 
 * ``herding``: the place in iCaRL's greedy order of the samples that best keep the class mean;
 * ``reservoir``: no groups; Vitter's algorithm R keeps a uniform sample of everything seen, and can
   also take in the samples of single steps (:meth:`Buffer.add_batch`).
+
+A method with a rule of its own says where samples go (:meth:`Buffer.place`).
 """
 
 from __future__ import annotations
@@ -88,6 +90,7 @@ class Buffer:
         generator: torch.Generator,
         groups: Tensor | None = None,
         scores: Tensor | None = None,
+        **more: Tensor,
     ) -> None:
         """Take in data, once per experience; only the inputs that are kept are read.
 
@@ -96,6 +99,7 @@ class Buffer:
             generator: Decides where chance does.
             groups: The group of each sample; not needed for a plain reservoir.
             scores: Lower is kept first; needed for ``herding`` and not otherwise.
+            **more: Further columns to keep, one row per sample on offer (logits, ...).
         """
         if len(data) == 0:
             return
@@ -135,6 +139,7 @@ class Buffer:
             slots = free.nonzero().squeeze(1)[: len(chosen)]
             self._count = len(kept)
             extra = {"groups": groups[chosen], "scores": scores[chosen]}
+        extra |= {name: value[chosen.to(value.device)] for name, value in more.items()}
         self._write(
             slots,
             data.gather(chosen),
@@ -157,6 +162,37 @@ class Buffer:
             raise PluginError("only a plain reservoir can take in the samples of a step")
         slots = self._reservoir_slots(len(tasks), generator)
         self._count = min(self.size, self.seen + len(tasks))
+        self.seen += len(tasks)
+        self._write(slots, inputs, {"labels": labels, "tasks": tasks, **more})
+
+    def place(
+        self,
+        slots: Tensor,
+        count: int,
+        inputs: Any,
+        labels: Tensor,
+        tasks: Tensor,
+        **more: Tensor,
+    ) -> None:
+        """Write samples to rows of the caller's choice, without waiting for the device.
+
+        For a method that decides by a rule of its own what is kept. Rows that are not filled yet
+        are filled in order; no two samples may go to one row, but any number to the spare one,
+        which is there once the memory is full.
+
+        Args:
+            slots: The row of each sample; ``size``, the spare row, for one that is not kept.
+            count: How many rows are filled then.
+            inputs: As stored, or as the model takes them if the buffer is ``transformed``.
+            labels: One per sample.
+            tasks: One per sample.
+            **more: Further columns to keep, one row per sample.
+        """
+        if not self._count <= count <= self.size:
+            raise PluginError(
+                f"a memory of {self.size} samples that holds {self._count} cannot hold {count} then"
+            )
+        self._count = count
         self.seen += len(tasks)
         self._write(slots, inputs, {"labels": labels, "tasks": tasks, **more})
 

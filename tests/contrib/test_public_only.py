@@ -14,6 +14,7 @@ from clframe.testing import interrupted_run, toy_run, toy_stream
 
 FILES = sorted(Path(clframe_contrib.__file__).parent.glob("*.py"))
 PUBLIC_MODULES = {
+    "clframe.data.augment",
     "clframe.data.buffer",
     "clframe.core.memory",
     "clframe.utils.settings",
@@ -38,8 +39,9 @@ def test_only_public_names_are_imported(file: Path) -> None:
 
 def test_all_methods_are_found() -> None:
     assert [entry.name for entry in METHODS] == [
-        "agem", "cbp", "cwr_star", "der", "derpp", "er_ace", "gdumb", "gem", "hat", "icarl",
-        "lamaml", "pnn", "podnet", "rwalk", "shrink_perturb",
+        "agem", "bic", "cbp", "cwr_star", "der", "derpp", "er_ace", "gdumb", "gem",
+        "gss", "hat", "icarl", "lamaml", "lucir", "mir", "pnn", "podnet", "rwalk",
+        "scr", "shrink_perturb", "wa", "xder",
     ]  # fmt: skip
     assert all(entry.factory.paper for entry in METHODS)
 

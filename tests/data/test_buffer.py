@@ -266,3 +266,38 @@ def test_mistakes_are_named() -> None:
         Buffer(0)
     with pytest.raises(SettingError, match="policy must be reservoir"):
         make_buffer(toy_stream(), 5, None, "lifo")  # type: ignore[arg-type]
+
+
+def test_further_columns_stay_with_their_samples() -> None:
+    buffer = Buffer(6, "class_balanced")
+    generator = torch.Generator().manual_seed(0)
+    for label in range(3):
+        data = numbered(10 * label, 10, label)
+        number = data.gather(torch.arange(10)).flatten().float()
+        buffer.add(data, generator, data.labels, None, half=number / 2, pair=number[:, None] + 1)
+    assert buffer.column("labels").bincount().tolist() == [2, 2, 2]
+    numbers = buffer.inputs[:6].flatten().float()
+    assert torch.equal(buffer.column("half"), numbers / 2)
+    assert torch.equal(buffer.column("pair"), numbers[:, None] + 1)
+    copied = Buffer(6, "class_balanced")
+    copied.load_state_dict(buffer.state_dict())
+    assert torch.equal(copied.column("half"), buffer.column("half"))
+
+
+def test_samples_go_where_the_caller_says() -> None:
+    buffer = Buffer(4, transformed=True)
+
+    def place(slots: list[int], count: int, first: int) -> None:
+        x = torch.arange(first, first + len(slots)).view(-1, 1)
+        y = torch.zeros(len(slots), dtype=torch.long)
+        buffer.place(torch.tensor(slots), count, x, y, y, score=x.flatten().float())
+
+    place([0, 1, 2], 3, 10)
+    assert len(buffer) == 3
+    place([3], 4, 20)
+    place([4, 1, 4], 4, 30)  # 4 is the spare row
+    assert buffer.inputs[:4].flatten().tolist() == [10, 31, 12, 20]
+    assert buffer.column("score").tolist() == [10, 31, 12, 20]
+    assert buffer.seen == 7
+    with pytest.raises(PluginError, match="a memory of 4 samples that holds 4 cannot hold 5 then"):
+        place([0], 5, 0)

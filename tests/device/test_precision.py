@@ -16,11 +16,14 @@ METHODS = runpy.run_path(str(Path(__file__).with_name("test_strategies.py")))
 RUNS = METHODS["RUNS"]
 ON_GRADIENTS = (
     "agem",
+    "bic",
     "ewc",
     "feedback_replay",
     "gdumb",
     "gem",
     "generative_replay",
+    "gss",
+    "mir",
     "packnet",
     "si",
 )

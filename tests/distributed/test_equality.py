@@ -40,6 +40,7 @@ NAMED = (
     *("rtf", "si", "xdg"),
     *("fecam", "ncm", "randumb", "ranpac", "slda"),
     *("cbp", "hat", "lamaml", "pnn", "podnet", "rwalk", "shrink_perturb"),
+    *("bic", "gss", "lucir", "mir", "scr", "wa", "xder"),
 )
 CASES = [*NAMED, *_OWN]
 

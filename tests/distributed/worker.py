@@ -183,6 +183,8 @@ def settings_for(name: str) -> Any:
         "podnet": {"per_class": 5, "proxies": 3, "finetune_epochs": 1},
         "lamaml": {"size": 20, "parts": 2, "alpha": 0.01},
         "cbp": {"rate": 0.05, "maturity": 2},
+        "gss": {"size": 40},
+        "bic": {"size": 40, "bias_steps": 50},
         "ewc": {"weight": 100.0},
     }
     chosen = sizes.get(name)

@@ -1,0 +1,102 @@
+"""WA: after learning, new classes' weights are scaled to the length of the old ones'."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from clframe import SettingError, hookimpl
+
+from ._exemplars import ExemplarPlugin, Selection
+from ._heads import linear_head
+
+if TYPE_CHECKING:
+    from clframe import Data, Learner, Step, Stream, Term
+
+
+class WA(ExemplarPlugin):
+    """Learns new classes with exemplars and distillation, then aligns the head's weights.
+
+    Two phases. Learning (eqs. 1 to 3 of the paper), with n old and m new classes:
+
+        L = (1 - a) L_CE + a L_KD,   a = n / (n + m),
+
+    where L_CE is the cross-entropy over all classes and L_KD that of the old classes' softmax at
+    temperature T with the former network's, both on new data and exemplars. Aligning (eqs. 6 to 8):
+
+        gamma = mean |w_old| / mean |w_new|,   w_new becomes gamma w_new,
+
+    where w are the rows of the head. Its bias stays as it is: in the paper logits have none.
+
+    For the rows' lengths to tell how large logits are, the paper keeps the head's weights from
+    below zero after each step, which suits features that end with a ReLU. Many programs leave that
+    out (``clip=false``); on split MNIST aligning is then of no use.
+
+    Args:
+        size: Exemplars in all, shared evenly by the classes; not used with ``per_class``.
+        per_class: Exemplars of each class.
+        temperature: T above.
+        align: Whether to align; without it the method is replay with distillation.
+        clip: Keep the head's weights from below zero.
+        selection: Exemplars by ``herding``, or at ``random``.
+    """
+
+    name = "wa"
+    paper = (
+        "Zhao et al., Maintaining Discrimination and Fairness in Class Incremental Learning, 2020"
+    )
+    conflicts = (*ExemplarPlugin.conflicts, "bic", "lucir", "cwr_star")
+
+    def __init__(
+        self,
+        size: int = 2000,
+        per_class: int | None = None,
+        temperature: float = 2.0,
+        align: bool = True,
+        clip: bool = True,
+        selection: Selection = "herding",
+    ) -> None:
+        if not temperature > 0:
+            raise SettingError(f"wa.temperature must be above 0, got {temperature!r}")
+        super().__init__(size, per_class, selection)
+        self.temperature = temperature
+        self.align = align
+        self.clip = clip
+
+    @hookimpl
+    def configure(self, learner: Learner, stream: Stream) -> None:
+        """Make the memory; refuse a model without a linear head."""
+        linear_head(learner, self.name)
+        super().configure(learner, stream)
+
+    @hookimpl
+    def penalty(self, step: Step) -> Term | None:
+        """The distillation."""
+        return self.distilled(step, self.temperature)
+
+    @hookimpl
+    def after_step(self, learner: Learner) -> None:
+        """Clip the weights, if asked."""
+        if self.clip:
+            learner.model.head.weight.detach().clamp_(min=0)  # type: ignore[union-attr]
+
+    @hookimpl
+    def after_experience(self, learner: Learner, data: Data) -> None:
+        """Align the new rows, then choose exemplars."""
+        if self.align and len(self._old):
+            weight = learner.model.head.weight.detach()  # type: ignore[union-attr]
+            weight[self._new] *= gamma(weight, self._old, self._new)  # type: ignore[index]
+        super().after_experience(learner, data)
+
+
+def gamma(weight: Tensor, old: Tensor, new: Tensor) -> Tensor:
+    """The mean length of the old rows over that of the new ones.
+
+    >>> weight = torch.tensor([[3.0, 4.0], [0.0, 1.0], [6.0, 8.0]])
+    >>> float(gamma(weight, torch.tensor([0, 1]), torch.tensor([2])))
+    0.30000001192092896
+    """
+    length = weight.norm(dim=1)
+    return length[old].mean() / length[new].mean().clamp(min=torch.finfo(weight.dtype).tiny)

@@ -1,0 +1,305 @@
+"""X-DER: stored logits that look into the future, and are brought up to date in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from clframe import Batch, Plugin, SettingError, hookimpl
+from clframe.data.buffer import Buffer
+from clframe.utils.settings import check_at_least
+
+from ._contrastive import contrastive_loss, make_views, view_of
+from ._functional import outputs_over
+from ._heads import linear_head
+from ._places import last_of_each
+from ._recall import no_loss, recall
+from .der import all_logits
+
+if TYPE_CHECKING:
+    from clframe import Data, Experience, Learner, Step, Stream
+
+
+class XDER(Plugin):
+    """DER++ whose stored logits are updated for classes that came later, past and future apart.
+
+    With past, present and future classes (those of earlier, this and later experiences; the number
+    of the latter is known, as in the paper), the loss of a step is the sum of
+
+    * the cross-entropy of the current batch among present classes only;
+    * alpha times the squared distance of remembered samples' logits from those stored, all classes;
+    * beta times the cross-entropy of another draw of the memory among past classes;
+    * ``eta`` times two hinges, each a mean over the samples at which it is above zero: of the
+      current batch, max p_past + margin - max p_present, with p the softmax over both and the first
+      one fixed; and of current and remembered samples, max o_future + margin - max o_own, with o
+      logits and "own" the classes of the sample's experience;
+    * ``consistency`` times the supervised contrastive loss of the logits of each future experience,
+      scaled to length 1: mean over experiences, sum over views, of samples of the batch and of the
+      memory. Views are augmented images; other inputs have one view, themselves.
+
+    "Implanting the future past": a remembered sample's logits of present and future classes are
+    replaced by the network's own, scaled so that the largest is at most gamma times the true
+    class's stored one::
+
+        l_k  becomes  o_k gamma l_y / max o   where max o > l_y,   else o_k
+
+    That is done for all of the memory after each experience, and during one for the samples that
+    are replayed, at the j-th time in it with probability 1/j. The memory takes in an even share of
+    each class after an experience, with logits whose past part is held down in the same way.
+
+    These are all parts of the paper (sections 4.1 to 4.4), in the form of the authors' program;
+    their stronger augmentation is ours of ``scr``, logits are stored in evaluation mode, and alpha
+    and beta, which they search for each data set, are those of ``derpp``.
+
+    Args:
+        size: Samples kept.
+        alpha: Weight of the stored logits.
+        beta: Weight of the labels.
+        batch_size: Samples drawn per step and term; None for as many as the current batch has.
+        gamma: How large an implanted logit may be, as a part of the true class's.
+        eta: Weight of the two hinges.
+        margin: Of the two hinges.
+        consistency: Weight of the contrastive loss of future classes; 0 leaves it out.
+        temperature: Of that loss.
+        contrasted: Samples of the batch, and as many of the memory, that take part in it.
+        augment: What makes a view, as in ``trainer.augment``; null is crop, flip and jitter for
+            images and nothing for other inputs.
+    """
+
+    requires_class_labels = True
+    name = "xder"
+    paper = (
+        "Boschini et al., Class-Incremental Continual Learning into the eXtended DER-verse, 2022"
+    )
+    scenarios = ("class",)
+    conflicts = ("er_ace", "icarl", "lucir", "scr")
+    state = ("buffer",)
+
+    def __init__(
+        self,
+        size: int = 500,
+        alpha: float = 0.5,
+        beta: float = 0.5,
+        batch_size: int | None = None,
+        gamma: float = 0.85,
+        eta: float = 0.1,
+        margin: float = 0.3,
+        consistency: float = 0.1,
+        temperature: float = 5.0,
+        contrasted: int = 64,
+        augment: list[Any] | None = None,
+    ) -> None:
+        if not temperature > 0:
+            raise SettingError(f"xder.temperature must be above 0, got {temperature!r}")
+        self.size, self.alpha, self.beta, self.batch_size = size, alpha, beta, batch_size
+        self.gamma, self.eta, self.margin = gamma, eta, margin
+        self.consistency, self.temperature, self.contrasted = consistency, temperature, contrasted
+        self.augment = augment
+        check_at_least(self, self.name, size=1, alpha=0, beta=0, batch_size=1, gamma=0, eta=0)
+        check_at_least(self, self.name, margin=0, consistency=0, contrasted=1)
+        self.buffer: Buffer
+        # Made anew in each experience or step.
+        self._past = self._present = self._future = torch.empty(0, dtype=torch.long)
+        self._replayed: list[Batch] = []
+        self._positions: list[Tensor] = []
+        self._contrasted: list[Batch] = []
+        self._update: tuple[Tensor, Tensor] | None = None
+
+    @hookimpl
+    def configure(self, learner: Learner, stream: Stream) -> None:
+        """Make the memory; refuse a model whose logits cannot be had."""
+        linear_head(learner, self.name)
+        self._views = make_views(self.augment, stream, self.name)
+        self.buffer = Buffer(self.size, "class_balanced")
+
+    @hookimpl
+    def before_experience(self, learner: Learner, experience: Experience) -> None:
+        """Part the classes into past, present and future ones."""
+        stream, device = learner.stream, learner.engine.device
+        n = stream.n_outputs
+
+        def units(chosen: set[int]) -> Tensor:
+            return torch.tensor(sorted(chosen), dtype=torch.long, device=device)
+
+        present = set(experience.outputs)
+        past = {unit for one in learner.seen for unit in one.outputs} - present
+        self._past, self._present = units(past), units(present)
+        self._future = units(set(range(n)) - past - present)
+        self._is_past = torch.zeros(n, dtype=torch.bool, device=device)
+        self._is_past[self._past] = True
+        self._place = torch.zeros(n, dtype=torch.long, device=device)
+        self._place[self._present] = torch.arange(len(present), device=device)
+        # Of each class, the classes that came, or will come, with it.
+        self._together = torch.eye(n, dtype=torch.bool, device=device)
+        heads, known = [], past | present
+        for one in reversed(stream.experiences):
+            for unit in one.outputs:
+                self._together[unit] = False
+                self._together[unit, list(one.outputs)] = True
+        for one in stream.experiences:
+            if not set(one.outputs) <= known:
+                mask = torch.zeros(n, dtype=torch.bool, device=device)
+                mask[units(set(one.outputs) - known)] = True
+                heads.append(mask)
+                known |= set(one.outputs)
+        self._heads = torch.stack(heads) if heads else torch.empty(0, n, device=device)
+
+    # ------------------------------------------------------------ a step
+
+    @hookimpl
+    def extra_batches(self, learner: Learner, batch: Batch) -> list[Batch]:
+        """Two draws of the memory, and what the future classes' logits are compared on."""
+        batch.loss = self.present_loss
+        self._replayed, self._positions, self._contrasted = [], [], []
+        generator = learner.generator
+        if len(self.buffer):
+            n = self.batch_size or len(batch)
+            self._positions = [self.buffer.draw(n, generator) for _ in range(2)]
+            self._replayed = [recall(self.buffer, learner, drawn) for drawn in self._positions]
+        if len(self._heads) and self.consistency:
+            n = min(self.contrasted, len(batch))
+            x = batch.x
+            first = {k: v[:n] for k, v in x.items()} if isinstance(x, dict) else x[:n]
+            samples = [Batch(first, batch.y[:n], batch.task[:n], 0.0, no_loss)]
+            if len(self.buffer):
+                drawn = self.buffer.draw(self.contrasted, generator)
+                samples.append(recall(self.buffer, learner, drawn))
+            self._contrasted = samples
+            if self._views:
+                self._contrasted = [
+                    Batch(view_of(part.x, self._views), part.y, part.task, 0.0, no_loss)
+                    for part in samples
+                    for _ in range(2)
+                ]
+        return [*self._replayed, *self._contrasted]
+
+    def present_loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Cross-entropy among the present classes."""
+        return functional.cross_entropy(outputs[:, self._present], self._place[batch.y])
+
+    @hookimpl
+    def penalty(self, learner: Learner, step: Step) -> Tensor:
+        """All terms but that of the current batch's labels."""
+
+        def logits_of(parts: list[Batch]) -> list[Tensor]:
+            return [all_logits(learner, step, step.parts.index(part)) for part in parts]
+
+        current = all_logits(learner, step, 0)
+        total = current.new_zeros(())
+        rows, labels, keep = current, step.batch.y, None
+        self._update = None
+        if self._replayed:
+            kept, labeled = logits_of(self._replayed)
+            stored = self.buffer.columns["logits"][self._positions[0]]
+            total = total + self.alpha * functional.mse_loss(kept, stored)
+            total = total + self.beta * self.past_loss(labeled, self._replayed[1].y)
+            both = torch.cat([kept, labeled])
+            self._update = (torch.cat(self._positions), both.detach())
+            # A sample that was drawn twice counts once.
+            keep = last_of_each(self._update[0], len(self.buffer))
+            keep = torch.cat([torch.ones_like(step.batch.y, dtype=torch.bool), keep])
+            rows = torch.cat([current, both])
+            labels = torch.cat([labels, *(part.y for part in self._replayed)])
+        if len(self._past):
+            total = total + self.eta * self.past_hinge(current)
+        if len(self._future):
+            total = total + self.eta * self.future_hinge(rows, labels, keep)
+        if self._contrasted:
+            z = torch.cat(logits_of(self._contrasted))
+            y = torch.cat([part.y for part in self._contrasted])
+            total = total + self.consistency * self.contrast(z, y)
+        return total
+
+    def past_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy among past classes, of the samples that are of one."""
+        lowest = torch.finfo(logits.dtype).min
+        of_past = logits.masked_fill(~self._is_past, lowest)
+        each = functional.cross_entropy(of_past, labels, reduction="none")
+        past = self._is_past[labels]
+        return torch.where(past, each, 0.0).sum() / past.sum().clamp(min=1)
+
+    def past_hinge(self, logits: Tensor) -> Tensor:
+        """Past classes stay below the present ones for the current batch."""
+        p = logits[:, torch.cat([self._past, self._present])].softmax(1)
+        past, present = p.split([len(self._past), len(self._present)], dim=1)
+        return hinge(past.amax(1).detach() + self.margin - present.amax(1))
+
+    def future_hinge(self, logits: Tensor, labels: Tensor, keep: Tensor | None) -> Tensor:
+        """Future classes stay below those of the sample's own experience."""
+        lowest = torch.finfo(logits.dtype).min
+        own = logits.masked_fill(~self._together[labels], lowest).amax(1)
+        return hinge(logits[:, self._future].amax(1) + self.margin - own, keep)
+
+    def contrast(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The contrastive loss of each future experience's logits, mean over experiences."""
+        z = functional.normalize(logits * self._heads[:, None], dim=-1)
+        views = 2 if self._views else 1
+        return views * contrastive_loss(z, labels, self.temperature).mean()
+
+    # ------------------------------------------------------------ the memory
+
+    @hookimpl
+    def after_step(self, learner: Learner) -> None:
+        """Implant the future past into the samples that were replayed."""
+        if self._update is None:
+            return
+        positions, outputs = self._update
+        columns, generator = self.buffer.columns, learner.generator
+        labels = columns["labels"][positions]
+        chosen = last_of_each(positions, len(self.buffer)) & self._is_past[labels]
+        columns["updates"].index_add_(0, positions, chosen.float())
+        draw = torch.rand(len(positions), device=generator.device, generator=generator)
+        chosen &= draw * columns["updates"][positions] < 1
+        fresh = self.implanted(columns["logits"][positions], outputs, labels)
+        # What is not chosen goes to the spare row, so that the device need not be asked.
+        spare = len(columns["logits"]) - 1
+        columns["logits"].index_copy_(0, torch.where(chosen, positions, spare), fresh)
+
+    def implanted(self, stored: Tensor, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Stored logits of past samples with those of present and future classes replaced."""
+        units = torch.cat([self._present, self._future])
+        return implant(stored, outputs, labels, units, self.gamma)
+
+    @hookimpl
+    def after_experience(self, learner: Learner, data: Data) -> None:
+        """Take in samples with their logits; implant the future past into the others."""
+        logits = outputs_over(learner, data, masked=False)
+        if len(self._past):
+            logits = implant(logits, logits, data.labels, self._past, self.gamma)
+        updates = torch.zeros(len(data), device=logits.device)
+        self.buffer.add(data, learner.generator, data.labels, None, logits=logits, updates=updates)
+        labels, stored = self.buffer.column("labels"), self.buffer.column("logits")
+        outputs = outputs_over(learner, self.buffer.data(learner), masked=False)
+        fresh = self.implanted(stored, outputs, labels)
+        stored.copy_(torch.where(self._is_past[labels][:, None], fresh, stored))
+        self.buffer.column("updates").zero_()
+
+
+def hinge(values: Tensor, keep: Tensor | None = None) -> Tensor:
+    """The mean of the values above zero, of those that are to be kept; 0 if there are none."""
+    above = values > 0
+    if keep is not None:
+        above = above & keep
+    return torch.where(above, values, 0.0).sum() / above.sum().clamp(min=1)
+
+
+def implant(stored: Tensor, outputs: Tensor, labels: Tensor, units: Tensor, gamma: float) -> Tensor:
+    """Stored logits with those of some units replaced by outputs that stay below the true class's.
+
+    Args:
+        stored: One row per sample.
+        outputs: What the network gives now.
+        labels: The true classes.
+        units: Which logits are replaced.
+        gamma: The largest of them over the true class's, where it would be above that.
+    """
+    fresh = outputs.index_select(1, units)
+    truth = stored.gather(1, labels[:, None])
+    largest = fresh.amax(1, keepdim=True)
+    # Never divided by zero; where the largest is not above, the factor is not used.
+    divisor = torch.where(largest.abs() < 1e-6, 1e-6, largest)
+    factor = torch.where(largest > truth, gamma * truth / divisor, 1.0)
+    return stored.index_copy(1, units, fresh * factor)
