@@ -29,7 +29,7 @@ from clframe.core.context import RunContext
 from clframe.core.learner import Learner, OptimizerFactory
 from clframe.core.learning import STREAMS_OWN, Learning, make_learning, name_of
 from clframe.core.make import make, make_stream
-from clframe.core.plugin import Plugin, check_composition
+from clframe.core.plugin import Plugin, check_composition, check_online
 from clframe.core.registry import Registry, discover
 from clframe.core.stream import Stream
 from clframe.core.trainer import TrainerSettings
@@ -87,6 +87,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     learning = make_learning(registry, config.learner, stream)
     trainer = trainer_settings(config, registry, stream, learning)
     strategy, plugins = build_strategy(config, registry, stream)
+    check_online(plugins, trainer.passes)
     make_optimizer = make(registry, "optimizer", config.optimizer)
     scheduler = build_scheduler(config, registry, make_optimizer, trainer, stream)
     content = config.content(registry, stream, trainer, (strategy, plugins))
