@@ -26,6 +26,7 @@ class Budget:
         drop_last: Leave out an epoch's last batch when it is smaller.
         batches_per_epoch: Batches per epoch at most; None for all.
         shuffle: Draw the order of an epoch's samples by lot, or take that of the data.
+        step_cost: Batches that the stream gives while one is learned; all but one are missed.
     """
 
     epochs: int | None = 1
@@ -34,6 +35,7 @@ class Budget:
     drop_last: bool = False
     batches_per_epoch: int | None = None
     shuffle: bool = True
+    step_cost: float = 1.0
 
     def times(self, factor: int) -> Budget:
         """The same with so many times the steps; epochs stay, since they grow with the data."""
@@ -58,6 +60,11 @@ class TrainerSettings:
             goes by ``max_epochs`` and ``max_steps``.
         shuffle: Draw the order of the samples of an experience by lot for each epoch. None does so
             unless ``passes=1``.
+        step_cost: Online, the stream does not wait: batches that it gives while one is learned, so
+            that with 2 every other batch is missed (Ghunaim et al., "Real-Time Evaluation in Online
+            Continual Learning", 2023). It is the cost of the method's step, counted in passes
+            through the model and not in seconds, relative to what the stream leaves time for.
+            None waits for the learner.
         limit_train_batches: Batches per epoch at most; None for all.
         batch_size: Samples of the current experience per step, over all processes together.
         drop_last: Leave out an epoch's last batch when it is smaller.
@@ -100,6 +107,7 @@ class TrainerSettings:
     max_steps: int | None = None
     passes: int | None = None
     shuffle: bool | None = None
+    step_cost: float | None = None
     limit_train_batches: int | None = None
     batch_size: int = 128
     drop_last: bool = False
@@ -129,6 +137,7 @@ class TrainerSettings:
             ("batch_size", 1),
             ("eval_batch_size", 1),
             ("gradient_clip_val", 0),
+            ("step_cost", 1),
             ("num_nodes", 1),
             ("evaluate_every", 1),
             ("log_every_n_steps", 1),
@@ -138,6 +147,11 @@ class TrainerSettings:
         if self.passes is not None:
             self._check_passes()
             object.__setattr__(self, "max_epochs", 1)
+        elif self.step_cost is not None:
+            raise SettingError(
+                f"trainer.step_cost={self.step_cost} is for a stream that does not wait, which "
+                "shows each sample once at most: set trainer.passes=1 too"
+            )
         if self.max_epochs is None and self.max_steps is None:
             object.__setattr__(self, "max_epochs", DEFAULT_EPOCHS)
         storage.bytes_of(self.device_memory, "trainer.device_memory")
@@ -176,4 +190,5 @@ class TrainerSettings:
             drop_last=self.drop_last,
             batches_per_epoch=self.limit_train_batches,
             shuffle=self.passes is None if self.shuffle is None else self.shuffle,
+            step_cost=self.step_cost or 1.0,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -140,7 +142,9 @@ def test_the_share_of_the_next_experience_rises_linearly() -> None:
     stream = clframe.stream("gradual", base={"name": "split_mnist", "n_experiences": 2}, width=0.8)
     old = clframe.stream("split_mnist", n_experiences=2)
     assert [len(e.data) for e in stream] == [len(e.data) for e in old]
-    assert sorted(i for p in indices(stream) for i in p) == sorted(i for p in indices(old) for i in p)
+    assert sorted(i for p in indices(stream) for i in p) == sorted(
+        i for p in indices(old) for i in p
+    )
     labels = torch.cat([e.data.labels for e in stream]).numpy()
     is_new = labels >= 5
     n = 1000  # 0.8 / 2 of 2500 on each side of the boundary
@@ -331,3 +335,29 @@ def test_methods_that_need_boundaries_are_refused(
 def test_methods_that_need_none_learn(strategy: str) -> None:
     result = clframe.fit("i_blurry", strategy, max_steps=2, progress=False, **SMALL)
     assert np.isfinite(result.matrix.values).all()
+
+
+# ------------------------------------------------------------------------ the page
+
+
+def _commands() -> list[str]:
+    page = (Path(__file__).parents[2] / "docs" / "boundaries.md").read_text()
+    return [
+        *re.findall(r"\| `(clframe fit [^`]*)` \|", page),
+        *re.findall(r"^clframe .*", page, re.M),
+    ]
+
+
+@pytest.mark.parametrize("command", _commands())
+def test_the_commands_of_the_page_run(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = shlex.split(command)[1:]
+    short = [] if "trainer.passes=1" in words else ["max_steps=2"]
+    where = ["model.hidden=[8]", "logger=none", f"run_dir={tmp_path / 'run'}"]
+    assert main([*words, *short, *where]) == 0, capsys.readouterr().err
+    assert (tmp_path / "run" / "results.json").is_file()
+
+
+def test_the_page_has_a_command_for_each_stream() -> None:
+    assert {re.findall(r"stream=(\w+)", c)[0] for c in _commands()} == set(NAMES)

@@ -12,8 +12,9 @@ import clframe
 from clframe import Plugin, SettingError, hookimpl
 from clframe.cli.main import main
 from clframe.core.step import Step
-from clframe.core.trainer import TrainerSettings
+from clframe.core.trainer import Budget, TrainerSettings
 from clframe.testing import killed_run, toy_run, toy_stream
+from clframe.training.loop import in_time
 
 
 class Seen(Plugin):
@@ -73,9 +74,38 @@ def test_the_drift_is_seen_as_it_is() -> None:
     assert seen.places == [*range(n[0]), *range(n[1])]
 
 
+def _by_hand(n: int, batch: int, cost: float) -> list[int]:
+    """A clock that ticks once for each batch of the stream, and a learner that is busy or free."""
+    free_at, taken = 0.0, []
+    for tick, first in enumerate(range(0, n, batch)):
+        if tick >= free_at - 1e-6:
+            taken += range(first, min(first + batch, n))
+            free_at += cost
+    return taken
+
+
+@pytest.mark.parametrize("cost", [1.0, 4 / 3, 1.5, 2.0, 2.5, 7.0])
+def test_a_stream_that_does_not_wait_is_missed_in_part(cost: float) -> None:
+    own = _by_hand(80, 16, cost)
+    assert _seen(**ONLINE, step_cost=cost) == own * 3
+    for n, batch in ((81, 16), (100, 7), (5, 16)):
+        budget = Budget(batch_size=batch, step_cost=cost)
+        assert in_time(torch.arange(n), budget).tolist() == _by_hand(n, batch, cost)
+
+
+def test_a_killed_run_misses_the_same_batches() -> None:
+    stream, how = toy_stream(), {**ONLINE, "step_cost": 1.5, "batch_size": 8}
+    _, learner = toy_run([], stream, **how)
+    _, killed = killed_run([], stream, every=2, after=3, **how)
+    for name, value in learner.state_dict().items():
+        assert torch.equal(value, killed.state_dict()[name])
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [
+        ({"step_cost": 2.0}, "set trainer.passes=1 too"),
+        ({"passes": 1, "step_cost": 0.5}, "trainer.step_cost must be at least 1"),
         ({"passes": 2}, "trainer.passes must be 1"),
         ({"passes": 1, "max_epochs": 3}, "trainer.max_epochs=3 says otherwise"),
         ({"passes": 1, "max_steps": 3}, "trainer.max_steps=3 leaves some out"),
@@ -83,7 +113,7 @@ def test_the_drift_is_seen_as_it_is() -> None:
         ({"passes": 1, "drop_last": True}, "trainer.drop_last=True leaves some out"),
     ],
 )
-def test_what_contradicts_is_refused(values: dict[str, int], words: str) -> None:
+def test_what_contradicts_is_refused(values: dict[str, float], words: str) -> None:
     with pytest.raises(SettingError) as caught:
         TrainerSettings(**values)  # type: ignore[arg-type]
     assert words in str(caught.value)
