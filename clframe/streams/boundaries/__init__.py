@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from clframe.core.registry import Registry
+    from clframe.core.stream import Stream
 
 
 @hookimpl
@@ -23,7 +26,7 @@ def register(registry: Registry) -> None:
     from clframe.streams.boundaries.noisy_labels import noisy_labels
     from clframe.streams.boundaries.repetition import repetition
 
-    for factory, summary in (
+    made: tuple[tuple[Callable[..., Stream], str], ...] = (
         (i_blurry, "another stream with some classes in one experience, others blurred over all"),
         (si_blurry, "the same with everything drawn by lot: stochastic i-Blurry"),
         (gradual, "another stream whose experiences pass into each other linearly"),
@@ -31,5 +34,6 @@ def register(registry: Registry) -> None:
         (few_shot, "a base session of many samples, then sessions of N classes with K samples"),
         (long_tailed, "another stream with exponentially fewer samples from class to class"),
         (noisy_labels, "another stream with some of its training labels wrong"),
-    ):
+    )
+    for factory, summary in made:
         registry.add("stream", factory.__name__, functools.partial(factory, registry), summary)

@@ -8,7 +8,6 @@ without splits is one such folder.
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 from clframe.core.stream import Scenario, Stream
 from clframe.core.stream_from import By, Split
 from clframe.errors import ClframeError, DataError, SettingError, nearest
-from clframe.streams.own.listing import TEST, TRAIN, Entry
+from clframe.streams.own.listing import TEST, TRAIN, Entry, read_object
 from clframe.streams.own.pictures import PictureSettings
 from clframe.streams.own.stream import stream_of
 
@@ -149,7 +148,7 @@ def _splits(root: Path) -> Mapping[str, Path]:
             f"'{root}' is no Hugging Face data set on disk: there is neither dataset_dict.json nor "
             "state.json; write one with datasets.load_dataset(...).save_to_disk(DIR)"
         )
-    names = _json(root / "dataset_dict.json").get("splits")
+    names = read_object(root / "dataset_dict.json").get("splits")
     if not isinstance(names, list) or not names:
         raise DataError(f"'{root / 'dataset_dict.json'}' names no split")
     return {str(name): root / str(name) for name in names}
@@ -159,7 +158,7 @@ def _entries(
     folder: Path, split: str | None, image: str | None, label: str | None, part: str | None
 ) -> list[Entry]:
     table = _table(folder)
-    features = _json(folder / "dataset_info.json").get("features") or {}
+    features = read_object(folder / "dataset_info.json").get("features") or {}
     known = list(table.column_names)
     image = image or _only_image(folder, table, features)
     label = label or next((name for name in _LABELS if name in known), "label")
@@ -225,7 +224,7 @@ def _labels(
 def _table(folder: Path) -> Any:
     """All rows of a split, mapped and not read."""
     pa = _pyarrow()
-    state = _json(folder / "state.json")
+    state = read_object(folder / "state.json")
     if state.get("_indices_data_files"):
         raise DataError(
             f"'{folder}' holds its rows with an index beside them: write it again after "
@@ -260,13 +259,3 @@ def _pyarrow() -> Any:
             "stream=hf needs pyarrow; install it with: pip install 'clframe[lerobot]'"
         ) from error
     return pyarrow
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"'{path}' cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise DataError(f"'{path}' should hold a JSON object")
-    return content

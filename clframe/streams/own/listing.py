@@ -168,3 +168,18 @@ def _rows(path: Path) -> Sequence[Mapping[str, Any]]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"list '{path}' should be a list of objects with a file and a label each")
     return rows
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """What a JSON file holds by name.
+
+    Raises:
+        DataError: It cannot be read, or holds something else.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"'{path}' cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise DataError(f"'{path}' should hold a JSON object")
+    return content

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from clframe.core.registry import Registry
+    from clframe.core.stream import Stream
 
 
 @hookimpl
@@ -21,5 +24,9 @@ def register(registry: Registry) -> None:
     from clframe.streams.published.imagenet_r import imagenet_r
     from clframe.streams.published.tiny_imagenet import tiny_imagenet
 
-    for factory in (clear10, core50, cub200, domainnet, imagenet_r, tiny_imagenet):
+    made: tuple[Callable[..., Stream], ...] = (
+        *(clear10, core50, cub200),
+        *(domainnet, imagenet_r, tiny_imagenet),
+    )
+    for factory in made:
         registry.add("stream", factory.__name__, factory, family="own")

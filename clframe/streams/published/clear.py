@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from clframe.core.stream import Scenario, Stream
 from clframe.core.stream_from import Split
 from clframe.errors import DataError
-from clframe.streams.own.listing import TEST, TRAIN, Entry
+from clframe.streams.own.listing import TEST, TRAIN, Entry, read_object
 from clframe.streams.own.pictures import PictureSettings
 from clframe.streams.own.stream import stream_of
 from clframe.streams.published.layout import Layout, pictures_in
@@ -47,7 +45,7 @@ def read(root: Path) -> list[Entry]:
     if not any(name == TRAIN for _, name in folders):
         folders = [(root, TRAIN)]
     several = len(folders) > 1
-    entries = []
+    entries: list[Entry] = []
     for folder, name in folders:
         split = name if several else None
         if (folder / "labeled_metadata.json").is_file():
@@ -62,13 +60,13 @@ def read(root: Path) -> list[Entry]:
 
 
 def _listed(folder: Path, split: str | None) -> list[Entry]:
-    buckets = _json(folder / "labeled_metadata.json")
+    buckets = read_object(folder / "labeled_metadata.json")
     entries = []
     for bucket, classes in buckets.items():
         if bucket == "0":
             continue
         for name, place in classes.items():
-            for picture in _json(folder / str(place)).values():
+            for picture in read_object(folder / str(place)).values():
                 if not isinstance(picture, dict) or "IMG_PATH" not in picture:
                     raise DataError(f"'{folder / str(place)}' should say IMG_PATH of each picture")
                 entries.append(_entry(folder / picture["IMG_PATH"], name, split, bucket))
@@ -91,16 +89,6 @@ def _entry(picture: Path, label: str, split: str | None, bucket: str) -> Entry:
     if not bucket.isdigit():
         raise DataError(f"'{picture}' is of bucket '{bucket}', but buckets are numbers")
     return Entry(picture, label, split, {"bucket": f"bucket{int(bucket):02d}"})
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"'{path}' cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise DataError(f"'{path}' should hold a JSON object")
-    return content
 
 
 LAYOUT = Layout(

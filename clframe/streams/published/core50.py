@@ -81,7 +81,7 @@ def core50(
             taken.update(fresh)
             groups += [fresh] if fresh else []
     by: By = "class" if new_classes else "domain"
-    chosen = scenario or ("domain" if protocol == "ni" else "class")
+    chosen: Scenario = scenario or ("domain" if protocol == "ni" else "class")
     split = Split(by, groups, None, chosen, 0.2, None, seed)
     return stream_of("core50", entries, split, None if by == "class" else "batch", root, pictures)
 
