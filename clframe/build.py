@@ -43,6 +43,7 @@ from clframe.strategies import DEFAULT_PLUGINS, compose
 from clframe.training.augment import augmented
 from clframe.training.batched.alone import stacked_plugins
 from clframe.training.engine import Engine
+from clframe.training.in_time import without_waiting
 from clframe.training.lightning_model import (
     LightningLearner,
     brings_optimizer,
@@ -98,6 +99,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     engine = build_engine(config, trainer, plugins)
     model = build_model(config, registry, stream)
     pretrained = pretrain.begin(config.pretrain, folder, model)
+    stream = without_waiting(stream, trainer, config.seed)
     stream = prepare_stream(stream, model, engine, learning)
     if folder is not None:
         folder.describe(content, identity.describe(content, plugins))

@@ -26,7 +26,6 @@ class Budget:
         drop_last: Leave out an epoch's last batch when it is smaller.
         batches_per_epoch: Batches per epoch at most; None for all.
         shuffle: Draw the order of an epoch's samples by lot, or take that of the data.
-        step_cost: Batches that the stream gives while one is learned; all but one are missed.
     """
 
     epochs: int | None = 1
@@ -35,7 +34,6 @@ class Budget:
     drop_last: bool = False
     batches_per_epoch: int | None = None
     shuffle: bool = True
-    step_cost: float = 1.0
 
     def times(self, factor: int) -> Budget:
         """The same with so many times the steps; epochs stay, since they grow with the data."""
@@ -174,7 +172,8 @@ class TrainerSettings:
                 f"{self.max_epochs} says otherwise: leave one of them out"
             )
         for name in ("max_steps", "limit_train_batches", "drop_last"):
-            if value := getattr(self, name):
+            value = getattr(self, name)
+            if value is not None and value is not False:
                 raise SettingError(
                     f"trainer.passes=1 shows every sample once, but trainer.{name}={value} leaves "
                     "some out: leave one of them out"
@@ -190,5 +189,4 @@ class TrainerSettings:
             drop_last=self.drop_last,
             batches_per_epoch=self.limit_train_batches,
             shuffle=self.passes is None if self.shuffle is None else self.shuffle,
-            step_cost=self.step_cost or 1.0,
         )

@@ -8,7 +8,6 @@ the same whether one learner takes a step or several seeds take it as one batche
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -132,7 +131,6 @@ class EpochLoop:
         else:
             order = torch.arange(self.n)
         order = order[: samples_of_epoch(self.n, self.budget, progress.left)]
-        order = in_time(order, self.budget)
         self.used = len(order)
         return order[progress.steps * self.budget.batch_size :]
 
@@ -240,28 +238,6 @@ def clip_gradients(parameters: Sequence[nn.Parameter], settings: TrainerSettings
         nn.utils.clip_grad_norm_(parameters, bound)
     else:
         nn.utils.clip_grad_value_(parameters, bound)
-
-
-def in_time(order: Tensor, budget: Budget) -> Tensor:
-    """The samples of those batches that come when the learner is free for one.
-
-    While it learns the batch at place j, which takes ``step_cost`` batches' time, others pass.
-
-    >>> from clframe.core.trainer import Budget
-    >>> in_time(torch.arange(9), Budget(batch_size=2, step_cost=1.5)).tolist()
-    [0, 1, 4, 5, 6, 7]
-    """
-    if budget.step_cost <= 1 or not len(order):
-        return order
-    batches = order.split(budget.batch_size)
-    taken = range(batches_in_time(len(batches), budget))
-    places = [math.ceil(k * budget.step_cost - 1e-9) for k in taken]
-    return torch.cat([batches[place] for place in places])
-
-
-def batches_in_time(n: int, budget: Budget) -> int:
-    """How many of n batches come when the learner is free for one."""
-    return min(n, 1 + int((n - 1) / budget.step_cost + 1e-9))
 
 
 def samples_of_epoch(n: int, budget: Budget, steps_left: int | None) -> int:

@@ -26,7 +26,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from clframe.core.serialization import plain_value
 from clframe.errors import PluginError, SettingError
-from clframe.training.loop import batches_in_time, samples_of_epoch
+from clframe.training.loop import samples_of_epoch
 from clframe.training.optimizers import bare_optimizer
 from clframe.training.schedulers import Scheduler, make_on
 
@@ -186,15 +186,12 @@ def loop_length(n: int, budget: Budget, interval: str) -> int:
     >>> from clframe.core.trainer import Budget
     >>> loop_length(100, Budget(epochs=3, batch_size=30), "step")
     12
-    >>> loop_length(100, Budget(batch_size=10, step_cost=2), "step")
-    5
     >>> loop_length(100, Budget(epochs=3, steps=5, batch_size=30), "epoch")
     2
     """
     if not n:
         return 0
-    whole = -(-samples_of_epoch(n, budget, None) // budget.batch_size)
-    per_epoch = batches_in_time(whole, budget)
+    per_epoch = -(-samples_of_epoch(n, budget, None) // budget.batch_size)
     limits = [] if budget.steps is None else [budget.steps]
     limits += [] if budget.epochs is None else [budget.epochs * per_epoch]
     steps = min(limits, default=0)

@@ -12,9 +12,10 @@ import clframe
 from clframe import Plugin, SettingError, hookimpl
 from clframe.cli.main import main
 from clframe.core.step import Step
-from clframe.core.trainer import Budget, TrainerSettings
+from clframe.core.trainer import TrainerSettings
+from clframe.data.dataset import TensorData
 from clframe.testing import killed_run, toy_run, toy_stream
-from clframe.training.loop import in_time
+from clframe.training.in_time import in_time
 
 
 class Seen(Plugin):
@@ -28,9 +29,9 @@ class Seen(Plugin):
     @hookimpl
     def after_step(self, step: Step) -> None:
         """The current batch."""
-        positions = step.parts[0].positions
-        assert positions is not None
-        self.places += positions.tolist()
+        batch = step.parts[0]
+        assert isinstance(batch.data, TensorData)
+        self.places += batch.data.indices[batch.positions].tolist()
 
 
 ONLINE = {"passes": 1, "max_epochs": None}
@@ -70,8 +71,7 @@ def test_the_drift_is_seen_as_it_is() -> None:
     seen = Seen()
     small = {"name": "mlp", "hidden": [4]}
     clframe.fit(stream, seen, small, run_dir=False, progress=False, trainer={"passes": 1})
-    n = [len(e.data) for e in stream]
-    assert seen.places == [*range(n[0]), *range(n[1])]
+    assert seen.places == [i for e in stream for i in e.data.indices.tolist()]  # type: ignore[attr-defined]
 
 
 def _by_hand(n: int, batch: int, cost: float) -> list[int]:
@@ -89,8 +89,13 @@ def test_a_stream_that_does_not_wait_is_missed_in_part(cost: float) -> None:
     own = _by_hand(80, 16, cost)
     assert _seen(**ONLINE, step_cost=cost) == own * 3
     for n, batch in ((81, 16), (100, 7), (5, 16)):
-        budget = Budget(batch_size=batch, step_cost=cost)
-        assert in_time(torch.arange(n), budget).tolist() == _by_hand(n, batch, cost)
+        assert in_time(torch.arange(n), batch, cost).tolist() == _by_hand(n, batch, cost)
+
+
+def test_what_is_missed_enters_no_memory() -> None:
+    replay = clframe.plugins.Replay(size=500)
+    toy_run([replay], toy_stream(), **ONLINE, step_cost=2.0)
+    assert len(replay.buffer) == 3 * len(_by_hand(80, 16, 2.0))
 
 
 def test_a_killed_run_misses_the_same_batches() -> None:
