@@ -29,7 +29,7 @@ from clframe.core.context import RunContext
 from clframe.core.learner import Learner, OptimizerFactory
 from clframe.core.learning import STREAMS_OWN, Learning, make_learning, name_of
 from clframe.core.make import make, make_stream
-from clframe.core.plugin import Plugin, check_composition
+from clframe.core.plugin import Plugin, check_composition, check_online
 from clframe.core.registry import Registry, discover
 from clframe.core.stream import Stream
 from clframe.core.trainer import TrainerSettings
@@ -43,6 +43,7 @@ from clframe.strategies import DEFAULT_PLUGINS, compose
 from clframe.training.augment import augmented
 from clframe.training.batched.alone import stacked_plugins
 from clframe.training.engine import Engine
+from clframe.training.in_time import without_waiting
 from clframe.training.lightning_model import (
     LightningLearner,
     brings_optimizer,
@@ -87,6 +88,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     learning = make_learning(registry, config.learner, stream)
     trainer = trainer_settings(config, registry, stream, learning)
     strategy, plugins = build_strategy(config, registry, stream)
+    check_online(plugins, trainer.passes)
     make_optimizer = make(registry, "optimizer", config.optimizer)
     scheduler = build_scheduler(config, registry, make_optimizer, trainer, stream)
     content = config.content(registry, stream, trainer, (strategy, plugins))
@@ -97,6 +99,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     engine = build_engine(config, trainer, plugins)
     model = build_model(config, registry, stream)
     pretrained = pretrain.begin(config.pretrain, folder, model)
+    stream = without_waiting(stream, trainer, config.seed)
     stream = prepare_stream(stream, model, engine, learning)
     if folder is not None:
         folder.describe(content, identity.describe(content, plugins))

@@ -42,6 +42,7 @@ class AGEM(Plugin):
 
     paper = "Chaudhry et al., Efficient Lifelong Learning with A-GEM, 2019"
     state = ("buffer",)
+    needs_boundaries = True
 
     def __init__(
         self,

@@ -29,6 +29,7 @@ class CWRStar(Plugin):
 
     requires_class_labels = True
     name = "cwr_star"
+    needs_boundaries = True
     paper = "Lomonaco et al., Rehearsal-Free Continual Learning over Small Non-I.I.D. Batches, 2020"
     scenarios = ("class", "domain")
     conflicts = ("multitask",)

@@ -38,6 +38,7 @@ class GEM(Plugin):
     """
 
     name = "gem"
+    needs_boundaries = True
     paper = "Lopez-Paz & Ranzato, Gradient Episodic Memory for Continual Learning, 2017"
     conflicts = ("agem",)
     state = ("buffer",)

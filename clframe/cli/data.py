@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from clframe.streams.openloris.clips import Clip
     from clframe.streams.openloris.layouts import Found
 
-DATASETS = ("openloris",)
+PICTURES = (
+    *("clear10", "core50", "cub200", "domainnet", "imagenet_r", "tiny_imagenet"),
+    *("file_list", "folder", "hf"),
+)
+DATASETS = ("openloris", *PICTURES)
 FETCHED = ("mnist", "fashion_mnist", "cifar10")
 _SHOWN = 5
 """Names of a list that are printed; the rest is counted."""
@@ -38,12 +42,19 @@ def parser() -> Parser:
     check = parser.add_subcommand(
         "check",
         "What is there, what is missing, and which streams can use it.",
-        [("clframe data check openloris ~/openloris", "images by factor, level and split")],
+        [
+            ("clframe data check openloris ~/openloris", "images by factor, level and split"),
+            ("clframe data check core50 ~/CORe50", "pictures by split, class and part"),
+            ("clframe data check folder ~/birds --quick", "without opening the pictures"),
+        ],
     )
     check.add_argument(
         "dataset", choices=DATASETS, metavar="NAME", help=f"a data set: {', '.join(DATASETS)}"
     )
-    check.add_argument("folder", type=Path, metavar="DIR", help="its folder")
+    check.add_argument("folder", type=Path, metavar="DIR", help="its folder (or list)")
+    check.add_argument(
+        "--quick", action="store_true", help="look whether pictures are there, open none of them"
+    )
     return parser
 
 
@@ -55,8 +66,17 @@ def main(words: Sequence[str]) -> int:
 
         get_dataset(arguments.dataset, data_folder(arguments.data_dir))
     else:
-        check_openloris(arguments.folder.expanduser())
+        _check(arguments.dataset, arguments.folder.expanduser(), arguments.quick)
     return 0
+
+
+def _check(dataset: str, folder: Path, quick: bool) -> None:
+    if dataset == "openloris":
+        check_openloris(folder)
+        return
+    from clframe.cli.pictures import check_pictures
+
+    check_pictures(dataset, folder, quick)
 
 
 def get_dataset(name: str, data_dir: Path) -> None:

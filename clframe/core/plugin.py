@@ -70,6 +70,12 @@ class Plugin:
     takes_steps: ClassVar[bool] = True
     """Whether the method learns by steps of the loop. Where it does not, plugins that act in steps
     would do nothing and are refused beside it."""
+    revisits: ClassVar[bool] = False
+    """Whether the method trains on an experience's samples more often than its epochs say, so that
+    it cannot learn online (``trainer.passes=1``). Replay of a memory does not count."""
+    needs_boundaries: ClassVar[bool] = False
+    """Whether the method has to know when a task ends, so that it cannot learn a stream without
+    boundaries (``Stream.boundaries``)."""
     metric_info: ClassVar[Sequence[MetricFacts]] = ()
     """What the numbers are that the hook ``metrics`` returns: their direction, unit and formula, as
     ``clframe.metrics.MetricInfo("family.name", higher_is_better=False)``. One of which nothing is
@@ -218,6 +224,12 @@ def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
                     f"plugin '{plugin.name}' cannot be combined with '{beside.name}': it learns "
                     f"without steps and leaves nothing to '{beside.name}'"
                 )
+        if plugin.needs_boundaries and not stream.boundaries:
+            raise PluginError(
+                f"plugin '{plugin.name}' has to know when a task ends, but stream '{stream.name}' "
+                "has no boundaries between tasks: choose a method that learns step by step, such "
+                "as er or der, or a stream with boundaries"
+            )
         learner = stream.learner
         if plugin.requires_class_labels and not getattr(learner, "classifies", learner is None):
             raise PluginError(
@@ -230,6 +242,17 @@ def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
                 f"plugin '{plugin.name}' works in the {' and '.join(plugin.scenarios)} scenario, "
                 f"but stream '{stream.name}' is {stream.scenario}-incremental: "
                 f"set scenario={plugin.scenarios[0]} or choose another strategy"
+            )
+
+
+def check_online(plugins: Sequence[Plugin], passes: int | None) -> None:
+    """Refuse a method that shows samples again where every sample is to be seen once."""
+    for plugin in plugins:
+        if passes is not None and plugin.revisits:
+            raise PluginError(
+                f"plugin '{plugin.name}' trains on samples of an experience again, but "
+                "trainer.passes=1 shows every sample once: leave trainer.passes out or choose "
+                "another strategy"
             )
 
 

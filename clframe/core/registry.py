@@ -277,11 +277,11 @@ class Registry:
     def trainer_for(self, stream: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """How a stream is trained: the values given, over the stream's own defaults.
 
-        A given ``max_epochs`` or ``max_steps`` replaces both of the stream's.
+        A given ``max_epochs``, ``max_steps`` or ``passes`` replaces both of the stream's.
         """
         entry = self._entries["stream"].get(stream)
         defaults = dict(entry.trainer) if entry is not None else {}
-        if "max_epochs" in values or "max_steps" in values:
+        if {"max_epochs", "max_steps"} & set(values) or values.get("passes") is not None:
             defaults.pop("max_epochs", None)
             defaults.pop("max_steps", None)
         return {**defaults, **values}

@@ -58,6 +58,7 @@ class Experience:
         tasks: The tasks this experience teaches; a task may come back in a later experience.
         load: Makes the training data.
         info: Anything else worth knowing.
+        units: The output units it has labels for, where these are not all of its tasks'.
     """
 
     index: int
@@ -65,6 +66,7 @@ class Experience:
     tasks: tuple[Task, ...]
     load: Callable[[], Data]
     info: Mapping[str, Any] = field(default_factory=dict)
+    units: tuple[int, ...] | None = None
 
     @property
     def data(self) -> Data:
@@ -74,6 +76,8 @@ class Experience:
     @property
     def outputs(self) -> tuple[int, ...]:
         """The output units this experience has labels for, in order."""
+        if self.units is not None:
+            return tuple(sorted(self.units))
         return tuple(sorted({unit for task in self.tasks for unit in task.outputs}))
 
 
@@ -93,6 +97,8 @@ class Stream:
         seed: What the stream was made with.
         learner: The class that learns it, a subclass of :class:`clframe.Learner`; None is that
             class itself, which classifies.
+        boundaries: Whether what is learned changes from one experience to the next and not within
+            them. Where it does not, methods that need to know when a task ends are refused.
     """
 
     name: str
@@ -104,6 +110,7 @@ class Stream:
     source: str = ""
     seed: int = 0
     learner: type[LightningModule] | None = None
+    boundaries: bool = True
 
     def __post_init__(self) -> None:
         if self.scenario not in SCENARIOS:

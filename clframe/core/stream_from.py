@@ -336,7 +336,9 @@ def _assemble(
         own = chosen[parts.train[chosen] == k]
         task = tasks[k if parts.test is not None else 0]
         make = functools.cache(functools.partial(load, samples, codes, own, task.index, k))
-        experiences.append(Experience(k, title, (task,), make, task.info))
+        # One column of all classes does not say which of them an experience has.
+        own_units = tuple(units_of[k]) if parts.test is None and scenario == "class" else None
+        experiences.append(Experience(k, title, (task,), make, task.info, own_units))
     width = max(len(units) for units in units_of) if positional else len(classes)
     return Stream(name, scenario, experiences, tasks, train[0].shape, width, source, split.seed)
 

@@ -25,6 +25,7 @@ class Budget:
         batch_size: Samples per step.
         drop_last: Leave out an epoch's last batch when it is smaller.
         batches_per_epoch: Batches per epoch at most; None for all.
+        shuffle: Draw the order of an epoch's samples by lot, or take that of the data.
     """
 
     epochs: int | None = 1
@@ -32,6 +33,7 @@ class Budget:
     batch_size: int = 128
     drop_last: bool = False
     batches_per_epoch: int | None = None
+    shuffle: bool = True
 
     def times(self, factor: int) -> Budget:
         """The same with so many times the steps; epochs stay, since they grow with the data."""
@@ -52,6 +54,15 @@ class TrainerSettings:
         max_epochs: Per experience; None for no limit other than ``max_steps``. Where neither is
             given, 10.
         max_steps: Optimizer steps per experience; None for no limit other than ``max_epochs``.
+        passes: 1 learns online: every sample is seen once, in the order that the stream gives; None
+            goes by ``max_epochs`` and ``max_steps``.
+        shuffle: Draw the order of the samples of an experience by lot for each epoch. None does so
+            unless ``passes=1``.
+        step_cost: Online, the stream does not wait: batches that it gives while one is learned, so
+            that with 2 every other batch is missed (Ghunaim et al., "Real-Time Evaluation in Online
+            Continual Learning", 2023). It is the cost of the method's step, counted in passes
+            through the model and not in seconds, relative to what the stream leaves time for.
+            None waits for the learner.
         limit_train_batches: Batches per epoch at most; None for all.
         batch_size: Samples of the current experience per step, over all processes together.
         drop_last: Leave out an epoch's last batch when it is smaller.
@@ -92,6 +103,9 @@ class TrainerSettings:
     precision: str = "32-true"
     max_epochs: int | None = None
     max_steps: int | None = None
+    passes: int | None = None
+    shuffle: bool | None = None
+    step_cost: float | None = None
     limit_train_batches: int | None = None
     batch_size: int = 128
     drop_last: bool = False
@@ -121,12 +135,21 @@ class TrainerSettings:
             ("batch_size", 1),
             ("eval_batch_size", 1),
             ("gradient_clip_val", 0),
+            ("step_cost", 1),
             ("num_nodes", 1),
             ("evaluate_every", 1),
             ("log_every_n_steps", 1),
             ("check_val_every_n_epoch", 1),
         ):
             at_least(getattr(self, name), bound, f"trainer.{name}")
+        if self.passes is not None:
+            self._check_passes()
+            object.__setattr__(self, "max_epochs", 1)
+        elif self.step_cost is not None:
+            raise SettingError(
+                f"trainer.step_cost={self.step_cost} is for a stream that does not wait, which "
+                "shows each sample once at most: set trainer.passes=1 too"
+            )
         if self.max_epochs is None and self.max_steps is None:
             object.__setattr__(self, "max_epochs", DEFAULT_EPOCHS)
         storage.bytes_of(self.device_memory, "trainer.device_memory")
@@ -135,6 +158,26 @@ class TrainerSettings:
                 "trainer.precision must be 32-true, bf16-mixed or 16-mixed, "
                 f"got {self.precision!r}; {nearest(self.precision, PRECISIONS)}"
             )
+
+    def _check_passes(self) -> None:
+        """Refuse what contradicts that every sample is seen once."""
+        if self.passes != 1:
+            raise SettingError(
+                f"trainer.passes must be 1 (every sample is seen once) or null, got {self.passes}; "
+                "for more passes set trainer.max_epochs"
+            )
+        if self.max_epochs not in (None, 1):
+            raise SettingError(
+                "trainer.passes=1 shows every sample once, but trainer.max_epochs="
+                f"{self.max_epochs} says otherwise: leave one of them out"
+            )
+        for name in ("max_steps", "limit_train_batches", "drop_last"):
+            value = getattr(self, name)
+            if value is not None and value is not False:
+                raise SettingError(
+                    f"trainer.passes=1 shows every sample once, but trainer.{name}={value} leaves "
+                    "some out: leave one of them out"
+                )
 
     @property
     def budget(self) -> Budget:
@@ -145,4 +188,5 @@ class TrainerSettings:
             batch_size=self.batch_size,
             drop_last=self.drop_last,
             batches_per_epoch=self.limit_train_batches,
+            shuffle=self.passes is None if self.shuffle is None else self.shuffle,
         )

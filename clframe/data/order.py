@@ -18,3 +18,17 @@ def epoch_order(n: int, *key: int) -> Tensor:
     state = np.random.SeedSequence(key).generate_state(1, np.uint64)[0]
     generator = torch.Generator().manual_seed(int(state >> np.uint64(1)))
     return torch.randperm(n, generator=generator)
+
+
+def in_passes(n: int, start: int, count: int, *key: int) -> Tensor:
+    """So many of n samples from a place on in an endless series of shuffled passes over them.
+
+    Whoever takes from it again and again gets samples that it has not had yet, as long as there
+    are any.
+
+    >>> sorted(torch.cat([in_passes(5, 0, 3, 1), in_passes(5, 3, 2, 1)]).tolist())
+    [0, 1, 2, 3, 4]
+    """
+    first, last = start // n, (start + count - 1) // n
+    series = torch.cat([epoch_order(n, *key, number) for number in range(first, last + 1)])
+    return series[start - first * n :][:count]

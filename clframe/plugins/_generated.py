@@ -25,6 +25,7 @@ class _GeneratedReplay(Plugin):
     """
 
     requires_class_labels = True
+    needs_boundaries = True
     targets: PastTargets
 
     def __init__(

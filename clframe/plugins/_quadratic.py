@@ -29,6 +29,7 @@ class _QuadraticPenalty(Plugin, abc.ABC):
     """Adds ``factor`` times a quadratic form to the loss, which ``after_experience`` updates."""
 
     supports_batched_seeds = True
+    needs_boundaries = True
     state: ClassVar[tuple[str, ...]] = ("quadratic",)
 
     def __init__(self) -> None:

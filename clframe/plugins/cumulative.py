@@ -19,6 +19,7 @@ class Cumulative(Plugin):
 
     supports_batched_seeds = True
     conflicts = ("multitask",)
+    revisits = True
 
     @hookimpl
     def extra_data(self, learner: Learner, experience: Experience) -> Data | None:

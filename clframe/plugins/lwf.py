@@ -60,6 +60,7 @@ class LwF(Plugin):
 
     supports_batched_seeds = True
     requires_class_labels = True
+    needs_boundaries = True
     name = "lwf"
     paper = "Li & Hoiem, Learning without forgetting, 2016"
 

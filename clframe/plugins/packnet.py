@@ -63,6 +63,8 @@ class PackNet(Plugin):
     """
 
     name = "packnet"
+    needs_boundaries = True
+    revisits = True
     paper = (
         "Mallya & Lazebnik, PackNet: Adding Multiple Tasks to a Single Network by Iterative "
         "Pruning, 2018"

@@ -126,7 +126,10 @@ class EpochLoop:
             self.schedule.begin_epoch()
         progress.started = time.perf_counter() - progress.seconds
         state.loop = progress
-        order = epoch_order(self.n, self.learner.seed, self.experience.index, state.epoch)
+        if self.budget.shuffle:
+            order = epoch_order(self.n, self.learner.seed, self.experience.index, state.epoch)
+        else:
+            order = torch.arange(self.n)
         order = order[: samples_of_epoch(self.n, self.budget, progress.left)]
         self.used = len(order)
         return order[progress.steps * self.budget.batch_size :]

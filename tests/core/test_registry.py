@@ -28,7 +28,8 @@ from clframe.utils.settings import check
 REGISTRY = discover()
 NEED_DATA = {name for name in REGISTRY.names("stream") if "fashion" in name or "cifar" in name}
 NEED_DATA |= {"tabletop_files", "behavior_files"}
-NEED_PATH = {"folder", "file_list", "lerobot"}
+NEED_DATA |= {"clear10", "core50", "cub200", "domainnet", "imagenet_r", "tiny_imagenet"}
+NEED_PATH = {"folder", "file_list", "hf", "lerobot"}
 
 
 @pytest.mark.parametrize("name", REGISTRY.names("stream"))

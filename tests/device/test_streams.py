@@ -49,6 +49,11 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("rotated_mnist", {"n_experiences": 2}, MLP),
     ("scenario", {"base": "split_mnist", "repetitions": 1}, MLP),
     ("single_task", {"base": "split_mnist", "task": "task1"}, MLP),
+    *(
+        (name, {"base": {"name": "split_mnist", "n_experiences": 2}}, MLP)
+        for name in ("i_blurry", "si_blurry", "gradual", "few_shot", "long_tailed", "noisy_labels")
+    ),
+    ("repetition", {"n_experiences": 2}, MLP),
     ("openloris_illumination", RGBD, CNN),
     ("openloris_illumination", {**RGBD, "masked": True, "depth_noise": True}, CNN),
     ("point_robot", {**ROBOT, "n_tasks": 2, "num_demos": 3}, POLICY),
@@ -66,6 +71,8 @@ REWARDED: list[tuple[str, dict[str, Any]]] = [
 ]
 OWN = ("folder", "file_list", "lerobot")
 """Streams of files that a test has to make."""
+PUBLISHED = {"clear10", "core50", "cub200", "domainnet", "hf", "imagenet_r", "tiny_imagenet"}
+"""Other layouts of such files, of which the same is made as of a folder."""
 ELSEWHERE = {"libero_10"}
 """LIBERO's environments need files that are not ours to pass on. What its streams give, pictures of
 two cameras and sequences, test_models.py has with LIBERO's policies."""
@@ -80,7 +87,7 @@ def kind_of(name: str) -> Any:
 
 
 def test_every_kind_of_stream_is_here() -> None:
-    named = {name for name, *_ in [*CASES, *REWARDED]} | {*OWN} | ELSEWHERE
+    named = {name for name, *_ in [*CASES, *REWARDED]} | {*OWN} | ELSEWHERE | PUBLISHED
     here = {kind_of(name) for name in named}
     absent = [name for name in REGISTRY.names("stream") if kind_of(name) not in here]
     assert not absent, f"add a case for {absent}"

@@ -193,3 +193,64 @@ def test_an_untimed_test_set_is_one_column() -> None:
     assert len(stream) == 4
     result = clframe.fit(stream, "naive", model="mlp", max_epochs=1, run_dir=False, progress=False)
     assert np.array(result.matrix.values).shape == (5, 1)
+
+
+# ------------------------------------------------------------------------ bad input, by command
+
+
+def _fit(*words: str) -> int:
+    return main(["fit", *words, "max_steps=1", "logger=none", "run_dir=nowhere"])
+
+
+def test_bad_input_is_one_sentence_on_the_command_line(
+    pictures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def says(*words: str) -> str:
+        assert _fit(*words) == 2
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert not Path("nowhere").exists()
+        return line
+
+    rows = ["file,label", *(f"{a}/{n}.png,{k}" for k, a in enumerate(ANIMALS) for n in range(10))]
+    (pictures / "list.csv").write_text("\n".join(rows))
+    listed = ("stream=file_list", f"stream.path={pictures / 'list.csv'}")
+    message = says(*listed, "stream.class_names=[ant,bee,cat]")
+    assert "row 31: label '3' is out of range; class_names has 3 names" in message
+    (pictures / "bee" / "3.png").write_bytes(b"not a picture")
+    (pictures / "cat" / "0.png").write_bytes(b"")
+    message = says("stream=folder", f"stream.path={pictures}")
+    assert "2 of 40 pictures cannot be read: " in message
+    assert "bee/3.png" in message
+    assert "stream.on_bad=skip" in message
+    for animal in ANIMALS[:3]:
+        (pictures / "train" / animal).mkdir(parents=True)
+        _picture(pictures / "train" / animal / "0.png", 3)
+    for animal in ANIMALS:
+        for n in range(10):
+            (pictures / animal / f"{n}.png").unlink()
+        _picture(pictures / "test" / animal / "0.png", 3)
+    message = says("stream=folder", f"stream.path={pictures}")
+    assert "1 class of the test pictures (dog) have no training sample" in message
+
+
+def test_numbers_of_a_list_get_names(pictures: Path) -> None:
+    rows = ["file,label", *(f"{a}/{n}.png,{k}" for k, a in enumerate(ANIMALS) for n in range(10))]
+    (pictures / "list.csv").write_text("\n".join(rows))
+    place = str(pictures / "list.csv")
+    stream = clframe.stream("file_list", path=place, class_names=list(ANIMALS), n_experiences=2)
+    assert [task.name for task in stream.tasks] == ["ant-bee", "cat-dog"]
+
+
+def test_pictures_too_large_for_memory_are_read_each_time(
+    pictures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_memory = clframe.stream("folder", path=str(pictures)).experiences[0].data
+    monkeypatch.setattr("clframe.streams.own.pictures._IN_MEMORY", 100)
+    anew = clframe.stream("folder", path=str(pictures)).experiences[0].data
+    assert (type(in_memory).__name__, type(anew).__name__) == ("TensorData", "MapData")
+    order = torch.arange(4)
+    first, second = (next(iter(data.batches(order, 4))) for data in (in_memory, anew))
+    assert torch.equal(first.x, second.x)
+    (pictures / "ant" / "1.png").write_bytes(b"")
+    with pytest.raises(DataError, match=r"picture '.*ant/1\.png'"):
+        list(anew.batches(torch.arange(len(anew)), 4))

@@ -14,15 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from clframe.core.make import make_stream
 from clframe.core.registry import Registry
 from clframe.core.stream import Experience, Scenario, Stream, Task
 from clframe.data.dataset import Data
 from clframe.data.joined import join
-from clframe.data.order import epoch_order
+from clframe.data.order import in_passes
 from clframe.errors import SettingError, UnknownNameError, nearest
 from clframe.streams.lifetime.plan import (
     Column,
@@ -93,7 +90,7 @@ def scenario_stream(
     ):
         settings.at_least(value, 1, f"{where}: {name}")
     named = parse_regimes(regimes or (), where)
-    inner = _base_stream(registry, base, scenario, seed, data_dir, download)
+    inner = base_stream(registry, base, scenario, seed, data_dir, download)
     if blocks is not None:
         labels = [clean(task.name) for task in inner.tasks]
         plan = plan_by_blocks(blocks, labels, named, tasks or {}, where)
@@ -124,7 +121,7 @@ def single_task(
         base: The stream: a name, or a mapping with ``name`` and settings.
         task: The name of one of its tasks.
     """
-    inner = _base_stream(registry, base, scenario, seed, data_dir, download)
+    inner = base_stream(registry, base, scenario, seed, data_dir, download)
     target = next((t for t in inner.tasks if t.name == task), None)
     if target is None:
         names = [t.name for t in inner.tasks]
@@ -169,7 +166,7 @@ def single_task(
     )
 
 
-def _base_stream(
+def base_stream(
     registry: Registry,
     base: str | dict[str, Any],
     scenario: Scenario | None,
@@ -177,6 +174,11 @@ def _base_stream(
     data_dir: Path,
     download: bool,
 ) -> Stream:
+    """The stream that another one is made of.
+
+    Raises:
+        SettingError: Its tasks are not data with classes.
+    """
     stream = make_stream(registry, base, scenario, seed, data_dir, download)
     if stream.learner is not None:
         raise SettingError(
@@ -250,7 +252,7 @@ def _lifetime(plan: Plan, inner: Stream, samples_per_lx: int, seed: int) -> Stre
             return data
         # By name, not by index: the same block whatever other columns there are.
         name = columns[block.column].name
-        return data.subset(_places(n, start, count, seed, zlib.crc32(name.encode())))
+        return data.subset(in_passes(n, start, count, seed, zlib.crc32(name.encode())))
 
     columns: list[Task] = []
     for index, column in enumerate(plan.columns):
@@ -283,16 +285,6 @@ def _lifetime(plan: Plan, inner: Stream, samples_per_lx: int, seed: int) -> Stre
 def _teaching(column: Column, inner: Stream) -> list[Experience]:
     """The base stream's experiences that teach a column's task."""
     return [e for e in inner.experiences if inner.tasks[column.task] in e.tasks]
-
-
-def _places(n: int, start: int, count: int, *key: int) -> Tensor:
-    """So many samples from a place on in an endless series of shuffled passes over n samples.
-
-    A task that comes back shows samples it has not shown yet, as long as there are any.
-    """
-    first, last = start // n, (start + count - 1) // n
-    series = torch.cat([epoch_order(n, *key, number) for number in range(first, last + 1)])
-    return series[start - first * n :][:count]
 
 
 def add_streams(registry: Registry) -> None:

@@ -1,4 +1,4 @@
-"""Streams of the user's own pictures: a folder, or a list of files."""
+"""Streams of the user's own pictures: a folder, a list of files, a Hugging Face data set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 def register(registry: Registry) -> None:
     """Add the streams."""
     # Here and not above: worker processes import this package and have no use for torch.
+    from clframe.streams.own.hugging_face import hf
     from clframe.streams.own.stream import file_list, folder
 
     registry.add("stream", "folder", folder, family="own")
     registry.add("stream", "file_list", file_list, family="own")
+    registry.add("stream", "hf", hf, family="own")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clframe.errors import DataError, nearest
+from clframe.streams.own.pictures import Picture
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 TRAIN, TEST = "train", "test"
@@ -28,14 +30,14 @@ class Entry:
     """One picture.
 
     Args:
-        path: The file.
+        path: The file, or the row of a table that holds it.
         label: Its class.
         split: ``train``, ``test``, or None where the list does not say.
         columns: What else is known of it, by name: domain, time.
     """
 
-    path: Path
-    label: str
+    path: Picture
+    label: str | int
     split: str | None
     columns: Mapping[str, str]
 
@@ -61,8 +63,8 @@ def read_folder(root: Path) -> list[Entry]:
     if deep and len(deep) < len(entries):
         flat = next(entry.path for entry in entries if entry.path not in deep)
         raise DataError(
-            f"some pictures of '{root}' are in DOMAIN/CLASS folders ('{min(deep)}'), others in "
-            f"CLASS folders ('{flat}'): choose one"
+            f"some pictures of '{root}' are in DOMAIN/CLASS folders ('{min(map(str, deep))}'), "
+            f"others in CLASS folders ('{flat}'): choose one"
         )
     splits = {entry.split for entry in entries}
     if None in splits and len(splits) > 1:
@@ -129,6 +131,24 @@ def read_list(path: Path, file_column: str, label_column: str) -> list[Entry]:
     return entries
 
 
+def named(entries: Sequence[Entry], names: Sequence[str], path: Path) -> list[Entry]:
+    """The same pictures, with names for the numbers of their classes.
+
+    Raises:
+        DataError: A label is no number, or there is no name for it; the row is named.
+    """
+    found = []
+    for row, entry in enumerate(entries, 1):
+        number = int(entry.label) if str(entry.label).isdigit() else -1
+        if not 0 <= number < len(names):
+            raise DataError(
+                f"list '{path}', row {row}: label {entry.label!r} is out of range; class_names has "
+                f"{len(names)} names, so labels are 0 to {len(names) - 1}"
+            )
+        found.append(dataclasses.replace(entry, label=names[number]))
+    return found
+
+
 def _rows(path: Path) -> Sequence[Mapping[str, Any]]:
     if not path.is_file():
         raise DataError(f"there is no file '{path}': stream.path names a CSV or JSON list")
@@ -148,3 +168,18 @@ def _rows(path: Path) -> Sequence[Mapping[str, Any]]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"list '{path}' should be a list of objects with a file and a label each")
     return rows
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """What a JSON file holds by name.
+
+    Raises:
+        DataError: It cannot be read, or holds something else.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"'{path}' cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise DataError(f"'{path}' should hold a JSON object")
+    return content

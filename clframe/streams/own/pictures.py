@@ -1,10 +1,11 @@
-"""Picture files as tensors of bytes."""
+"""Pictures as tensors of bytes: from files, or from rows of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -13,14 +14,58 @@ from torch import Tensor
 from clframe.errors import DataError, SettingError
 from clframe.utils.console import notice
 from clframe.utils.progress import ProgressMeter
+from clframe.utils.settings import at_least
 
 OnBad = Literal["stop", "skip"]
 Color = Literal["rgb", "gray"]
+Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 _NAMED = 3
 """Files of a list that are named; the others are counted."""
+_IN_MEMORY = 2 * 2**30
+"""Bytes of pictures that are read into memory where nothing is said."""
 
 
-def open_picture(path: Path, size: int | None, color: Color) -> np.ndarray[Any, np.dtype[np.uint8]]:
+class Row(Protocol):
+    """A picture that is no file of its own; its text says where it is."""
+
+    def content(self) -> Any:
+        """What Pillow opens, or an array of bytes.
+
+        Raises:
+            OSError: There is nothing that can be read.
+        """
+
+
+Picture = Path | Row
+
+
+@dataclass(frozen=True)
+class PictureSettings:
+    """How pictures are read.
+
+    Args:
+        size: Side in pixels that pictures are scaled to; null leaves them as they are.
+        color: Three channels (``rgb``) or one (``gray``).
+        on_bad: ``stop`` at pictures that cannot be read, or ``skip`` them.
+        num_workers: Processes that read pictures anew each time they are shown (0: this one); null
+            reads all into memory where they take at most 2 GB.
+    """
+
+    size: int | None = None
+    color: Color = "rgb"
+    on_bad: OnBad = "stop"
+    num_workers: int | None = None
+
+    def __post_init__(self) -> None:
+        at_least(self.size, 1, "stream.size")
+        at_least(self.num_workers, 0, "stream.num_workers")
+
+    def in_memory(self, n: int, shape: tuple[int, ...]) -> bool:
+        """Whether so many pictures are kept in memory."""
+        return self.num_workers is None and n * int(np.prod(shape)) <= _IN_MEMORY
+
+
+def open_picture(picture: Picture, size: int | None, color: Color) -> Pixels:
     """One picture, channels first, scaled to a square if ``size`` says so.
 
     Raises:
@@ -29,23 +74,42 @@ def open_picture(path: Path, size: int | None, color: Color) -> np.ndarray[Any, 
     from PIL import Image
 
     try:
-        with Image.open(path) as image:
-            picture = image.convert("RGB" if color == "rgb" else "L")
-            if size is not None and picture.size != (size, size):
-                picture = picture.resize((size, size), Image.Resampling.BILINEAR)
-            array = np.asarray(picture, dtype=np.uint8)
-    except (SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        content = picture if isinstance(picture, Path) else picture.content()
+        opened: Any = (
+            Image.fromarray(content) if isinstance(content, np.ndarray) else Image.open(content)
+        )
+        with opened as image:
+            pixels = image.convert("RGB" if color == "rgb" else "L")
+            if size is not None and pixels.size != (size, size):
+                pixels = pixels.resize((size, size), Image.Resampling.BILINEAR)
+            array = np.asarray(pixels, dtype=np.uint8)
+    except (SyntaxError, TypeError, ValueError, Image.DecompressionBombError) as error:
         raise OSError(str(error)) from error
     return array[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1))
 
 
+def find_bad(
+    pictures: Sequence[Picture], size: int | None, color: Color
+) -> list[tuple[Picture, OSError]]:
+    """The pictures that cannot be read, and why; each is opened."""
+    bad = []
+    with ProgressMeter("pictures", len(pictures), "files") as meter:
+        for picture in pictures:
+            try:
+                open_picture(picture, size, color)
+            except OSError as error:
+                bad.append((picture, error))
+            meter.update()
+    return bad
+
+
 def read_pictures(
-    paths: Sequence[Path], size: int | None, color: Color, on_bad: OnBad
+    pictures: Sequence[Picture], size: int | None, color: Color, on_bad: OnBad
 ) -> tuple[Tensor, list[int]]:
     """All pictures as one tensor of bytes, and the positions of those that could be read.
 
     Args:
-        paths: The files.
+        pictures: The files.
         size: Side to scale to; None leaves pictures, which must then be equally large.
         color: Three channels or one.
         on_bad: ``stop`` at files that cannot be read, or ``skip`` and count them.
@@ -53,30 +117,55 @@ def read_pictures(
     Raises:
         DataError: A file cannot be read, or sizes differ.
     """
-    arrays, good, bad = [], [], []
-    with ProgressMeter("pictures", len(paths), "files") as meter:
-        for position, path in enumerate(paths):
+    good: list[int] = []
+    bad: list[tuple[Picture, OSError]] = []
+    room: Pixels | None = None
+    with ProgressMeter("pictures", len(pictures), "files") as meter:
+        for position, picture in enumerate(pictures):
             try:
-                arrays.append(open_picture(path, size, color))
-                good.append(position)
+                array = open_picture(picture, size, color)
             except OSError as error:
-                bad.append((path, error))
+                bad.append((picture, error))
+            else:
+                if room is None:
+                    room = np.empty((len(pictures), *array.shape), np.uint8)
+                if array.shape != room.shape[1:]:
+                    raise SettingError(
+                        f"pictures differ in size: '{pictures[good[0]]}' has {_side(room[0])} "
+                        f"pixels, '{picture}' {_side(array)}; set stream.size to scale all of them"
+                    )
+                room[len(good)] = array
+                good.append(position)
             meter.update()
     if bad:
-        _say_bad(bad, len(paths), on_bad)
-    if not arrays:
-        raise DataError(f"none of {len(paths)} pictures can be read")
-    for position, array in zip(good, arrays, strict=True):
-        if array.shape != arrays[0].shape:
-            raise SettingError(
-                f"pictures differ in size: '{paths[good[0]]}' has {_side(arrays[0])} pixels, "
-                f"'{paths[position]}' {_side(array)}; set stream.size to scale all of them"
-            )
-    return torch.from_numpy(np.stack(arrays)), good
+        say_bad(bad, len(pictures), on_bad)
+    if room is None:
+        raise DataError(f"none of {len(pictures)} pictures can be read")
+    return torch.from_numpy(room[: len(good)]), good
 
 
-def _say_bad(bad: Sequence[tuple[Path, OSError]], n: int, on_bad: OnBad) -> None:
-    names = ", ".join(f"'{path}'" for path, _ in bad[:_NAMED])
+class PictureFiles:
+    """Pictures as a map-style data set: each is read anew when it is wanted."""
+
+    def __init__(self, pictures: Sequence[Picture], size: int | None, color: Color) -> None:
+        self.pictures = pictures
+        self.size = size
+        self.color: Color = color
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        try:
+            pixels = open_picture(self.pictures[index], self.size, self.color)
+        except OSError as error:
+            raise OSError(f"picture '{self.pictures[index]}': {error}") from error
+        return torch.from_numpy(pixels), 0
+
+
+def say_bad(bad: Sequence[tuple[Picture, OSError]], n: int, on_bad: OnBad) -> None:
+    """Stop at pictures that cannot be read, or say which ones are left out."""
+    names = ", ".join(f"'{picture}'" for picture, _ in bad[:_NAMED])
     more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
     if on_bad == "stop":
         raise DataError(
@@ -86,5 +175,5 @@ def _say_bad(bad: Sequence[tuple[Path, OSError]], n: int, on_bad: OnBad) -> None
     notice(f"left out {len(bad)} of {n} pictures that cannot be read: {names}{more}")
 
 
-def _side(array: np.ndarray[Any, Any]) -> str:
+def _side(array: Pixels) -> str:
     return f"{array.shape[2]}x{array.shape[1]}"

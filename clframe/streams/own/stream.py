@@ -12,12 +12,18 @@ from torch import Tensor
 from clframe.core.samples import Samples
 from clframe.core.stream import Scenario, Stream
 from clframe.core.stream_from import By, Split
-from clframe.data.dataset import TensorData, scale_images
+from clframe.data.dataset import Data, MapData, TensorData, scale_images
 from clframe.data.storage import TensorSource
 from clframe.errors import DataError, SettingError, nearest
-from clframe.streams.own.listing import TEST, TRAIN, Entry, read_folder, read_list
-from clframe.streams.own.pictures import Color, OnBad, open_picture, read_pictures
-from clframe.utils.settings import at_least
+from clframe.streams.own.listing import TEST, TRAIN, Entry, named, read_folder, read_list
+from clframe.streams.own.pictures import (
+    PictureFiles,
+    PictureSettings,
+    find_bad,
+    open_picture,
+    read_pictures,
+    say_bad,
+)
 
 
 def folder(
@@ -28,9 +34,7 @@ def folder(
     groups: list[Any] | None = None,
     n_experiences: int | None = None,
     test_fraction: float = 0.2,
-    size: int | None = None,
-    color: Color = "rgb",
-    on_bad: OnBad = "stop",
+    pictures: PictureSettings = PictureSettings(),
 ) -> Stream:
     """A folder of pictures: CLASS/picture or DOMAIN/CLASS/picture, below train and test or not.
 
@@ -44,16 +48,14 @@ def folder(
             takes all in alphabetical order.
         n_experiences: How many; null is 5, or fewer where there are fewer classes.
         test_fraction: Of each class to test on, where there is no folder ``test``.
-        size: Side in pixels that pictures are scaled to; null leaves them as they are.
-        color: Three channels (``rgb``) or one (``gray``).
-        on_bad: ``stop`` at pictures that cannot be read, or ``skip`` them.
+        pictures: How pictures are read.
     """
     root = Path(path).expanduser()
     split = Split(by, groups, n_experiences, scenario, test_fraction, None, seed)
     column = "domain" if by == "domain" else None
     if by == "time":
         raise SettingError("stream.by=time needs the time of each picture: use stream=file_list")
-    return _stream("folder", read_folder(root), split, column, root, size, color, on_bad)
+    return stream_of("folder", read_folder(root), split, column, root, pictures)
 
 
 def file_list(
@@ -65,11 +67,10 @@ def file_list(
     groups: list[Any] | None = None,
     n_experiences: int | None = None,
     test_fraction: float = 0.2,
-    size: int | None = None,
-    color: Color = "rgb",
-    on_bad: OnBad = "stop",
+    pictures: PictureSettings = PictureSettings(),
     file_column: str = "file",
     label_column: str = "label",
+    class_names: list[str] | None = None,
 ) -> Stream:
     """A CSV or JSON list of pictures with their labels, and with domains or times if you like.
 
@@ -85,42 +86,48 @@ def file_list(
             order.
         n_experiences: How many; null is 5, or fewer where there are fewer classes.
         test_fraction: Of each class to test on, where no row says test.
-        size: Side in pixels that pictures are scaled to; null leaves them as they are.
-        color: Three channels (``rgb``) or one (``gray``).
-        on_bad: ``stop`` at pictures that cannot be read, or ``skip`` them.
+        pictures: How pictures are read.
         file_column: The column with the file.
         label_column: The column with the class.
+        class_names: What the numbers 0, 1, ... of that column are called; null takes what is there.
     """
     root = Path(path).expanduser()
     split = Split(by, groups, n_experiences, scenario, test_fraction, None, seed)
     entries = read_list(root, file_column, label_column)
+    if class_names is not None:
+        entries = named(entries, class_names, root)
     of_part = None if by == "class" else column or by
     if column is not None and by == "class":
         raise SettingError("stream.column has a meaning only with stream.by=domain or time")
-    return _stream("file_list", entries, split, of_part, root, size, color, on_bad)
+    return stream_of("file_list", entries, split, of_part, root, pictures)
 
 
-def _stream(
+def stream_of(
     name: str,
     entries: Sequence[Entry],
     split: Split,
     column: str | None,
     root: Path,
-    size: int | None,
-    color: Color,
-    on_bad: OnBad,
+    pictures: PictureSettings,
 ) -> Stream:
-    at_least(size, 1, "stream.size")
-    if column is not None:
-        for entry in entries:
-            if column not in entry.columns:
-                raise DataError(
-                    f"'{entry.path}' has no {column}, which stream.by={split.by} asks for; "
-                    f"{nearest(column, list(entry.columns) or ['class'])}"
-                )
-    if on_bad == "skip":  # which ones are there must be known before they are shared out
-        _, good = read_pictures([entry.path for entry in entries], size, color, on_bad)
-        entries = [entries[position] for position in good]
+    """The stream of a list of pictures.
+
+    Args:
+        name: Of the stream.
+        entries: The pictures.
+        split: How they become experiences.
+        column: What is known of each that says its part; None where classes do. Test pictures of
+            which nothing is said are one task.
+        root: Where they are, for messages.
+        pictures: How they are read.
+    """
+    size, color = pictures.size, pictures.color
+    if pictures.on_bad == "skip":  # which ones are there must be known before they are shared out
+        bad = find_bad([entry.path for entry in entries], size, color)
+        if bad:
+            say_bad(bad, len(entries), "skip")
+            gone = {id(picture) for picture, _ in bad}
+            entries = [entry for entry in entries if id(entry.path) not in gone]
     said = {entry.split for entry in entries}
     learned = [entry for entry in entries if entry.split in (None, TRAIN)]
     tested = [entry for entry in entries if entry.split == TEST]
@@ -129,29 +136,26 @@ def _stream(
     if not learned:
         raise DataError(f"'{root}' has no picture to train on")
     source = f"{len(entries):,} pictures of '{root}'"
-    train = _samples(learned, column, "the training pictures", size, color, on_bad)
-    test = _samples(tested, column, "the test pictures", size, color, on_bad) if tested else None
+    unplaced = column is not None and not any(column in entry.columns for entry in tested)
+    for entry in [*learned, *([] if unplaced else tested)]:
+        if column is not None and column not in entry.columns:
+            raise DataError(
+                f"'{entry.path}' has no {column}, which stream.by={split.by} asks for; "
+                f"{nearest(column, list(entry.columns) or ['class'])}"
+            )
+    train = _samples(learned, column, "the training pictures", pictures)
+    test = None
+    if tested:
+        test = _samples(tested, None if unplaced else column, "the test pictures", pictures)
     return split.stream(name, train, test, source)
 
 
 def _samples(
-    entries: Sequence[Entry],
-    column: str | None,
-    what: str,
-    size: int | None,
-    color: Color,
-    on_bad: OnBad,
+    entries: Sequence[Entry], column: str | None, what: str, pictures: PictureSettings
 ) -> Samples:
-    """Pictures that are read when the first of them is wanted, and then are in memory."""
+    """Pictures in memory, read when the first of them is wanted, or read anew each time."""
     paths = [entry.path for entry in entries]
-
-    @functools.cache
-    def source() -> TensorSource:
-        return TensorSource(read_pictures(paths, size, color, "stop")[0])
-
-    def select(positions: Tensor, units: Tensor, task: int) -> TensorData:
-        return TensorData(source(), units, task, positions, scale_images)
-
+    size, color = pictures.size, pictures.color
     try:
         shape = open_picture(paths[0], size, color).shape
     except OSError as error:
@@ -159,6 +163,18 @@ def _samples(
             f"picture '{paths[0]}' cannot be read: {error}; mend or remove it, or leave such "
             "pictures out with stream.on_bad=skip"
         ) from error
+    in_memory = pictures.in_memory(len(paths), shape)
+    files = PictureFiles(paths, size, color)
+
+    @functools.cache
+    def source() -> TensorSource:
+        return TensorSource(read_pictures(paths, size, color, "stop")[0])
+
+    def select(positions: Tensor, units: Tensor, task: int) -> Data:
+        if in_memory:
+            return TensorData(source(), units, task, positions, scale_images)
+        return MapData(files, units, task, positions, scale_images, pictures.num_workers or 0)
+
     labels = [entry.label for entry in entries]
     values = None if column is None else _values([entry.columns[column] for entry in entries])
     return Samples(labels, select, tuple(shape), values, what)
