@@ -188,7 +188,7 @@ STUDIES: Mapping[str, Study] = {
     "loss_vs_success": Study(
         "Loss against success (LIBERO, Appendix E.2)",
         "Does the loss on held-out demonstrations tell when a policy succeeds? Each point is one "
-        "measurement while a task is learned, points of one task joined in order of epochs.",
+        "measurement while a task is learned, those of a seed (a color) in order of epochs.",
         loss_vs_success,
         figures.loss_against_success,
         loss_table,

@@ -70,6 +70,9 @@ def loss_against_success(found: grid.Found) -> Any:
     for panel in panels:
         style(panel, grid="y")
         panel.set_ylim(-0.05, 1.05)
+        panel.set_xscale("log")  # the first point, before learning, is far from the others
+        panel.xaxis.set_minor_formatter("{x:.2g}")
+        panel.tick_params(axis="x", which="minor", labelsize=7)
         panel.set_xlabel("loss on held-out demonstrations", fontsize=8.5)
     panels[0].set_ylabel("success; larger dots are later epochs", fontsize=8.5)
     return figure
