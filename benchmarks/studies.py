@@ -248,6 +248,13 @@ def page(stored: Mapping[str, grid.Found], stem: str) -> str:
             study.table(found),
             f"![{study.title}]({stem}_{name}.png)",
         ]
+        missing = [cell for cell in study.cells(Path(), 0) if cell not in found]
+        if missing:
+            names = ", ".join(cell.partition("_")[2].replace("-", " ") for cell in missing)
+            parts.append(f"Not run yet: {names}.")
+    others = [name for name in STUDIES if name not in stored]
+    if others:
+        parts.append(f"Not run yet at all: {', '.join(others)}.")
     return "\n\n".join(parts) + "\n"
 
 
