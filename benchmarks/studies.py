@@ -188,7 +188,7 @@ STUDIES: Mapping[str, Study] = {
     "loss_vs_success": Study(
         "Loss against success (LIBERO, Appendix E.2)",
         "Does the loss on held-out demonstrations tell when a policy succeeds? Each point is one "
-        "measurement while a task is learned, points of one task joined in order of epochs.",
+        "measurement while a task is learned, those of a seed (a color) in order of epochs.",
         loss_vs_success,
         figures.loss_against_success,
         loss_table,
@@ -248,6 +248,13 @@ def page(stored: Mapping[str, grid.Found], stem: str) -> str:
             study.table(found),
             f"![{study.title}]({stem}_{name}.png)",
         ]
+        missing = [cell for cell in study.cells(Path(), 0) if cell not in found]
+        if missing:
+            names = ", ".join(cell.partition("_")[2].replace("-", " ") for cell in missing)
+            parts.append(f"Not run yet: {names}.")
+    others = [name for name in STUDIES if name not in stored]
+    if others:
+        parts.append(f"Not run yet at all: {', '.join(others)}.")
     return "\n\n".join(parts) + "\n"
 
 

@@ -14,6 +14,9 @@ from clframe.report.canvas import INK, colors, label, new_figure, save, style
 
 _BARS = {"fwt": "FWT", "nbt": "NBT (lower is better)", "auc": "AUC", "final": "final success"}
 
+_LOSSES = [step * 10.0**power for power in range(-5, 4) for step in (1, 2, 5)]
+"""Where an axis of losses is labeled."""
+
 
 def write(figure: Any, path: Path) -> None:
     """Write a figure to a PNG file."""
@@ -70,6 +73,11 @@ def loss_against_success(found: grid.Found) -> Any:
     for panel in panels:
         style(panel, grid="y")
         panel.set_ylim(-0.05, 1.05)
+        panel.set_xscale("log")  # the first point, before learning, is far from the others
+        low, high = panel.get_xlim()
+        ticks = [tick for tick in _LOSSES if low <= tick <= high]
+        panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        panel.set_xticks([], minor=True)
         panel.set_xlabel("loss on held-out demonstrations", fontsize=8.5)
     panels[0].set_ylabel("success; larger dots are later epochs", fontsize=8.5)
     return figure

@@ -1,7 +1,7 @@
 """How fast the tabletop world runs, and how often its scripted expert succeeds.
 
     python benchmarks/tabletop_world.py speed [--steps 300] [--robot arm]
-    python benchmarks/tabletop_world.py beside --tree FOLDER [--rounds 20] [--steps 5]
+    python benchmarks/tabletop_world.py beside --tree FOLDER [--rounds 20] [--steps 5] [--robot arm]
     python benchmarks/tabletop_world.py expert [--suites tabletop_goal ...] [--episodes 20]
         [--first-seed 1000] [--robot arm] [--json FILE]
 
@@ -57,28 +57,32 @@ def speed(steps: int, robot: RobotKind) -> None:
         print(f"{suite:20} {rates[0]:8.0f} {rates[1]:16.0f} {reset:9.1f}")
 
 
-def cameras(steps: int) -> None:
-    """Print, for each line read, the CPU milliseconds of a step with two cameras of 64 pixels."""
-    envs = [make(suite, "3", cameras=CAMERAS) for suite in TEN]
-    rng = np.random.default_rng(0)
+# Runs in a checkout that may be older than this file, from before there was a choice of robots.
+_CAMERAS = """
+import inspect, sys, time
+import numpy as np
+from clframe.streams.tabletop.env import TabletopEnv, make
+choice = "robot" in inspect.signature(TabletopEnv).parameters
+robot = {"robot": sys.argv[2]} if choice or sys.argv[2] != "hand" else {}
+envs = [make(s, "3", cameras=("agentview", "wrist"), **robot) for s in sys.argv[3:]]
+steps, rng = int(sys.argv[1]), np.random.default_rng(0)
+for env in envs:
+    env.reset(seed=0)
+for _ in sys.stdin:
+    start = time.process_time()
     for env in envs:
-        env.reset(seed=0)
-    for _ in sys.stdin:
-        start = time.process_time()
-        for env in envs:
-            for _ in range(steps):
-                env.step(rng.uniform(-0.5, 0.5, 7))
-        spent = time.process_time() - start
-        print(1000 * spent / (steps * len(envs)), flush=True)
+        for _ in range(steps):
+            env.step(rng.uniform(-0.5, 0.5, 7))
+    print(1000 * (time.process_time() - start) / (steps * len(envs)), flush=True)
+"""
 
 
-def beside(tree: Path, rounds: int, steps: int) -> None:
+def beside(tree: Path, rounds: int, steps: int, robot: RobotKind) -> None:
     """Print the time of a step in another checkout and here, taking turns."""
     here = Path(__file__).resolve()
-    command = f"import runpy; runpy.run_path({str(here)!r})['cameras']({steps})"
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", command],
+            [sys.executable, "-c", _CAMERAS, str(steps), robot, *TEN],
             env={**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
             cwd=folder,
             stdin=subprocess.PIPE,
@@ -170,7 +174,7 @@ def main() -> None:
     if given.part == "speed":
         speed(given.steps, given.robot)
     elif given.part == "beside":
-        beside(given.tree, given.rounds, min(given.steps, 5))
+        beside(given.tree, given.rounds, min(given.steps, 5), given.robot)
     else:
         expert(given.suites, given.episodes, given.first_seed, given.robot, given.json)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,8 @@ _NEAR = 1e-3
 _MARGIN = 1e-6
 """Meters that are added to boxes, for rounding."""
 _SIGNS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
+_EDGES = np.array([[i, i | bit] for i in range(8) for bit in (1, 2, 4) if not i & bit])
+"""The corners at the ends of a box's edges, (12, 2)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,51 +36,118 @@ class Grid:
     shape: tuple[int, int]
 
     def cover(self, corners: NDArray[np.float64]) -> NDArray[np.int32]:
-        """How many of the boxes with these corners (k, 8, 3) may be seen in each cell.
+        """How many of the boxes with these corners (3, 8, k) may be seen in each cell.
 
-        A box that reaches behind the point is counted in all cells.
+        Of a box that reaches behind the point the part ahead counts; one that the point is in, or
+        all but in, is counted in all cells.
         """
         rows, columns = self.shape
-        places = (corners - self.origin) @ self.axes.T
-        ahead = places[:, :, 2:]
-        behind = ahead.min(axis=1) < _NEAR
-        places = (places[:, :, :2] / np.maximum(ahead, _NEAR) - self.low) * self.scale
+        reach = np.abs(self.low) + np.array(self.shape[::-1]) / self.scale
+        low, high = bounds(along(self.axes, self.origin, corners), reach)
         # A cell more on each side: rounding must not lose a ray.
-        most = (columns, rows)
-        first = np.minimum(np.maximum(np.floor(places.min(axis=1)) - 1, 0), most)
-        last = np.minimum(np.maximum(np.floor(places.max(axis=1)) + 2, 0), most)
-        left, top = np.where(behind, 0, first).astype(np.intp).T
-        end, bottom = np.where(behind, most, last).astype(np.intp).T
-        edges = np.zeros((rows + 1, columns + 1), np.int32)
+        most, start, scale = np.array([[columns], [rows]]), self.low[:, None], self.scale[:, None]
+        first = np.minimum(np.maximum(np.floor((low - start) * scale) - 1, 0), most)
+        last = np.minimum(np.maximum(np.floor((high - start) * scale) + 2, 0), most)
+        left, top = first.astype(np.intp)
+        # What cannot be seen has its last cell before its first.
+        end, bottom = np.maximum(first, last).astype(np.intp)
         # Sums of these over rows and columns are 1 inside each rectangle.
-        np.add.at(edges, (top, left), 1)
-        np.add.at(edges, (bottom, end), 1)
-        np.add.at(edges, (top, end), -1)
-        np.add.at(edges, (bottom, left), -1)
-        np.cumsum(edges, axis=0, out=edges)
-        np.cumsum(edges, axis=1, out=edges)
-        return edges[:rows, :columns]
+        wide, size = columns + 1, (rows + 1) * (columns + 1)
+        begins = np.concatenate([top * wide + left, bottom * wide + end])
+        ends = np.concatenate([top * wide + end, bottom * wide + left])
+        edges = np.bincount(begins, minlength=size) - np.bincount(ends, minlength=size)
+        counts = edges.reshape(rows + 1, wide).astype(np.int32)
+        np.cumsum(counts, axis=0, out=counts)
+        np.cumsum(counts, axis=1, out=counts)
+        return counts[:rows, :columns]
+
+
+def along(
+    axes: NDArray[np.float64], origin: NDArray[np.float64], corners: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Corners (3, 8, k) seen from a point: along each of the axes."""
+    return np.asarray(np.tensordot(axes, corners - origin[:, None, None], axes=1))
+
+
+def bounds(
+    places: NDArray[np.float64], reach: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Where boxes are seen from zero on a plane one meter ahead: least and largest places, (2, k).
+
+    Of a box that reaches behind, the part ahead counts; one that zero is in, or all but in, is
+    seen everywhere. The least place of what cannot be seen is above its largest.
+
+    Args:
+        places: corners (3, 8, k) to the right, down and ahead.
+        reach: how far off the middle the plane is looked at, (2,).
+    """
+    ahead = places[2]
+    flat = places[:2] / np.maximum(ahead, _NEAR)
+    low, high = flat.min(axis=1), flat.max(axis=1)
+    near = (ahead.min(axis=0) < _NEAR).nonzero()[0]
+    if len(near):
+        low[:, near], high[:, near] = _part_ahead(places[:, :, near])
+        # Rays may meet these before they are far enough ahead to have a place.
+        close = _distance(places[:, :, near]) <= 1.01 * _NEAR * float(np.sqrt(1 + reach @ reach))
+        low[:, near[close]], high[:, near[close]] = -np.inf, np.inf
+    return low, high
+
+
+def _part_ahead(
+    places: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Bounds (2, k) of what is further ahead than `_NEAR` of boxes."""
+    begin, end = places[:, _EDGES[:, 0]], places[:, _EDGES[:, 1]]
+    rise = end[2] - begin[2]
+    share = (_NEAR - begin[2]) / np.where(rise == 0, 1, rise)
+    cut = (rise != 0) & (share >= 0) & (share <= 1)
+    points = np.concatenate([places, begin + share * (end - begin)], axis=1)
+    seen = np.concatenate([places[2] >= _NEAR, cut])
+    flat = points[:2] / np.maximum(points[2], _NEAR)
+    low, high = np.where(seen, flat, np.inf), np.where(seen, flat, -np.inf)
+    return np.asarray(low.min(axis=1)), np.asarray(high.max(axis=1))
+
+
+def _distance(corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far boxes with these corners (3, 8, k) are from zero."""
+    sides = corners[:, [4, 2, 1]] - corners[:, :1]
+    size = np.maximum(np.linalg.norm(sides, axis=0), 1e-12)
+    local = np.einsum("isk,ik->sk", sides, corners.mean(axis=1)) / size
+    return np.asarray(np.linalg.norm(np.maximum(np.abs(local) - size / 2, 0), axis=0))
 
 
 class Boxes:
-    """The bounding boxes of the geoms that can be seen.
+    """The bounding boxes of a model's geoms.
 
     Args:
         model: the MuJoCo model.
-        groups: geom groups that are seen.
+
+    Attributes:
+        bounded: which geoms have bounds; a plane has none, and its box tells nothing.
     """
 
-    def __init__(self, model: Any, groups: Sequence[int]) -> None:
+    def __init__(self, model: Any) -> None:
         import mujoco
 
-        visible = np.isin(model.geom_group, list(groups))
-        # A plane has no bounds.
-        self.solid = visible & (np.asarray(model.geom_type) != mujoco.mjtGeom.mjGEOM_PLANE)
-        self._center = np.array(model.geom_aabb[:, :3])
-        self._half = np.array(model.geom_aabb[:, 3:]) + _MARGIN
+        self.bounded = np.asarray(model.geom_type) != mujoco.mjtGeom.mjGEOM_PLANE
+        box = np.where(self.bounded[:, None], model.geom_aabb, 0.0)
+        center, half = box.T.reshape(2, 3, 1, -1)
+        # By coordinate, corner and geom, which NumPy works through fastest.
+        self._local = center + _SIGNS.T[:, :, None] * (half + _MARGIN)
+        self._poses: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+        self._corners = self._local
 
-    def corners(self, data: Any, geoms: NDArray[np.intp]) -> NDArray[np.float64]:
-        """The corners (k, 8, 3) of these geoms' boxes in the world."""
-        local = self._center[geoms, None] + _SIGNS * self._half[geoms, None]
-        turned = local @ data.geom_xmat[geoms].reshape(-1, 3, 3).transpose(0, 2, 1)
-        return np.asarray(turned + data.geom_xpos[geoms, None])
+    def corners(self, data: Any) -> NDArray[np.float64]:
+        """The corners (3, 8, geoms) of all geoms' boxes in the world."""
+        places, turns = data.geom_xpos, data.geom_xmat
+        known = self._poses
+        # Cameras and lamps ask one after the other while nothing moves.
+        if known is None or not ((places == known[0]).all() and (turns == known[1]).all()):
+            self._poses = places.copy(), turns.copy()
+            x, y, z = self._local
+            rows = np.ascontiguousarray(turns.T).reshape(3, 3, -1)
+            shift = np.ascontiguousarray(places.T)
+            self._corners = np.stack(
+                [a * x + b * y + c * z + p for (a, b, c), p in zip(rows, shift, strict=True)]
+            )
+        return self._corners

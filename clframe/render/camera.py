@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from clframe.errors import SettingError
 from clframe.render.boxes import Grid
+from clframe.render.bundles import Fan
 from clframe.render.color import WHITE, encode
 from clframe.render.frame import Frame
 from clframe.render.lighting import Lighting
@@ -19,7 +20,7 @@ from clframe.render.rays import Caster, Hits
 from clframe.render.shading import background, shade
 from clframe.render.surface import Surfaces
 from clframe.render.texture import Texture
-from clframe.render.view import View, pixel_rays, pixel_size
+from clframe.render.view import View, pixel_rays, pixel_size, plane_places, tiles
 
 GROUPS = (0, 1, 2)
 """Geom groups that are seen; by custom the others hold collision shapes."""
@@ -81,6 +82,8 @@ class RayCamera:
         check_size(width, height, samples)
         self.width, self.height, self.samples, self.contrast = width, height, samples, contrast
         self.groups = tuple(groups)
+        # Rays are cast tile by tile, so that those that follow each other are neighbors.
+        self.order, self.place = tiles(width, height)
         self.set_model(model, textures)
 
     def set_model(self, model: Any, textures: Mapping[str | int, Texture] | None = None) -> None:
@@ -101,40 +104,43 @@ class RayCamera:
             rgb: whether colors are wanted; depth and geoms alone take a third of the time.
         """
         if not rgb:
-            rays = view.rotation @ pixel_rays(self.width, self.height, view.fovy)
-            return self._frame(self.caster.cast(data, view.position, rays.T))
+            return self._frame(self._cast(data, view, normals=False)[1])
         lighting = lighting or Lighting()
         sight = self.look(data, view, lighting)
         (light,) = self.develop(data, lighting, [sight])
         if self.samples > 1:
-            shape = (self.height, self.width, 3)
-            light = self._refine(data, view, lighting, encode(light).T.reshape(shape), light)
+            light = self._refine(data, view, lighting, light)
         return sight.finish(encode(light))
 
     def look(self, data: Any, view: View, lighting: Lighting) -> Sight:
         """What the camera sees, before light falls on it: several are developed together."""
-        rays = view.rotation @ pixel_rays(self.width, self.height, view.fovy)
-        hits = self.caster.cast(data, view.position, rays.T, normals=True)
+        rays, hits = self._cast(data, view, normals=True)
 
         def finish(colors: NDArray[np.uint8]) -> Frame:
             frame = self._frame(hits)
-            frame.colors = np.ascontiguousarray(colors.T.reshape(self.height, self.width, 3))
+            pixels = colors.T.take(self.place, axis=0)
+            frame.colors = pixels.reshape(self.height, self.width, 3)
             return frame
 
         return self.sight(view, lighting, rays, hits, self.height, finish)
 
+    def _cast(self, data: Any, view: View, normals: bool) -> tuple[NDArray[np.float64], Hits]:
+        """Rays (3, n) of all pixels, tile by tile, and what they met."""
+        rays = view.rotation @ pixel_rays(self.width, self.height, view.fovy)
+        rays = rays.take(self.order, axis=1)
+        return rays, self.caster.cast(data, view.position, rays.T, normals, fan=self.fan(view))
+
+    def fan(self, view: View, chosen: NDArray[np.intp] | slice = slice(None)) -> Fan:
+        """Where rays of some pixels lead, numbered tile by tile."""
+        places = plane_places(self.width, self.height, view.fovy)
+        return Fan(view.axes(), places[:, chosen])
+
     def pixels(self, view: View) -> Grid:
         """The picture's own pixels as a grid."""
         side = pixel_size(self.height, view.fovy)
-        right, up, backward = view.rotation.T
         low = np.array([-self.width * side / 2, -self.height * side / 2])
-        return Grid(
-            view.position,
-            np.stack([right, -up, -backward]),
-            low,
-            np.full(2, 1 / side),
-            (self.height, self.width),
-        )
+        shape = (self.height, self.width)
+        return Grid(view.position, view.axes(), low, np.full(2, 1 / side), shape)
 
     def develop(self, data: Any, lighting: Lighting, sights: Sequence[Sight]) -> list[Floats]:
         """The light (3, n) that arrives along the rays of each sight.
@@ -155,11 +161,11 @@ class RayCamera:
         return [sight.light for sight in sights]
 
     def _frame(self, hits: Hits) -> Frame:
-        """Depth and geoms."""
+        """Depth and geoms of hits that are stored tile by tile."""
         shape = (self.height, self.width)
         # The ray parameter is the depth.
         depth = np.where(hits.geom >= 0, hits.distance, 0).astype(np.float32)
-        return Frame(depth.reshape(shape), hits.geom.reshape(shape))
+        return Frame(depth[self.place].reshape(shape), hits.geom[self.place].reshape(shape))
 
     def sight(
         self,
@@ -190,15 +196,10 @@ class RayCamera:
         patches = Patches(hits.geom[chosen], points, normals, towards_eye, size)
         return Sight(light, chosen, patches, finish)
 
-    def _refine(
-        self,
-        data: Any,
-        view: View,
-        lighting: Lighting,
-        colors: NDArray[np.uint8],
-        light: Floats,
-    ) -> Floats:
+    def _refine(self, data: Any, view: View, lighting: Lighting, light: Floats) -> Floats:
         """Replace pixels that differ from a neighbor by the mean of finer rays."""
+        colors = encode(light).T.take(self.place, axis=0)
+        colors = colors.reshape(self.height, self.width, 3)
         n = self.samples
         rows, columns = np.nonzero(_differs(colors, self.contrast))
         if not len(rows):
@@ -214,7 +215,7 @@ class RayCamera:
         (fine,) = self.develop(data, lighting, [sight])
         # A highlight brighter than white must not outshine the rest of its pixel.
         fine = np.minimum(fine, np.float32(WHITE)).reshape(3, -1, n * n)
-        light[:, rows * self.width + columns] = fine.mean(axis=2)
+        light[:, self.place[rows * self.width + columns]] = fine.mean(axis=2)
         return light
 
 

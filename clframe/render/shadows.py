@@ -13,7 +13,7 @@ from clframe.render.rays import Caster
 
 CLEARANCE = 1e-4
 """Meters by which something must be before a point to shade it, so that nothing shades itself."""
-_CELLS = 48
+_CELLS = 64
 """Cells along a side of the grid on which bounding boxes are seen from a light."""
 
 

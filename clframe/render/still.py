@@ -35,7 +35,7 @@ class Layer:
     Attributes:
         rests: which geoms are in it.
         poses: (geoms, 12), places and rotations of all geoms when it was rendered.
-        hits: what the rays of all pixels met.
+        hits: what the rays of all pixels met, tile by tile, as all that follows.
         colors: (n, 3), of all pixels.
         rays: (3, n), of all pixels.
         pixels: the picture itself as a grid.
@@ -83,24 +83,33 @@ class StillCamera:
         camera = self.camera
         poses = np.concatenate([data.geom_xpos, data.geom_xmat], axis=1)
         layer = self._layer_for(data, view, lighting, poses)
-        kept, rays, boxes = layer.hits, layer.rays, camera.caster.boxes
-        corners = boxes.corners(data, (boxes.solid & ~layer.rests).nonzero()[0])
-        seen = layer.pixels.cover(corners).reshape(-1) > 0
+        kept, rays, bundles = layer.hits, layer.rays, camera.caster.bundles
+        moves = bundles.boxes.bounded & bundles.visible() & ~layer.rests
+        corners = bundles.boxes.corners(data)[:, :, moves]
+        # The layer is stored tile by tile.
+        seen = layer.pixels.cover(corners).reshape(-1)[camera.order] > 0
         cast = seen.nonzero()[0]
-        fresh = camera.caster.cast(data, view.position, rays[:, cast].T, normals=True)
-        again = (self._shaded_anew(layer, corners) & ~seen & (kept.geom >= 0)).nonzero()[0]
-        chosen = np.concatenate([cast, again])
-        hits = _joined(fresh, kept, again)
+        some = rays.take(cast, axis=1).T
+        fan = camera.fan(view, cast)
+        fresh = camera.caster.cast(data, view.position, some, normals=True, fan=fan)
+        anew = self._shaded_anew(layer, corners)
+        # Rays that went past what moves have found what was there.
+        other = (fresh.geom != kept.geom[cast]) | (fresh.distance != kept.distance[cast])
+        shaded = (other | anew[cast]).nonzero()[0]
+        again = (anew & ~seen & (kept.geom >= 0)).nonzero()[0]
+        chosen = np.concatenate([cast[shaded], again])
+        hits = _joined(fresh, shaded, kept, again)
 
         def finish(colors: NDArray[np.uint8]) -> Frame:
             pixels, depth, geom = layer.colors.copy(), kept.distance.copy(), kept.geom.copy()
             pixels[chosen] = colors.T
             depth[cast], geom[cast] = fresh.distance, fresh.geom
-            shape = (camera.height, camera.width)
-            meters = np.where(geom >= 0, depth, 0).astype(np.float32)
-            return Frame(meters.reshape(shape), geom.reshape(shape), pixels.reshape(*shape, 3))
+            shape, place = (camera.height, camera.width), camera.place
+            meters = np.where(geom >= 0, depth, 0).astype(np.float32)[place]
+            pixels = pixels.take(place, axis=0).reshape(*shape, 3)
+            return Frame(meters.reshape(shape), geom[place].reshape(shape), pixels)
 
-        return camera.sight(view, lighting, rays[:, chosen], hits, camera.height, finish)
+        return camera.sight(view, lighting, rays.take(chosen, axis=1), hits, camera.height, finish)
 
     @staticmethod
     def _shaded_anew(layer: Layer, corners: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -161,6 +170,7 @@ class StillCamera:
     ) -> Layer:
         camera = self.camera
         rays = view.rotation @ pixel_rays(camera.width, camera.height, view.fovy)
+        rays = rays.take(camera.order, axis=1)
         with self._hidden(~rests):
             hits = camera.caster.cast(data, view.position, rays.T, normals=True)
             sight = camera.sight(view, lighting, rays, hits, camera.height)
@@ -188,12 +198,12 @@ class StillCamera:
             camera.model.geom_group[:] = groups
 
 
-def _joined(fresh: Hits, kept: Hits, chosen: NDArray[np.intp]) -> Hits:
-    """Fresh hits, then some of the kept ones."""
+def _joined(fresh: Hits, some: NDArray[np.intp], kept: Hits, others: NDArray[np.intp]) -> Hits:
+    """Some of the fresh hits, then some of the kept ones."""
     assert fresh.normal is not None
     assert kept.normal is not None
     return Hits(
-        np.concatenate([fresh.distance, kept.distance[chosen]]),
-        np.concatenate([fresh.geom, kept.geom[chosen]]),
-        np.concatenate([fresh.normal, kept.normal[chosen]]),
+        np.concatenate([fresh.distance[some], kept.distance[others]]),
+        np.concatenate([fresh.geom[some], kept.geom[others]]),
+        np.concatenate([fresh.normal[some], kept.normal[others]]),
     )

@@ -47,6 +47,11 @@ class View:
         object.__setattr__(self, "position", position)
         object.__setattr__(self, "rotation", rotation.reshape(3, 3))
 
+    def axes(self) -> NDArray[np.float64]:
+        """The directions right, down and ahead in the world, as rows."""
+        right, up, backward = self.rotation.T
+        return np.stack([right, -up, -backward])
+
     @classmethod
     def look_at(
         cls, position: Vector, target: Vector, fovy: float = 45.0, up: Vector = (0, 0, 1)
@@ -106,3 +111,31 @@ def pixel_rays(width: int, height: int, fovy: float) -> NDArray[np.float64]:
 def pixel_size(height: int, fovy: float) -> float:
     """The side of a pixel one meter ahead, in meters."""
     return 2 * math.tan(math.radians(fovy) / 2) / height
+
+
+TILE = 8
+"""Pixels along the side of a square whose rays are cast one after the other."""
+
+
+@functools.lru_cache(maxsize=64)
+def tiles(width: int, height: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The pixels of a picture tile by tile, and the place of each pixel in this order.
+
+    >>> order, place = tiles(16, 8)
+    >>> order[[0, 8, 64]].tolist(), place[[16, 8]].tolist()
+    ([0, 16, 8], [8, 64])
+    """
+    row, column = np.divmod(np.arange(width * height), width)
+    order = np.lexsort((column, row, column // TILE, row // TILE))
+    place = np.argsort(order)
+    order.flags.writeable = place.flags.writeable = False  # shared by all cameras of this size
+    return order, place
+
+
+@functools.lru_cache(maxsize=64)
+def plane_places(width: int, height: int, fovy: float) -> NDArray[np.float64]:
+    """Where pixels are, tile by tile, one meter ahead: to the right and down, (2, n)."""
+    right, up, _ = pixel_rays(width, height, fovy)[:, tiles(width, height)[0]]
+    places = np.stack([right, -up])
+    places.flags.writeable = False  # shared by all cameras of this size
+    return places

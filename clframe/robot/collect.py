@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -142,6 +143,7 @@ def ensure(
     goal_seed: int = 0,
     num_workers: int | None = None,
     again: bool = False,
+    show_progress: bool = True,
 ) -> list[tuple[RobotTask, int, int, float]]:
     """Make what is missing, tasks in parallel; returns what was made, tried and the seconds.
 
@@ -152,6 +154,7 @@ def ensure(
         goal_seed: The stream's choice of goals.
         num_workers: Worker processes; 0 for this one alone, None for one per core.
         again: Make them even if they are there.
+        show_progress: Whether to show how far it is.
     """
     wanted = [t for t in tasks if again or not has_enough(path_of(t, folder, goal_seed), n)]
     if not wanted:
@@ -169,25 +172,34 @@ def ensure(
     with lock:
         # Another process may have made some while this one waited.
         wanted = [t for t in wanted if again or not has_enough(path_of(t, folder, goal_seed), n)]
-        return _make_all(wanted, folder, n, goal_seed, num_workers) if wanted else []
+        if not wanted:
+            return []
+        return _make_all(wanted, folder, n, goal_seed, num_workers, show_progress)
 
 
 def _make_all(
-    tasks: Sequence[RobotTask], folder: Path, n: int, goal_seed: int, num_workers: int | None
+    tasks: Sequence[RobotTask],
+    folder: Path,
+    n: int,
+    goal_seed: int,
+    num_workers: int | None,
+    show_progress: bool,
 ) -> list[tuple[RobotTask, int, int, float]]:
     notice(
         f"recording {n} demonstrations of {len(tasks)} task{'s' if len(tasks) > 1 else ''} in "
         f"'{path_of(tasks[0], folder, goal_seed).parent}'"
     )
     done: list[tuple[RobotTask, int, int, float]] = []
-    with (
-        ProgressMeter("demonstrations", len(tasks), "tasks") as meter,
-        environment_pool(num_workers, len(tasks)) as pool,
-    ):
+    with ExitStack() as stack:
+        meter = None
+        if show_progress:
+            meter = stack.enter_context(ProgressMeter("demonstrations", len(tasks), "tasks"))
+        pool = stack.enter_context(environment_pool(num_workers, len(tasks)))
         make = partial(_make_one, folder=folder, n=n, goal_seed=goal_seed)
         for task, (kept, tried, seconds) in pool.map_unordered(make, tasks):
             done.append((task, kept, tried, seconds))
-            meter.update()
+            if meter is not None:
+                meter.update()
     return sorted(done, key=lambda item: list(tasks).index(item[0]))
 
 

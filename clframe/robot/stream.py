@@ -13,7 +13,8 @@ from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import Data, TensorData
 from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
-from clframe.robot import collect, demonstrations
+from clframe.robot import demonstrations
+from clframe.robot.ahead import Recorder
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.evaluation import MEASURES, Evaluation
 from clframe.robot.learner import ChoiceLearner, ImitationLearner
@@ -53,6 +54,7 @@ class ImitationSettings:
             them is measured wherever the current task is.
         retries: Whether steps of attempts that the expert gave up are learned (``keep``) or left
             out (``cut``), where the demonstrations tell them.
+        record_ahead: Record later tasks while the first is learned; None: if cores are free for it.
     """
 
     num_demos: int = 50
@@ -67,6 +69,7 @@ class ImitationSettings:
     language_file: str | None = None
     val_demos: int = 0
     retries: Literal["keep", "cut"] = "cut"
+    record_ahead: bool | None = None
 
     def __post_init__(self) -> None:
         for name, bound in (
@@ -86,6 +89,8 @@ class ImitationSettings:
                 f"stream.val_demos={self.val_demos} leaves nothing of stream.num_demos="
                 f"{self.num_demos} to learn from"
             )
+        if self.record_ahead and self.num_workers == 0:
+            raise SettingError("stream.record_ahead=true needs workers, not stream.num_workers=0")
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,14 +287,11 @@ def imitation_stream(
     discrete = all(task.discrete for task in tasks)
     if not order or not all(0 <= number < len(tasks) for number in order):
         raise SettingError(f"stream '{name}' needs at least one task to learn")
-    taught = [tasks[number] for number in dict.fromkeys(order)]
+    how = (imitation.num_demos, imitation.goal_seed, imitation.num_workers, imitation.record_ahead)
+    recorder = Recorder([tasks[number] for number in dict.fromkeys(order)], data_dir, *how)
 
     def collected(number: int) -> list[Demonstration]:
-        path = collect.path_of(tasks[number], data_dir, imitation.goal_seed)
-        if not collect.has_enough(path, imitation.num_demos):
-            collect.ensure(
-                taught, data_dir, imitation.num_demos, imitation.goal_seed, imitation.num_workers
-            )
+        path = recorder.need(tasks[number])
         demos = demonstrations.read(path, imitation.num_demos, (STATE, *pictures))
         numbers = 1 if discrete else action_size
         demonstrations.check_sizes(demos, path, {"actions": numbers, STATE: state_size})

@@ -43,6 +43,7 @@ class RecordingSettings(ImitationSettings):
     goal_seed: int = field(default=0, init=False)
     num_envs: int = field(default=1, init=False)
     num_workers: int | None = field(default=0, init=False)
+    record_ahead: bool | None = field(default=None, init=False)
 
 
 @dataclass(frozen=True)
