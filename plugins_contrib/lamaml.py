@@ -48,7 +48,7 @@ class LaMAML(Plugin):
 
     name = "lamaml"
     paper = "Gupta, Yadav & Paull, La-MAML: Look-ahead Meta Learning for Continual Learning, 2020"
-    conflicts = ("icarl", "er_ace", "podnet")
+    conflicts = ("icarl", "er_ace", "podnet", "scr", "xder")
     state = ("buffer",)
 
     def __init__(

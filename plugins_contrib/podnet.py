@@ -65,7 +65,8 @@ class PODNet(Plugin):
     )
     scenarios = ("class", "task")
     conflicts = ("icarl", "er_ace", "lamaml", "cumulative", "multitask", "gdumb", "cwr_star",
-                 "packnet", "hat", "pnn", "cbp", "feedback_replay")  # fmt: skip
+                 "packnet", "hat", "pnn", "cbp", "feedback_replay", "lucir", "bic", "wa", "scr",
+                 "xder")  # fmt: skip
     state = ("buffer",)
 
     def __init__(
