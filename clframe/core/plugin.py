@@ -70,6 +70,9 @@ class Plugin:
     takes_steps: ClassVar[bool] = True
     """Whether the method learns by steps of the loop. Where it does not, plugins that act in steps
     would do nothing and are refused beside it."""
+    only_measures: ClassVar[bool] = False
+    """Whether the plugin measures and changes nothing that is learned. It is chosen beside a method
+    (``strategy=er+plasticity``) and is not part of the strategy's name in records and reports."""
     metric_info: ClassVar[Sequence[MetricFacts]] = ()
     """What the numbers are that the hook ``metrics`` returns: their direction, unit and formula, as
     ``clframe.metrics.MetricInfo("family.name", higher_is_better=False)``. One of which nothing is
@@ -235,7 +238,7 @@ def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
 
 def _acts_in_steps(plugin: Plugin) -> bool:
     """Whether a plugin changes what is learned in a step."""
-    return any(hasattr(getattr(plugin, hook, None), "clframe_impl") for hook in _IN_STEPS)
+    return not plugin.only_measures and any(hasattr(getattr(plugin, hook, None), "clframe_impl") for hook in _IN_STEPS)
 
 
 def _reason(plugin: Plugin, other: str) -> str:
