@@ -257,10 +257,10 @@ class HookSpecs:
     def metrics(self, result: Result) -> dict[str, dict[str, Any]] | None:
         """Return metrics of the finished run as ``{family: {name: value}}``, or None.
 
-        They appear in ``results.json`` under ``metrics``. ``None`` as a value means that the
-        metric is not defined for this run. What is more than a number or a list of numbers (curves,
-        tables) goes into ``result.measured[name]`` and is written under ``measured``. The plugin's ``metric_info`` says which direction is
-        better, as reports and comparisons then show it::
+        They appear in ``results.json`` under ``metrics``. ``None`` as a value means that the metric
+        is not defined for this run. What is more than a number or a list of numbers (curves,
+        tables) goes into ``result.measured[name]`` and is written under ``measured``. The plugin's
+        ``metric_info`` says which direction is better, as reports and comparisons then show it::
 
             metric_info = (MetricInfo("mine.error", higher_is_better=False, unit="%"),)
 

@@ -238,7 +238,9 @@ def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
 
 def _acts_in_steps(plugin: Plugin) -> bool:
     """Whether a plugin changes what is learned in a step."""
-    return not plugin.only_measures and any(hasattr(getattr(plugin, hook, None), "clframe_impl") for hook in _IN_STEPS)
+    return not plugin.only_measures and any(
+        hasattr(getattr(plugin, hook, None), "clframe_impl") for hook in _IN_STEPS
+    )
 
 
 def _reason(plugin: Plugin, other: str) -> str:

@@ -68,22 +68,22 @@ def online(right: Sequence[int], taken: Sequence[int]) -> dict[str, Any]:
 
 @metric(
     MetricInfo(
-        "dormant", "units with mean |h| / (layer's mean of it) ≤ tau, share of all units",
+        "dormant", "share of units with a / (mean of a over the layer) ≤ tau, a = mean of abs(h)",
         "share of dormant units", higher_is_better=False, low=0, high=1,
         words="share of dormant units", paper="Sokar et al., ICML 2023, Definition 3.1",
     ),
     MetricInfo(
-        "srank", "least k with (sum of the k largest σ) / (sum of all) ≥ 1 - delta",
+        "srank", "least k with (sum of the k largest s) / (sum of all) ≥ 1 - delta",
         "effective rank of the features, Kumar's definition", low=0,
         paper="Kumar et al., ICLR 2021, section 3",
     ),
     MetricInfo(
-        "effective_rank", "exp(- sum p log p), p = σ / sum σ",
+        "effective_rank", "exp(- sum p log p), p = s / sum s",
         "effective rank of the features, Roy and Vetterli's definition", low=0,
         paper="Roy and Vetterli, EUSIPCO 2007",
     ),
     MetricInfo(
-        "stable_rank", "sum σ² / max σ²", "stable rank of the features", low=0,
+        "stable_rank", "sum s² / max s²", "stable rank of the features", low=0,
         paper="Rudelson and Vershynin, 2007",
     ),
     MetricInfo(
@@ -96,7 +96,7 @@ def online(right: Sequence[int], taken: Sequence[int]) -> dict[str, Any]:
     arguments=_of("plasticity"),
 )  # fmt: skip
 def plasticity(values: Values) -> dict[str, Any]:
-    """Dormant units, ranks of the features (σ: their singular values) and the weights' norm.
+    """Dormant units, ranks of the features (s: their singular values) and the weights' norm.
 
     Each number is that of the last experience.
 
@@ -108,7 +108,7 @@ def plasticity(values: Values) -> dict[str, Any]:
 
 @metric(
     MetricInfo(
-        "ece", "sum over bins b of |B_b| / n |acc(B_b) - conf(B_b)|, 15 bins",
+        "ece", "sum over 15 bins b of n_b / n abs(acc(b) - conf(b))",
         "expected calibration error on the tasks learned so far", higher_is_better=False,
         low=0, high=1, words="expected calibration error",
         paper="Guo et al., ICML 2017, Eq. 3 (Naeini et al., AAAI 2015)",

@@ -170,9 +170,7 @@ def _key(tensor: Tensor | np.ndarray[Any, Any]) -> tuple[Any, ...]:
     return (str(tensor.device), tensor.data_ptr() or id(tensor), tensor.nbytes)
 
 
-def _tensors(
-    value: Any, visited: set[int], depth: int
-) -> Iterator[Tensor | np.ndarray[Any, Any]]:
+def _tensors(value: Any, visited: set[int], depth: int) -> Iterator[Tensor | np.ndarray[Any, Any]]:
     """Every tensor and array that can be reached from a value without leaving plain objects."""
     if isinstance(value, Tensor | np.ndarray):
         yield value

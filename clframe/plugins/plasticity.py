@@ -65,9 +65,7 @@ class Plasticity(Plugin):
         self.delta = delta
         check_at_least(self, self.name, samples=1, tau=0)
         if not 0 <= delta < 1:
-            raise SettingError(
-                f"{self.name}.delta must be at least 0 and below 1, got {delta!r}"
-            )
+            raise SettingError(f"{self.name}.delta must be at least 0 and below 1, got {delta!r}")
         self.values: dict[str, list[float | None]] = {name: [] for name in _NAMES}
 
     @hookimpl(trylast=True)

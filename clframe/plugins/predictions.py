@@ -126,7 +126,9 @@ class Predictions(Plugin):
         }
         content: dict[str, Any] = {"bins": self.bins, "top_k": self.top_k, "values": self.values}
         result.measured[self.name] = {
-            **content, "class_accuracy": by_class, "confusion": self.confusion
+            **content,
+            "class_accuracy": by_class,
+            "confusion": self.confusion,
         }
 
 

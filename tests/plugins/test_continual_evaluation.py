@@ -20,7 +20,11 @@ def test_points_are_the_tasks_seen_at_every_nth_step_and_at_the_end() -> None:
     found = result.measured["continual_evaluation"]
     assert (found["every_n_steps"], found["samples"], found["measure"]) == (4, None, "accuracy")
     curves = found["experiences"]
-    assert [curves[f"exp{i}"]["steps"] for i in range(3)] == [[4, 8, 10], [12, 16, 20], [24, 28, 30]]
+    assert [curves[f"exp{i}"]["steps"] for i in range(3)] == [
+        [4, 8, 10],
+        [12, 16, 20],
+        [24, 28, 30],
+    ]
     for i in range(3):
         lines = curves[f"exp{i}"]["tasks"]
         assert list(lines) == [f"task{j}" for j in range(i + 1)]
@@ -76,9 +80,7 @@ def by_hand(steps: list[list[int]], values: list[dict[str, list[float]]]) -> dic
         line = [v for one in values for v in one.get(t, [])]
         for width in (10, 100):
             pairs = [
-                line[n] - line[m]
-                for n in range(len(line))
-                for m in range(max(0, n - width + 1), n)
+                line[n] - line[m] for n in range(len(line)) for m in range(max(0, n - width + 1), n)
             ]
             falls[width].append(max([0, *(-p for p in pairs)]))
             rises[width].append(max([0, *pairs]))

@@ -6,6 +6,7 @@ import copy
 import csv
 import json
 import math
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -307,7 +308,10 @@ def test_measures_are_no_part_of_the_strategys_name_and_reach_all_records(tmp_pa
         progress=False,
     )
     assert result.strategy == "replay"
-    assert clframe.fit(toy_stream(), "online", max_steps=1, run_dir=False, progress=False).strategy == "naive"
+    assert (
+        clframe.fit(toy_stream(), "online", max_steps=1, run_dir=False, progress=False).strategy
+        == "naive"
+    )
     kept = json.loads((folder / "results.json").read_text())
     assert kept["measured"] == json.loads(json.dumps(result.measured))
     assert clframe.Result.load(folder).to_json() == result.to_json()
@@ -333,6 +337,21 @@ def test_measures_are_no_part_of_the_strategys_name_and_reach_all_records(tmp_pa
     assert "Every 3 steps" in page
     assert "confusion" in page.lower()
     assert "continual.stability_gap" in page
+
+
+def test_the_evaluator_of_the_documentation_reaches_all_records(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    (block,) = (b for b in re.findall(r"```python\n(.*?)```", text, re.S) if "class Errors" in b)
+    file, folder = tmp_path / "errors.py", tmp_path / "run"
+    file.write_text(block)
+    result = clframe.fit(
+        toy_stream(), "replay+errors", max_steps=3, plugin_path=file, run_dir=folder, progress=False
+    )
+    assert result.strategy == "replay"
+    assert result.metrics["errors"]["most"] == 1 - result.matrix.values.min()
+    assert result.metric_facts["errors.most"] == {"higher_is_better": False}
+    assert '"error": ' in (folder / "events.jsonl").read_text()
+    assert "eval/error/task0" in (folder / "csv" / "metrics.csv").read_text()
 
 
 def test_wrong_settings_are_refused_in_one_sentence() -> None:
