@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from clframe.core.learner import Learner
     from clframe.core.results import Result
     from clframe.core.step import Step
-    from clframe.core.stream import Experience, Stream
+    from clframe.core.stream import Experience
 
 
 class Online(Plugin):
@@ -31,23 +31,26 @@ class Online(Plugin):
     paper = "Gama et al., On evaluating stream learning algorithms, 2013"
     only_measures = True
     requires_class_labels = True
-    state: ClassVar[tuple[str, ...]] = ("right", "taken")
+    state: ClassVar[tuple[str, ...]] = ("right", "taken", "counts")
 
     def __init__(self) -> None:
+        self.counts: dict[str, list[int]] = {"right": [], "taken": []}
+        """Of each experience that has been learned."""
         self.right: Tensor
         self.taken: Tensor
         self._current: Tensor
 
     @hookimpl
-    def configure(self, learner: Learner, stream: Stream) -> None:
-        """Make the counts of each experience."""
+    def configure(self, learner: Learner) -> None:
+        """Make the counts of the current experience."""
         device = learner.engine.device
-        self.right = torch.zeros(len(stream), dtype=torch.long, device=device)
-        self.taken = torch.zeros(len(stream), dtype=torch.long, device=device)
+        self.right = torch.zeros((), dtype=torch.long, device=device)
+        self.taken = torch.zeros((), dtype=torch.long, device=device)
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Note which samples are the experience's own."""
+        """Begin to count; note which samples are the experience's own."""
+        self.right, self.taken = torch.zeros_like(self.right), torch.zeros_like(self.taken)
         own = torch.zeros(len(learner.stream.tasks) + 1, dtype=torch.bool)
         own[[task.index for task in experience.tasks]] = True
         self._current = own.to(learner.engine.device)
@@ -63,17 +66,19 @@ class Online(Plugin):
         batch = step.batch
         own = self._current[batch.task]
         hits = step.outputs[0].detach().argmax(1) == batch.y
-        self.right[experience.index] += (hits & own).sum()
-        self.taken[experience.index] += own.sum()
+        self.right += (hits & own).sum()
+        self.taken += own.sum()
 
     @hookimpl
-    def after_experience(self, learner: Learner, experience: Experience) -> None:
-        """Log the experience's accuracy."""
-        right, taken = torch.stack([self.right, self.taken])[:, experience.index].tolist()
+    def after_experience(self, learner: Learner) -> None:
+        """Read the experience's counts, and log its accuracy."""
+        right, taken = torch.stack([self.right, self.taken]).tolist()
+        self.counts["right"].append(right)
+        self.counts["taken"].append(taken)
         if taken:
             learner.log("online/accuracy", right / taken)
 
     @hookimpl
     def metrics(self, result: Result) -> None:
         """Hand over the counts."""
-        result.measured[self.name] = {"right": self.right.tolist(), "taken": self.taken.tolist()}
+        result.measured[self.name] = self.counts

@@ -59,14 +59,14 @@ def assert_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
 
 
 class Dropping(nn.Module):
-    """Batch statistics and dropout, which measuring must not move; one frozen layer."""
+    """Batch statistics and dropout, which measuring must not move."""
 
-    def __init__(self) -> None:
+    def __init__(self, outputs: int) -> None:
         super().__init__()
         self.features = nn.Sequential(
             nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.3)
         )
-        self.head = nn.Linear(16, 6)
+        self.head = nn.Linear(16, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits."""
@@ -80,7 +80,8 @@ def test_training_is_the_same_with_and_without_measures(scenario: Any) -> None:
         torch.manual_seed(0)
         plugins = [Replay(size=20), *measures]
         settings = {"max_epochs": 2, "batch_size": 16, **trainer}
-        built = prepare(toy_stream(scenario), plugins, Dropping(), trainer=settings)
+        stream = toy_stream(scenario)
+        built = prepare(stream, plugins, Dropping(stream.n_outputs), trainer=settings)
         run_built(built)
         return built.learner
 
