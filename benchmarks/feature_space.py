@@ -11,7 +11,8 @@ see grid.py for what is run and kept.
 
     python benchmarks/feature_space.py --data-dir DIR --out runs/choose --choose --seeds 10
 
-runs the values among which those of CHOSEN were taken, on a seed that is not in the table.
+runs the values of CHOICES on a seed that is not in the table; ``--chosen runs/choose/table.json``
+then takes the best of each method, and the defaults without it.
 """
 
 from __future__ import annotations
@@ -48,8 +49,6 @@ CHOICES = {
     "icarl": [f"optimizer.lr={rate}" for rate in (1e-3, 1e-4)],
 }
 """What was tried, one setting of each method."""
-CHOSEN: dict[str, list[str]] = {}
-"""The best of them by final accuracy on seed 10; where nothing is named, the default."""
 
 
 def settings(data: str, method: str) -> list[str]:
@@ -111,19 +110,35 @@ def table(found: grid.Found, data: str) -> str:
     return "\n".join(lines)
 
 
-def chosen(found: grid.Found) -> str:
-    """What each value that was tried ended with."""
-    lines = ["| method | setting | final accuracy, % |", "| --- | --- | --- |"]
+def tried(found: grid.Found) -> dict[str, dict[str, float]]:
+    """By method and setting, what each value that was tried ended with."""
+    finals: dict[str, dict[str, float]] = {}
     for cell, runs in sorted(found.items()):
         if "@" in cell:
             method, _, number = cell.removeprefix("cifar10_").partition("@")
             final = statistics.mean(statistics.mean(run["final"]) for run in runs.values())
-            setting = CHOICES[method][int(number)]
-            lines.append(f"| {method} | `{setting}` | {100 * final:.2f} |")
+            finals.setdefault(method, {})[CHOICES[method][int(number)]] = final
+    return finals
+
+
+def best(finals: dict[str, dict[str, float]]) -> dict[str, str]:
+    """The best setting of each method.
+
+    >>> best({"ewc": {"a=1": 0.2, "a=2": 0.3}})
+    {'ewc': 'a=2'}
+    """
+    return {method: max(values, key=values.__getitem__) for method, values in finals.items()}
+
+
+def tried_table(finals: dict[str, dict[str, float]]) -> str:
+    """What was tried, in percent."""
+    lines = ["| method | setting | final accuracy, % |", "| --- | --- | --- |"]
+    for method, values in finals.items():
+        lines += [f"| {method} | `{word}` | {100 * v:.2f} |" for word, v in values.items()]
     return "\n".join(lines)
 
 
-def page(found: grid.Found, command: str) -> str:
+def page(found: grid.Found, command: str, finals: dict[str, dict[str, float]]) -> str:
     """The results page."""
     return f"""# Learning in a fixed feature space
 
@@ -150,6 +165,10 @@ all data seen so far.
 
 {table(found, "cifar10")}
 
+Settings that were tried on seed 10, which is not in the table; the best of each method was taken:
+
+{tried_table(finals)}
+
 The values of each run are in `feature_space.json`.
 """
 
@@ -162,9 +181,12 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=[*ONE_PASS, *BY_STEPS])
     parser.add_argument("--choose", action="store_true", help="run CHOICES instead")
     parser.add_argument("--markdown", type=Path, help="write the page here, its numbers beside it")
+    parser.add_argument("--chosen", type=Path, help="table.json of a run with --choose")
     arguments = parser.parse_args()
+    finals = tried(grid.read_known(arguments.chosen))
+    taken = best(finals)
     cells = {
-        f"{data}_{method}": [*settings(data, method), *CHOSEN.get(method, ())]
+        f"{data}_{method}": [*settings(data, method), *([taken[method]] if method in taken else [])]
         for data in arguments.data
         for method in METHODS[data]
         if method in arguments.methods
@@ -176,13 +198,13 @@ def main() -> None:
     grid.run_all(cells, arguments.seeds, known, arguments.out, arguments.jobs, extra)
     found = grid.collect(arguments.out, known, measure)
     text = "\n\n".join(table(found, data) for data in STREAMS)
-    text = chosen(found) if arguments.choose else text
+    text = tried_table(tried(found)) if arguments.choose else text
     print(text)
     grid.write(arguments.out, found, text, "feature_space.py")
     if arguments.markdown:
         words = [w if w != arguments.data_dir else "DIR" for w in sys.argv[1:]]
         command = shlex.join(["python", "benchmarks/feature_space.py", *words])
-        arguments.markdown.write_text(page(found, command))
+        arguments.markdown.write_text(page(found, command, finals))
         numbers = arguments.markdown.with_suffix(".json")
         numbers.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
 
