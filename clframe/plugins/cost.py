@@ -13,12 +13,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from clframe.core.plugin import Plugin
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
-from clframe.strategies import DEFAULT_PLUGINS
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
     from clframe.core.results import Result
 
+_BUILT_IN = "clframe.plugins.builtin"
 _DEEP = 12
 """Objects within objects that are looked into."""
 
@@ -134,7 +134,7 @@ def _counted(learner: Learner) -> list[Plugin]:
     return [
         plugin
         for plugin in learner.plugins.ordered
-        if plugin.name not in DEFAULT_PLUGINS and not plugin.only_measures
+        if not type(plugin).__module__.startswith(_BUILT_IN) and not plugin.only_measures
     ]
 
 

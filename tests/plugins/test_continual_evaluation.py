@@ -138,16 +138,17 @@ def test_the_stability_gap_of_replay_is_seen_within_an_experience_only() -> None
         "er",
         {"name": "mlp", "hidden": [64]},
         scenario="class",
+        optimizer={"name": "adam", "lr": 1e-3},
         max_epochs=3,
         batch_size=64,
-        evaluate_every_n_steps=2,
+        evaluate_every_n_steps=1,
         evaluate_samples=60,
         run_dir=False,
         progress=False,
     )
     found = result.metrics["continual"]
     earlier = float(result.matrix.values[-1][:-1].mean())
-    # With every step measured: 0.73 at the lowest, 0.88 at the end.
+    # Measured: 0.73 at the lowest, 0.88 at the end; 0.09 is regained.
     assert found["min_acc"] < earlier - 0.08
     assert found["stability_gap"] > 0.04
 
