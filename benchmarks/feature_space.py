@@ -145,7 +145,7 @@ def page(found: grid.Found, command: str, finals: dict[str, dict[str, float]]) -
 `{command}`, {datetime.date.today().isoformat()}; one thread per run on a machine that others used,
 too, so that seconds are too many. Class-incremental, five experiences of two classes; final mean
 accuracy over all classes. What each method is: [feature_space.md](../feature_space.md). `ranpac`
-chooses its ridge on a fifth of each experience's training data. 
+chooses its ridge on a fifth of each experience's training data.
 Settings are the defaults, but for those that the script names. Those of the methods by steps were
 chosen on seed 10, which is not in the tables, by accuracy on the same test images.
 

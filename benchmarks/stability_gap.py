@@ -134,7 +134,8 @@ In percent ([what each number is](../metrics.md)):
 {table(found)}
 
 The paper has other data sets and no table for this one, so that there is no number to compare with
-but the phenomenon. Adam was taken after SGD with a learning rate of 0.1 had shown no gap on the embedded subset (one
+but the phenomenon.
+Adam was taken after SGD with a learning rate of 0.1 had shown no gap on the embedded subset (one
 seed, every fourth step: min-ACC 78.1, final accuracy 77.5). The values of each seed are in
 `stability_gap.json`.
 """
