@@ -28,6 +28,7 @@ A run goes like this; names with parentheses are hooks, the rest is core::
             evaluate_task(learner, task)                 the evaluator asks, for each batch:
                 predict(learner, x, task)
         after_evaluation(learner, row, results)          one row of the matrix
+    after_measurement(learner, name, step, values)   whenever a plugin has measured something
     metrics(result)                            numbers computed from the matrix
     after_run(learner, result)
     teardown(learner, error)                   always, however the run ended
@@ -238,15 +239,28 @@ class HookSpecs:
         The return value is not used.
         """
 
+    @hookspec
+    def after_measurement(
+        self, learner: Learner, name: str, step: int, values: dict[str, float]
+    ) -> None:
+        """Take numbers that a plugin measured on the way, beside the rows of the matrix.
+
+        Plugins call it, not core: ``learner.plugins.hook.after_measurement(learner=learner,
+        name="mine", step=step, values={"task0": 0.5})``. The built-in answers write an event and
+        send ``mine/task0`` to every logger. ``step`` counts optimizer steps from the beginning of
+        the run. The return value is not used.
+        """
+
     # ---------------------------------------------------------------- end
 
     @hookspec
     def metrics(self, result: Result) -> dict[str, dict[str, Any]] | None:
         """Return metrics of the finished run as ``{family: {name: value}}``, or None.
 
-        They appear in ``results.json`` under ``metrics``. ``None`` as a value means that the
-        metric is not defined for this run. The plugin's ``metric_info`` says which direction is
-        better, as reports and comparisons then show it::
+        They appear in ``results.json`` under ``metrics``. ``None`` as a value means that the metric
+        is not defined for this run. What is more than a number or a list of numbers (curves,
+        tables) goes into ``result.measured[name]`` and is written under ``measured``. The plugin's
+        ``metric_info`` says which direction is better, as reports and comparisons then show it::
 
             metric_info = (MetricInfo("mine.error", higher_is_better=False, unit="%"),)
 

@@ -23,11 +23,13 @@ def table(families: list[str]) -> str:
         f"| `{name}` | {info.formula} | {info.direction} | {info.range} |"
         for name, info in rows.items()
     ]
-    papers = {name.split(".")[0]: info.paper for name, info in rows.items()}
+    papers: dict[str, dict[str, None]] = {}
+    for name, info in rows.items():
+        papers.setdefault(name.split(".")[0], {})[info.paper] = None
     if len(families) == 1:
-        sources = f"Source: {papers[families[0]]}."
+        sources = f"Source: {'; '.join(papers[families[0]])}."
     else:
-        sources = "Sources: " + "; ".join(f"`{f}` {paper}" for f, paper in papers.items()) + "."
+        sources = "Sources: " + "; ".join(f"`{f}` {', '.join(p)}" for f, p in papers.items()) + "."
     return "\n".join([*lines, "", *textwrap.wrap(sources, 108, break_on_hyphens=False)]) + "\n"
 
 

@@ -9,8 +9,14 @@ from clframe.core.registry import discover
 from clframe.strategies import DEFAULT_PLUGINS
 
 REGISTRY = discover()
-# Only measures, and needs the folders of other runs.
-NO_METHODS = (*DEFAULT_PLUGINS, "continual_world")
+MEASURES = tuple(
+    entry.name
+    for entry in REGISTRY.entries("plugin")
+    if entry.factory.only_measures and entry.name not in DEFAULT_PLUGINS
+)
+"""Evaluators that are chosen beside a method; tests/plugins/test_measures.py is about them."""
+# The last one measures, too, and needs the folders of other runs.
+NO_METHODS = (*DEFAULT_PLUGINS, *MEASURES, "continual_world")
 METHODS = [name for name in REGISTRY.names("plugin") if name not in NO_METHODS]
 # A plugin that is not named here takes its defaults.
 SMALL: dict[str, dict[str, Any]] = {

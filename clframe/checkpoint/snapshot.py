@@ -7,13 +7,11 @@ random generators, the matrix, the counters and, inside the training loop, the p
 from __future__ import annotations
 
 import copy
-import random
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
 from torch import Tensor
 
+from clframe.core import random_state
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.serialization import plain_value
 from clframe.core.tensor import ForgettingTensor
@@ -40,15 +38,7 @@ def capture(learner: Learner, state: RunState) -> dict[str, Any]:
         "matrix": state.matrix.to_json(),
         "tensor": state.tensor.to_json(),
         "timing": state.timing.state_dict(),
-        "random": {
-            "torch": torch.get_rng_state(),
-            "device": device.type,
-            "learner": learner.generator.get_state(),
-            # Of the run's own GPU alone: to ask the others would take memory on each of them.
-            "cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
-            "python": _plain_python_state(),
-            "numpy": _plain_numpy_state(),
-        },
+        "random": random_state.capture(learner.generator, device),
     }
 
 
@@ -68,17 +58,7 @@ def restore(saved: dict[str, Any], learner: Learner, state: RunState) -> None:
     state.matrix = AccuracyMatrix.from_json(saved["matrix"])
     state.tensor = ForgettingTensor.from_json(state.matrix.columns, saved["tensor"])
     state.timing.load_state_dict(saved["timing"])
-    torch.set_rng_state(saved["random"]["torch"].cpu())
-    device = learner.engine.device
-    # The generators of another kind of device have other states, which this one cannot take up.
-    if saved["random"]["device"] == device.type:
-        learner.generator.set_state(saved["random"]["learner"].cpu())
-        if device.type == "cuda":
-            torch.cuda.set_rng_state(saved["random"]["cuda"].cpu(), device)
-    version, internal, gauss = saved["random"]["python"]
-    random.setstate((version, tuple(internal), gauss))
-    name, keys, position, has_gauss, cached = saved["random"]["numpy"]
-    np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), position, has_gauss, cached))
+    random_state.restore(saved["random"], learner.generator, learner.engine.device)
 
 
 def clone(state: Any) -> Any:
@@ -90,14 +70,3 @@ def clone(state: Any) -> Any:
     if isinstance(state, list | tuple):
         return [clone(value) for value in state]
     return state
-
-
-def _plain_python_state() -> list[Any]:
-    version, internal, gauss = random.getstate()
-    return [version, list(internal), gauss]
-
-
-def _plain_numpy_state() -> list[Any]:
-    name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
-    plain_keys = torch.from_numpy(np.asarray(keys).astype(np.int64))
-    return [str(name), plain_keys, int(position), int(has_gauss), float(cached)]

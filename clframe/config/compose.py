@@ -25,7 +25,7 @@ from clframe.config.run_config import RunConfig, read_content
 from clframe.core.config_files import config_files
 from clframe.core.registry import Kind, Registry, discover
 from clframe.errors import SettingError, UnknownNameError, nearest
-from clframe.strategies import known_strategies
+from clframe.strategies import joined, known_strategies, measuring_plugins
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -80,7 +80,7 @@ def compose(overrides: Sequence[str]) -> RunConfig:
         # left.
         names = [] if names is not None else [str(n) for n in [chosen.get("strategy")] if n]
         names = names or list(made["strategy"] or {})
-    name = "+".join(names) or "naive"
+    name = joined(names, measuring_plugins(registry))
     made |= {"strategy_name": name, "resume": resume, "resume_allow": allowed}
     return RunConfig(**made)
 

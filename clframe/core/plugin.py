@@ -76,6 +76,9 @@ class Plugin:
     needs_boundaries: ClassVar[bool] = False
     """Whether the method has to know when a task ends, so that it cannot learn a stream without
     boundaries (``Stream.boundaries``)."""
+    only_measures: ClassVar[bool] = False
+    """Whether the plugin measures and changes nothing that is learned. It is chosen beside a method
+    (``strategy=er+plasticity``) and is not part of the strategy's name in records and reports."""
     metric_info: ClassVar[Sequence[MetricFacts]] = ()
     """What the numbers are that the hook ``metrics`` returns: their direction, unit and formula, as
     ``clframe.metrics.MetricInfo("family.name", higher_is_better=False)``. One of which nothing is
@@ -258,7 +261,9 @@ def check_online(plugins: Sequence[Plugin], passes: int | None) -> None:
 
 def _acts_in_steps(plugin: Plugin) -> bool:
     """Whether a plugin changes what is learned in a step."""
-    return any(hasattr(getattr(plugin, hook, None), "clframe_impl") for hook in _IN_STEPS)
+    return not plugin.only_measures and any(
+        hasattr(getattr(plugin, hook, None), "clframe_impl") for hook in _IN_STEPS
+    )
 
 
 def _reason(plugin: Plugin, other: str) -> str:

@@ -37,6 +37,8 @@ class Result:
         task_of_row: For each learned row, the columns of the tasks it taught; empty in a result
             that was loaded, since results.json does not hold it.
         curves: Per experience and task, the values measured during training.
+        measured: What plugins measured beside the matrix (curves over steps, confusion matrices),
+            by the plugin's name; a plugin puts it here when its hook ``metrics`` is called.
         metrics: By family.
         timing: Seconds, speed and memory.
         environment: Versions, device, revision.
@@ -57,6 +59,7 @@ class Result:
     source: str = ""
     task_of_row: list[list[int]] = field(default_factory=list)
     curves: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    measured: dict[str, dict[str, Any]] = field(default_factory=dict)
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
     timing: dict[str, float] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
@@ -94,6 +97,7 @@ class Result:
             tensor=ForgettingTensor.from_json(matrix.columns, file.tensor()),
             source=source if isinstance(source, str) else "",
             curves=file.curves(),
+            measured=file.measured(),
             metrics=file.metrics(),
             timing=file.timing(),
             environment=file.mapping("environment", required=False),
@@ -133,6 +137,7 @@ class Result:
             "matrix": self.matrix.to_json(),
             **({"tensor": self.tensor.to_json()} if self.tensor else {}),
             "curves": without_nan(self.curves),
+            **({"measured": without_nan(self.measured)} if self.measured else {}),
             "metrics": without_nan(self.metrics),
             **({"metric_facts": self.metric_facts} if self.metric_facts else {}),
             "timing": without_nan(self.timing),

@@ -219,6 +219,12 @@ class ResultsFile:
                     curves.setdefault(row, {})[task] = line
         return curves
 
+    def measured(self) -> dict[str, dict[str, Any]]:
+        """What plugins measured beside the matrix, by their names; other shapes are skipped."""
+        content = self.root.get("measured")
+        pairs = content.items() if isinstance(content, dict) else ()
+        return {name: value for name, value in pairs if isinstance(value, dict)}
+
     def further(self) -> dict[str, str]:
         """Further top-level scalars, such as where the data came from."""
         known = {"schema", "stream", "strategy", "scenario", "seed"}

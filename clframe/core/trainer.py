@@ -75,6 +75,10 @@ class TrainerSettings:
             end; the tasks just learned are measured after each. Other cells stay unknown.
         evaluate_tasks: ``all``, or only those ``learned`` so far (before learning: the first ones),
             as benchmarks do in which measuring is dear; the cells of tasks to come stay unknown.
+        evaluate_every_n_steps: Measure all tasks seen so far, the current ones too, every n steps
+            within training (continual evaluation); None for never. Training is not changed by it.
+        evaluate_samples: Of each task, so many samples drawn once for all of these measurements;
+            None for all.
         log_every_n_steps: Log the loss every n steps too, as ``train/loss_step``, and what plugins
             log in their steps only then; None logs the loss once per epoch and all that plugins do.
         check_val_every_n_epoch: Evaluate the current tasks every n epochs; None for never.
@@ -115,6 +119,8 @@ class TrainerSettings:
     reset_optimizer: bool = False
     evaluate_every: int = 1
     evaluate_tasks: Literal["all", "learned"] = "all"
+    evaluate_every_n_steps: int | None = None
+    evaluate_samples: int | None = None
     log_every_n_steps: int | None = None
     check_val_every_n_epoch: int | None = None
     films: Literal["gif", "mp4"] | None = None
@@ -138,6 +144,8 @@ class TrainerSettings:
             ("step_cost", 1),
             ("num_nodes", 1),
             ("evaluate_every", 1),
+            ("evaluate_every_n_steps", 1),
+            ("evaluate_samples", 1),
             ("log_every_n_steps", 1),
             ("check_val_every_n_epoch", 1),
         ):
@@ -152,6 +160,11 @@ class TrainerSettings:
             )
         if self.max_epochs is None and self.max_steps is None:
             object.__setattr__(self, "max_epochs", DEFAULT_EPOCHS)
+        if self.evaluate_samples is not None and self.evaluate_every_n_steps is None:
+            raise SettingError(
+                f"trainer.evaluate_samples={self.evaluate_samples} is for measurements within "
+                "training: set trainer.evaluate_every_n_steps, too, or leave it out"
+            )
         storage.bytes_of(self.device_memory, "trainer.device_memory")
         if self.precision not in PRECISIONS:
             raise SettingError(

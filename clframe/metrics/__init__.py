@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+from clframe.metrics.continual_metrics import continual
 from clframe.metrics.continual_world_metrics import continual_world
 from clframe.metrics.info import MetricInfo, metric
 from clframe.metrics.libero_metrics import libero
@@ -24,12 +25,15 @@ from clframe.metrics.matrix import (
     openloris,
     stability_plasticity,
 )
+from clframe.metrics.measured_metrics import cost, online, plasticity, predictions
 from clframe.metrics.robustness_metrics import robustness
 
 __all__ = [
     "MetricInfo",
     "average_over_run",
+    "continual",
     "continual_world",
+    "cost",
     "forgetting",
     "gem",
     "intransigence",
@@ -37,7 +41,10 @@ __all__ = [
     "libero",
     "matrix_metrics",
     "metric",
+    "online",
     "openloris",
+    "plasticity",
+    "predictions",
     "robustness",
     "stability_plasticity",
 ]

@@ -6,7 +6,14 @@ use performance scaled to 1..101.
 
 from __future__ import annotations
 
-from clframe.metrics import continual_world_metrics, libero_metrics, matrix, robustness_metrics
+from clframe.metrics import (
+    continual_metrics,
+    continual_world_metrics,
+    libero_metrics,
+    matrix,
+    measured_metrics,
+    robustness_metrics,
+)
 from clframe.metrics.info import Family, MetricInfo, families_in
 from clframe.metrics.l2 import (
     experts,
@@ -22,6 +29,8 @@ _MODULES = (
     libero_metrics,
     continual_world_metrics,
     robustness_metrics,
+    continual_metrics,
+    measured_metrics,
     *(task_metrics, maintenance, transfer, experts, trends, regime_metrics),
 )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from clframe.core.matrix import BEFORE, AccuracyMatrix, names_differ
 from clframe.core.results_file import leaves
 from clframe.report import elements as el
+from clframe.report import measured
 from clframe.report.compare import Group, Table, compare
 from clframe.report.figures import (
     accuracy_curves,
@@ -93,6 +94,7 @@ def _run_page(run: Run, notes: Sequence[str]) -> Iterator[str]:
             "A panel per experience, a line per task in the colors of the figure above."
             + (f" {rest} later experiences are not shown." if rest else ""),
         )
+    yield from measured.sections(result)
     yield from films(run.folder, [row for row in result.matrix.rows if row != BEFORE])
     if run.epochs:
         yield "<h2>Training loss</h2>"

@@ -7,7 +7,7 @@ conflict.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,6 +24,7 @@ StrategyLike: TypeAlias = (
 
 DEFAULT_PLUGINS = (
     "curves",
+    "continual_evaluation",
     "validation_loss",
     "metrics",
     "recorder",
@@ -83,6 +84,8 @@ def compose(
 ) -> tuple[str, list[Plugin]]:
     """Convert what a user named to a name and plugins, each made from checked settings.
 
+    Plugins that only measure are not part of the name: their runs are of the same strategy.
+
     Args:
         strategy: A strategy's name, names joined by ``+``, a plugin object, a mapping from plugin
             name to settings, or a list of those.
@@ -120,7 +123,27 @@ def compose(
         else:
             defaults = registry.plugins_for(stream).get(item, {})
             plugins.append(registry.build("plugin", item, {**defaults, **settings[item]}))
-    return "+".join(dict.fromkeys(names)) or "naive", plugins
+    measuring = {plugin.name for plugin in plugins if plugin.only_measures}
+    return joined(names, measuring), plugins
+
+
+def joined(names: Sequence[str], measuring: Collection[str]) -> str:
+    """What a composition is called.
+
+    >>> joined(["ewc", "er", "plasticity"], {"plasticity"}), joined(["plasticity"], {"plasticity"})
+    ('ewc+er', 'naive')
+
+    Args:
+        names: Of its parts, in their order.
+        measuring: The plugins that only measure.
+    """
+    return "+".join(name for name in dict.fromkeys(names) if name not in measuring) or "naive"
+
+
+def measuring_plugins(registry: Registry) -> set[str]:
+    """The registered plugins that only measure."""
+    plugins = registry.entries("plugin")
+    return {e.name for e in plugins if getattr(e.factory, "only_measures", False)}
 
 
 def _divided(part: Any, registry: Registry) -> list[Any]:

@@ -64,7 +64,8 @@ def test_ranks_hold_the_same_bits(case: str, ranked: Any) -> None:
         assert same, name
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case != "dropout"])
+# "looked_at" keeps plain numbers of weights and scores, which are sums in another order.
+@pytest.mark.parametrize("case", [c for c in CASES if c not in ("dropout", "looked_at")])
 def test_two_processes_do_what_one_does(case: str, worker: Any, ranked: Any) -> None:
     many, one = ranked[0][case], worker.one(case, 1)
     matrices = torch.tensor(many["matrix"]), torch.tensor(one["matrix"])

@@ -21,6 +21,9 @@ from clframe import Batch, ClframeError, Learner, Plugin, PluginError, hookimpl
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import MapData, TensorData, keep_inputs
 from clframe.plugins import EWC, SI, GenerativeReplay, LwF, PackNet, Replay, XdG
+from clframe.plugins.online import Online
+from clframe.plugins.plasticity import Plasticity
+from clframe.plugins.predictions import Predictions
 from clframe.run import run
 from clframe.testing import prepare, toy_stream
 
@@ -149,6 +152,12 @@ CASES: dict[str, tuple[Callable[[], Stream], Callable[[], Any], dict[str, Any]]]
     "norms": (small_images, lambda: [Replay(10)], {}),
     "dropout": (_toy("class"), lambda: [Replay(20)], {}),
     "mapped": (read_from_disk, lambda: ["derpp", LwF()], {}),
+    "measured": (
+        _toy("class"),
+        lambda: [Replay(20), Online()],
+        {"evaluate_every_n_steps": 2, "evaluate_samples": 30},
+    ),
+    "looked_at": (_toy("class"), lambda: [Replay(20), Plasticity(), Predictions()], {}),
     "watched": (_toy("class"), lambda: [Watch(), Replay(20)], {}),
 }
 

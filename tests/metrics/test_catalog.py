@@ -22,6 +22,21 @@ def scalars(family: str, values: dict[str, Any]) -> set[str]:
     return {f"{family}.{name}" for name, value in values.items() if not isinstance(value, list)}
 
 
+def measured_families() -> dict[str, dict[str, Any]]:
+    """The families of what evaluators measure, for some values."""
+    keys: dict[str, list[str]] = {}
+    for name in CATALOG:
+        keys.setdefault(name.split(".")[0], []).append(name.split(".")[1])
+    found: dict[str, dict[str, Any]] = {
+        family: getattr(metrics, family)({key: [0.5, 0.75] for key in keys[family]})
+        for family in ("plasticity", "predictions", "cost")
+    }
+    curves = [{"a": [0.5, 1.0]}, {"a": [0.2, 0.8], "b": [0.0, 1.0]}]
+    found["continual"] = metrics.continual([[1, 2], [3, 4]], curves)
+    found["online"] = metrics.online([3, 4], [5, 6])
+    return found
+
+
 def test_the_catalog_lists_exactly_what_the_functions_return() -> None:
     result: set[str] = set()
     for family, values in metrics.matrix_metrics(np.eye(3), np.zeros(3), np.ones(3)).items():
@@ -31,6 +46,8 @@ def test_the_catalog_lists_exactly_what_the_functions_return() -> None:
     robustness = metrics.robustness(np.eye(3), np.ones((3, 3, 2, 2)), ["light", "noise"])
     assert set(robustness.pop("axes")) == {"light", "noise"}  # one entry for each axis of the run
     result |= scalars("robustness", robustness)
+    for family, values in measured_families().items():
+        result |= scalars(family, values)
     log = ROOT / "tests" / "data" / "l2metrics" / "g01_hand_2task" / "lifetime.tsv"
     result |= scalars("l2", metrics.l2.evaluate(log, maintenance_method="both").lifetime)
     assert result == set(CATALOG)
@@ -79,12 +96,16 @@ def test_values_stay_in_their_range() -> None:
         result["continual_world"] = metrics.continual_world(
             generator.random((4, 4)), curves=curves[0], reference=curves[1]
         )
+        result |= measured_families()
         unbounded = result["continual_world"].pop("forward_transfer")
         assert unbounded <= 1
         for name, info in CATALOG.items():
             family, _, key = name.partition(".")
             if family == "robustness":  # ratios, which have no upper bound
                 assert info.low == (0 if key != "lead" else None)
+            elif family in ("plasticity", "cost"):
+                assert info.low == 0
+                assert result[family][key] >= 0
             elif family != "l2" and name != "continual_world.forward_transfer":
                 assert info.low is not None
                 assert info.high is not None

@@ -119,6 +119,14 @@ class Logging(Plugin):
         self.log(numbers, learner.global_steps)
 
     @hookimpl(trylast=True)
+    def after_measurement(
+        self, learner: Learner, name: str, step: int, values: dict[str, float]
+    ) -> None:
+        """What a plugin measured on the way."""
+        learner.step_log.flush()  # so that steps come in their order
+        self.log({f"{name}/{key}": value for key, value in values.items()}, step)
+
+    @hookimpl(trylast=True)
     def after_run(self, learner: Learner, result: Result) -> None:
         """The metrics, and the matrix as table and image where the logger takes them."""
         numbers = {

@@ -85,3 +85,8 @@ class Recorder(Plugin):
         measures = {task: dict(values) for task, values in results.items()}
         first = {task: next(iter(values.values())) for task, values in measures.items()}
         self.write("evaluation", row=row, values=first, measures=measures)
+
+    @hookimpl(trylast=True)
+    def after_measurement(self, name: str, step: int, values: dict[str, float]) -> None:
+        """One line for what a plugin measured on the way."""
+        self.write("measurement", name=name, step=step, values=dict(values))

@@ -1,0 +1,175 @@
+"""What evaluators measured beside the matrix: curves over steps and confusion matrices.
+
+A results.json may have been made elsewhere: what is not of the expected shape is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from clframe.core.results import Result
+from clframe.core.results_file import number
+from clframe.report import elements as el
+from clframe.report.canvas import GRID, INK, MUTED, colors, label, new_figure, style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST_NAMED = 12
+_MOST_NUMBERED = 15
+_MOST_CLASSES = 200  # beyond, a cell of the picture is smaller than a dot
+
+
+class StepCurves(NamedTuple):
+    """Accuracy of the tasks seen so far at single steps.
+
+    Args:
+        steps: Of each experience, where was measured.
+        values: Of each experience, the values by task.
+    """
+
+    steps: list[list[float]]
+    values: list[dict[str, list[float]]]
+
+
+def step_curves(result: Result) -> StepCurves | None:
+    """What was measured every few steps; None where nothing was, or not in the known form."""
+    found = result.measured.get("continual_evaluation", {}).get("experiences")
+    steps, values = [], []
+    for one in found.values() if isinstance(found, Mapping) else ():
+        places = _numbers(one.get("steps")) if isinstance(one, Mapping) else None
+        tasks = one.get("tasks") if isinstance(one, Mapping) else None
+        if not places or not isinstance(tasks, Mapping):
+            return None
+        lines = {str(task): _numbers(line) for task, line in tasks.items()}
+        known = {t: line for t, line in lines.items() if line and len(line) == len(places)}
+        steps.append(places)
+        values.append(known)
+    return StepCurves(steps, values) if steps else None
+
+
+def confusion_of(result: Result) -> tuple[str, list[list[float]]] | None:
+    """The last row's name and its confusion matrix; None where there is none."""
+    rows = result.measured.get("predictions", {}).get("confusion")
+    if not isinstance(rows, Mapping) or not rows:
+        return None
+    name, square = list(rows.items())[-1]
+    lines = [_numbers(line) for line in square] if isinstance(square, list) else []
+    if not lines or any(line is None or len(line) != len(lines) for line in lines):
+        return None
+    return str(name), [line for line in lines if line is not None]
+
+
+def sections(result: Result) -> Iterator[str]:
+    """The parts of a run's page."""
+    curves = step_curves(result)
+    if curves is not None:
+        every = number(result.measured["continual_evaluation"].get("every_n_steps"))
+        title = "Every few steps" if every is None else f"Every {every:.0f} steps"
+        yield f"<h2>{title}</h2>"
+        yield el.figure(
+            step_figure(curves, result.matrix.columns, result.matrix.measure),
+            f"{result.matrix.measure} of the tasks seen so far within training",
+            "A line per task from the experience on that learns it; vertical lines are the ends of "
+            "experiences. A line that falls after one of them and comes back is a stability gap.",
+        )
+    confusion = confusion_of(result)
+    if confusion is not None and len(confusion[1]) <= _MOST_CLASSES:
+        yield "<h2>Confusions</h2>"
+        yield el.figure(
+            confusion_figure(confusion[1]),
+            f"confusion matrix after {confusion[0]}",
+            f"After {confusion[0]}, all tasks learned so far: a row per class, what of it (in "
+            "percent) was predicted as which class.",
+        )
+
+
+def step_figure(
+    curves: StepCurves, tasks: Sequence[str], measure: str, width: float = 7.6
+) -> Figure:
+    """Accuracy within training: a line per task over the steps of the run.
+
+    Args:
+        curves: What was measured.
+        tasks: All tasks in order, so that each keeps its color.
+        measure: What the values are.
+        width: Inches of the figure.
+    """
+    figure = new_figure(width, width * 0.45)
+    axes = figure.add_subplot()
+    shade = dict(zip(tasks, colors(len(tasks)), strict=True))
+    whole: dict[str, tuple[list[float], list[float]]] = {}
+    means: tuple[list[float], list[float]] = ([], [])
+    for places, lines in zip(curves.steps, curves.values, strict=True):
+        for task, line in lines.items():
+            xs, ys = whole.setdefault(task, ([], []))
+            xs.extend(places)
+            ys.extend(line)
+        if lines:
+            means[0].extend(places)
+            means[1].extend(math.fsum(p) / len(p) for p in zip(*lines.values(), strict=True))
+    for task, (xs, ys) in whole.items():
+        axes.plot(xs, ys, color=shade.get(task, MUTED), linewidth=1.1, label=label(task))
+    axes.plot(*means, color=INK, linewidth=1.6, linestyle=(0, (4, 2)), label="mean of seen")
+    for places in curves.steps[:-1]:
+        axes.axvline(places[-1], color=GRID, linewidth=1, zorder=0)
+    style(axes, grid="y")
+    axes.set_xlim(0, curves.steps[-1][-1])
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
+    axes.set_ylabel(f"{label(measure)} (%)")
+    axes.set_xlabel("step")
+    if len(whole) <= _MOST_NAMED:
+        figure.legend(loc="outside right upper", frameon=False, fontsize=8.5, labelcolor=INK)
+    return figure
+
+
+def confusion_figure(square: Sequence[Sequence[float]]) -> Figure:
+    """What was predicted (columns) for the samples of each class (rows), in percent of the row.
+
+    Args:
+        square: Counts by label and prediction; classes without samples are left out as rows.
+    """
+    known = [i for i, line in enumerate(square) if sum(line) > 0]
+    shown = sorted({*known, *(j for i in known for j, n in enumerate(square[i]) if n)})
+    shares = [[square[i][j] / sum(square[i]) for j in shown] for i in known]
+    side = len(shown)
+    numbered = side <= _MOST_NUMBERED
+    cell = 0.42 if numbered else max(0.05, 6.0 / side)
+    figure = new_figure(1.9 + cell * side, 1.2 + cell * len(known))
+    axes = figure.add_subplot()
+    picture = axes.imshow(shares, cmap="viridis", vmin=0, vmax=1, aspect="auto")
+    for i, line in enumerate(shares if numbered else ()):
+        for j, share in enumerate(line):
+            if share >= 0.005:
+                ink = "white" if share < 0.6 else "black"
+                axes.text(
+                    j, i, f"{100 * share:.0f}", color=ink, ha="center", va="center", fontsize=8
+                )
+    style(axes)
+    for edge in ("left", "bottom"):
+        axes.spines[edge].set_visible(False)
+    axes.tick_params(length=0)
+    step = max(1, math.ceil(side / 25))
+    axes.set_xticks(range(0, side, step), [str(shown[j]) for j in range(0, side, step)])
+    rows = range(0, len(known), step)
+    axes.set_yticks(rows, [str(known[i]) for i in rows])
+    axes.set_xlabel("predicted class")
+    axes.set_ylabel("class")
+    bar = figure.colorbar(picture, ax=axes, fraction=0.05, pad=0.02, aspect=30)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(colors=MUTED, labelcolor=INK, labelsize=8, length=0)
+    bar.set_ticks([0, 0.5, 1], labels=["0", "50", "100"])
+    bar.set_label("of the class (%)", color=INK, fontsize=9)
+    return figure
+
+
+def _numbers(values: Any) -> list[float] | None:
+    """A list of finite numbers; None for anything else."""
+    if not isinstance(values, list):
+        return None
+    found = [number(value) for value in values]
+    known = [value for value in found if value is not None]
+    return known if len(known) == len(found) else None
