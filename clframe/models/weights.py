@@ -79,8 +79,8 @@ def put_weights(network: nn.Module, path: str | Path, setting: str = "model.weig
     for name in stored:
         if name not in expected and not name.startswith(_HEADS):
             raise SettingError(
-                f"{setting}: '{path}' has weights '{name}' ({list(stored[name].shape)}), which this "
-                "network lacks: it is the file of another network"
+                f"{setting}: '{path}' has weights '{name}' ({list(stored[name].shape)}), which "
+                "this network lacks: it is the file of another network"
             )
     with torch.no_grad():
         network.load_state_dict({name: stored[name].to(t) for name, t in expected.items()})
