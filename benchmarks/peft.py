@@ -122,9 +122,10 @@ def checks(found: Found, reference: str) -> list[str]:
     for method, (title, _, _) in METHODS.items():
         for seed, cell in found.get(method, {}).items():
             other = found.get(reference, {}).get(seed)
-            if method not in FINE_TUNING and other is not None:
-                if forgetting(cell["matrix"]) >= forgetting(other["matrix"]):
-                    failed.append(f"{title} (seed {seed})")
+            if method in FINE_TUNING or other is None:
+                continue
+            if forgetting(cell["matrix"]) >= forgetting(other["matrix"]):
+                failed.append(f"{title} (seed {seed})")
     return failed
 
 

@@ -152,8 +152,8 @@ def test_evaluation_is_measured_in_both_ways_and_told_as_a_table(load_benchmark:
     assert all(len({line.count("|") for line in lines}) == 1 for lines in tables)
 
 
-def test_forgetting_of_the_table_of_tuners(load_benchmark: Callable[[str], ModuleType]) -> None:
-    bench = load_benchmark("peft")
+def test_forgetting_of_the_table_of_tuners(load_benchmark: Any) -> None:
+    bench: ModuleType = load_benchmark("peft")
     kept = {"0": {"matrix": [[0.0, 0.0], [0.9, 0.0], [0.8, 0.9]], "trained": 5, "seconds": 1.0}}
     lost = {"0": {"matrix": [[0.0, 0.0], [0.9, 0.0], [0.1, 0.9]], "trained": 5, "seconds": 1.0}}
     assert bench.forgetting(lost["0"]["matrix"]) == pytest.approx(0.8)
