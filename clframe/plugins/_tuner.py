@@ -67,6 +67,7 @@ class Tuner(Plugin, abc.ABC):
             classes ``seen`` so far, or those of its ``own`` task.
     """
 
+    supports_distributed = False
     needs_tokens: ClassVar[bool] = False
     """Whether the model must be a transformer."""
 

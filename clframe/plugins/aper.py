@@ -41,6 +41,7 @@ class APER(FeatureSpaceClassifier):
         "Generalizability and Adaptivity are All You Need, 2024"
     )
     conflicts = (*FeatureSpaceClassifier.conflicts, *conflicts_of("aper"))
+    supports_distributed = False
     needs_tokens: ClassVar[bool] = True
     state = ("taken", "counts", "sums")
 

@@ -154,7 +154,6 @@ class CODAPrompt(Tuner):
     )
     conflicts = conflicts_of("coda_prompt")
     needs_tokens = True
-    supports_distributed = False
     state = ("known",)
 
     def __init__(

@@ -120,7 +120,6 @@ class DualPrompt(Tuner):
     )
     conflicts = conflicts_of("dualprompt")
     needs_tokens = True
-    supports_distributed = False
 
     def __init__(
         self,

@@ -90,7 +90,6 @@ class InfLoRA(Tuner):
         "Liang & Li, InfLoRA: Interference-Free Low-Rank Adaptation for Continual Learning, 2024"
     )
     conflicts = conflicts_of("inflora")
-    supports_distributed = False
     state = ("bases",)
 
     def __init__(

@@ -83,7 +83,6 @@ class L2P(Tuner):
     paper = "Wang et al., Learning to Prompt for Continual Learning, 2022"
     conflicts = conflicts_of("l2p")
     needs_tokens = True
-    supports_distributed = False
 
     def __init__(
         self,

@@ -39,7 +39,6 @@ NAMED = (
     *("linear_probe", "lwf", "mas", "multitask", "naive", "online_ewc", "packnet", "replay"),
     *("rtf", "si", "xdg"),
     *("fecam", "ncm", "randumb", "ranpac", "slda"),
-    *("adapter", "aper", "lora", "lora_merged"),
 )
 CASES = [*NAMED, *_OWN]
 

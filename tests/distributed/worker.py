@@ -22,7 +22,7 @@ from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import MapData, TensorData, keep_inputs
 from clframe.plugins import EWC, SI, GenerativeReplay, LwF, PackNet, Replay, XdG
 from clframe.run import run
-from clframe.testing import prepare, toy_model, toy_stream
+from clframe.testing import prepare, toy_stream
 
 BATCH = 15
 """Of 80 samples an experience: neither it nor the last batch of five divides by two."""
@@ -117,6 +117,7 @@ def _toy(scenario: str) -> Callable[[], Stream]:
     return lambda: toy_stream(scenario)  # type: ignore[arg-type]
 
 
+MLP = {"name": "mlp", "hidden": [16]}
 TRAINER: dict[str, dict[str, Any]] = {"best_checkpoint": {"check_val_every_n_epoch": 1}}
 MODELS: dict[str, dict[str, Any]] = {
     "norms": {"name": "cnn", "channels": [4], "features": 8, "norm": True},
@@ -182,22 +183,11 @@ def settings_for(name: str) -> Any:
         "rtf": {"feedback_replay": small},
         "gdumb": {"size": 40, "epochs": 3},
         "ewc": {"weight": 100.0},
-        "lora": {"rank": 2},
-        "adapter": {"hidden": 3, "scale": 1.0},
-        "aper": {"hidden": 3, "scale": 1.0},
     }
     chosen = sizes.get(name)
     if chosen is None:
         return name
     return chosen if name in ("dgr", "dgr_distill", "rtf") else {name: chosen}
-
-
-def model_for(strategy: Any, stream: Stream) -> Any:
-    """The perceptron, or a transformer where the strategy needs one."""
-    from clframe.core.registry import discover
-    from clframe.strategies import compose
-
-    return toy_model(compose(strategy, discover())[1], stream)
 
 
 def one(case: str, devices: int, **more: Any) -> dict[str, Any]:
@@ -218,7 +208,7 @@ def one(case: str, devices: int, **more: Any) -> dict[str, Any]:
     prepared = prepare(
         stream,
         chosen,
-        MODELS.get(case) or model_for(chosen, stream),
+        MODELS.get(case, MLP),
         optimizer={"name": "sgd", "lr": 0.1} if by_sgd else {"name": "adam", "lr": 0.01},
         trainer=trainer,
     )
@@ -250,7 +240,9 @@ def main(devices: int, folder: Path) -> None:
         except ClframeError as error:  # on all ranks alike, so the other cases can continue
             outcomes[case] = {"error": str(error)}
     rank = torch.distributed.get_rank()
-    prepared = prepare(toy_stream(), [Drift()], trainer={"accelerator": "cpu", "devices": devices})
+    prepared = prepare(
+        toy_stream(), [Drift()], MLP, trainer={"accelerator": "cpu", "devices": devices}
+    )
     try:
         run(prepared.learner, prepared.stream, "drift")
     except PluginError as error:
