@@ -237,3 +237,31 @@ def test_slca_learns_features_slowly_and_helps_old_classes() -> None:
     assert rates == [0.01, 0.0]
     naive, _ = toy_run([], stream)
     assert aligned.matrix.values[-1].mean() > naive.matrix.values[-1].mean() + 0.2
+
+
+@pytest.mark.parametrize("name", ["lora", "adapter", "l2p", "aper", "slca"])
+def test_several_processes_and_batched_seeds_are_refused(name: str) -> None:
+    from clframe.core.registry import discover
+    from clframe.distributed.ranks import check_plugins
+
+    plugin = discover().build("plugin", name, {})
+    assert not plugin.supports_batched_seeds
+    with pytest.raises(PluginError, match=f"'{name}'"):
+        check_plugins([plugin], 2)
+
+
+def test_frozen_weights_of_another_run_are_found_again(tmp_path: Path) -> None:
+    small: dict[str, Any] = {
+        "model": {"name": "mlp", "hidden": [8]},
+        "trainer": {"max_steps": 3, "max_epochs": None},
+        "logger": None,
+        "progress": False,
+    }
+    clframe.fit("split_mnist", "naive", run_dir=tmp_path / "first", **small)
+    tuned = clframe.fit(
+        "split_mnist", "lora", run_dir=tmp_path / "run", pretrain=tmp_path / "first", **small
+    )
+    model = clframe.load(tmp_path / "run")
+    x = torch.rand(4, 1, 28, 28)
+    assert tuned.model is not None
+    assert torch.equal(model(x), tuned.model.eval()(x))

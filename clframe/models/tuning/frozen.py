@@ -32,11 +32,11 @@ def tune(model: nn.Module, insert: Callable[[], Iterable[Tensor]]) -> None:
     head = getattr(model, "head", None)
     if isinstance(head, nn.Module):
         head.requires_grad_(True)
-    changed = {id(tensor) for tensor in insert()}
+    own -= {id(tensor) for tensor in insert()}
     frozen = {
         name: tensor
         for name, tensor in model.state_dict(keep_vars=True).items()
-        if id(tensor) in own - changed and not tensor.requires_grad
+        if id(tensor) in own and not tensor.requires_grad
     }
     save_digest_only(model, frozen)
 
@@ -69,7 +69,10 @@ def save_digest_only(model: nn.Module, frozen: dict[str, Tensor]) -> None:
                 f"than the model has now ({digest}): give it the same ones (model.weights, "
                 "model.pretrained, pretrain)"
             )
-        live = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        live = {
+            **dict(module.named_parameters(remove_duplicate=False)),
+            **dict(module.named_buffers(remove_duplicate=False)),
+        }
         for name in names:
             state[prefix + name] = live[name].detach()
 
