@@ -43,6 +43,9 @@ METHODS: dict[str, tuple[str, dict[str, Any] | str, float]] = {
 }
 """Title, strategy and learning rate of each row."""
 
+SEEDS = (0, 1, 2)
+"""Of the table."""
+
 Found = dict[str, dict[str, dict[str, Any]]]
 
 
@@ -143,6 +146,13 @@ def page(found: Found, command: str) -> str:
         if own
         else " So it is where full fine-tuning has the loss that the others have."
     )
+    missing = [
+        f"{title} ({len(found.get(method, {}))} of {len(SEEDS)})"
+        for method, (title, _, _) in METHODS.items()
+        if not {str(seed) for seed in SEEDS} <= set(found.get(method, {}))
+    ]
+    if missing:
+        claim += f" **Not finished**, seeds that are there: {', '.join(missing)}."
     return f"""# Parameter-efficient methods
 
 `{command}`; one thread on two cores that others used at the same time, so seconds are upper bounds.
@@ -169,7 +179,7 @@ run are in `peft.json`.
 def main() -> None:
     """Run what is missing and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--markdown", type=Path, required=True)
     arguments = parser.parse_args()
