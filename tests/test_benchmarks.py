@@ -154,8 +154,8 @@ def test_evaluation_is_measured_in_both_ways_and_told_as_a_table(load_benchmark:
 
 def test_forgetting_of_the_table_of_tuners(load_benchmark: Any) -> None:
     bench: ModuleType = load_benchmark("peft")
-    kept = {"0": {"matrix": [[0.0, 0.0], [0.9, 0.0], [0.8, 0.9]], "trained": 5, "seconds": 1.0}}
-    lost = {"0": {"matrix": [[0.0, 0.0], [0.9, 0.0], [0.1, 0.9]], "trained": 5, "seconds": 1.0}}
+    kept = {"0": {"matrix": [[0.0, 0.0], [0.9, 0.0], [0.8, 0.9]], "trained": 5, "cpu_seconds": 1.0}}
+    lost = {"0": {"matrix": [[0.0, 0.0], [0.9, 0.0], [0.1, 0.9]], "trained": 5, "cpu_seconds": 1.0}}
     assert bench.forgetting(lost["0"]["matrix"]) == pytest.approx(0.8)
     assert bench.final(lost["0"]["matrix"]) == pytest.approx(0.5)
     found = {"naive": lost, "naive_own": kept, "lora": kept, "l2p": lost}
