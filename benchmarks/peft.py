@@ -108,11 +108,12 @@ def table(found: Found) -> str:
             continue
         lost = [100 * forgetting(run["matrix"]) for run in runs]
         seconds = [r["cpu_seconds"] for r in runs if "cpu_seconds" in r]
+        time_taken = f"{statistics.median(seconds):.0f}" if seconds else "-"
         lines.append(
             f"| {title} (lr {lr:g}) "
             f"| {100 * statistics.mean(final(r['matrix']) for r in runs):.1f} "
             f"| {statistics.mean(lost):.1f} | {', '.join(f'{value:.1f}' for value in lost)} "
-            f"| {runs[0]['trained']:,} | {f'{statistics.median(seconds):.0f}' if seconds else '-'} |"
+            f"| {runs[0]['trained']:,} | {time_taken} |"
         )
     return "\n".join(lines)
 
@@ -175,7 +176,8 @@ methods with weights for each experience, those of all five.
 On seed 10, which is not in the table, `compete=own` for LoRA and adapters was chosen, and the
 rate of prompts (5e-3 instead of 1e-3, by L2P). The other settings that differ from the defaults
 (`METHODS` of the script) were set beforehand: blocks that this network has, shorter E-prompts,
-SLCA's `slow=0.1`. Features of clothes carry digits only so far; the experiments `pretrained/*` have the authors' settings for a ViT-B with ImageNet weights. The matrices of each
+SLCA's `slow=0.1`. Features of clothes carry digits only so far; the experiments `pretrained/*`
+have the authors' settings for a ViT-B with ImageNet weights. The matrices of each
 run are in `peft.json`.
 """
 
