@@ -23,8 +23,8 @@ from clframe.robot.chunks import chunk_labels, sequence_rows
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.windows import STATE, ObservationTransform, joined
 
-Encode: TypeAlias = "Callable[[Tensor, str], Tensor]"
-"""Frames ``[n, side, side, 3]`` as bytes, and what they are, to features ``[n, ...]``."""
+Encode: TypeAlias = "Callable[[Tensor, str, int], Tensor]"
+"""Frames ``[n, side, side, 3]`` as bytes, of which pictures and task, to features ``[n, ...]``."""
 
 
 class SequenceInputs:
@@ -131,8 +131,7 @@ def sequences_of(
     rows = sequence_rows(lengths, window)
     frames = {name: torch.from_numpy(joined(demos, name)) for name in (STATE, *inputs.pictures)}
     if encode is not None:
-        made = {name: encode(frames[name], f"{name} of task {task}") for name in inputs.pictures}
-        frames |= made
+        frames |= {name: encode(frames[name], name, task) for name in inputs.pictures}
     actions = torch.from_numpy(np.concatenate([demo.actions for demo in demos]))
     if chunk > 1:
         actions = chunk_labels(actions, lengths, chunk)

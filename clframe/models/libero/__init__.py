@@ -24,7 +24,7 @@ from clframe.models.libero.augment import Augment
 from clframe.models.libero.film_resnet import FiLMResNetEncoder, Stem
 from clframe.models.libero.frozen_reader import WEIGHTS, FeatureReader, FrozenEncoder
 from clframe.models.libero.head import PerceptronHead
-from clframe.models.libero.observation_encoder import ConcatEncoder, Reader, TokenEncoder
+from clframe.models.libero.observation_encoder import ConcatEncoder, Reader, States, TokenEncoder
 from clframe.models.libero.policy import Body, SequencePolicy
 from clframe.models.libero.temporal import TemporalLSTM, TemporalTransformer
 from clframe.models.libero.transformer import Transformer
@@ -83,6 +83,8 @@ def libero_policy(
     encoder: Literal["trained", "frozen"] = "trained",
     views: int = 4,
     stem: Stem = "resnet",
+    feature_dropout: float | None = None,
+    state_noise: float = 0.0,
     weights: str | None = None,
     data_dir: Path | None = None,
 ) -> SequencePolicy:
@@ -103,12 +105,16 @@ def libero_policy(
             is many times faster (resnet_rnn and resnet_t, pictures of 64 pixels).
         views: Views of each frame that a frozen encoder encodes: as it is, then changed ones.
         stem: What the ResNets begin with: ``resnet`` as it is, or ``patch``, which is faster.
+        feature_dropout: Share of a frozen encoder's features that is left out in training; None
+            for 0.3.
+        state_noise: Deviation of noise on the robot's normalized state in training.
         weights: The frozen encoder's file; None is the one that is shipped.
         data_dir: The data folder; features are kept in its folder ``features``.
     """
     at_least(window, 1, "model.window")
     at_least(color, 0, "model.color")
     at_least(shift, 0, "model.shift")
+    at_least(state_noise, 0, "model.state_noise")
     layout = _layout(name, stream)
     sizes = SIZES[size]
     cameras, states = len(layout.pictures), list(layout.states.values())
@@ -132,10 +138,17 @@ def libero_policy(
     at_least(views, 1, "model.views")
     augment = Augment(color, shift)
     reader: nn.Module
+    read_states = States(layout, state_noise)
     if encoder == "frozen":
-        reader = _frozen_reader(name, layout, sizes, augment, views, weights, data_dir)
+        frozen = _frozen_encoder(name, augment, views, weights, data_dir)
+        dropout = _share(0.3 if feature_dropout is None else feature_dropout)
+        reader = FeatureReader(
+            read_states, frozen, dropout, n_condition, 2 * sizes.token, sizes.token
+        )
+    elif feature_dropout is not None:
+        raise SettingError("model.feature_dropout is for the features of model.encoder=frozen")
     else:
-        reader = Reader(layout, image_encoder, augment)
+        reader = Reader(read_states, image_encoder, augment)
     if name == "resnet_rnn":
         numbers = cameras * sizes.token + sum(states) + sizes.text
         body = Body(
@@ -154,22 +167,21 @@ def libero_policy(
     return SequencePolicy(body, head, window, decoder)
 
 
-def _frozen_reader(
-    name: PolicyName,
-    layout: ObservationLayout,
-    sizes: Size,
-    augment: Augment,
-    views: int,
-    weights: str | None,
-    data_dir: Path | None,
-) -> FeatureReader:
+def _frozen_encoder(
+    name: PolicyName, augment: Augment, views: int, weights: str | None, data_dir: Path | None
+) -> FrozenEncoder:
     if name == "vit_t":
         raise SettingError(
             "model 'vit_t' has no use for a frozen encoder, which gives no patches: choose resnet_t"
         )
     folder = None if data_dir is None else Path(data_dir) / "features" / "keypoints"
-    frozen = FrozenEncoder(Path(weights) if weights else WEIGHTS, views, augment, folder)
-    return FeatureReader(layout, frozen, max(1, layout.task), 2 * sizes.token, sizes.token)
+    return FrozenEncoder(Path(weights) if weights else WEIGHTS, views, augment, folder)
+
+
+def _share(dropout: float) -> float:
+    if not 0 <= dropout < 1:
+        raise SettingError(f"model.feature_dropout must be from 0 to below 1, got {dropout}")
+    return dropout
 
 
 def _layout(name: str, stream: Stream) -> ObservationLayout:

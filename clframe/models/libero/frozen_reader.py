@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clframe.data.observations import TASK, ObservationLayout
+from clframe.data.observations import TASK
 from clframe.errors import SettingError
 from clframe.models.libero.augment import Augment
 from clframe.models.libero.film_resnet import FiLM
 from clframe.models.libero.keypoints import SIDE, KeypointNet, read
-from clframe.models.libero.observation_encoder import Parts
+from clframe.models.libero.observation_encoder import Parts, States
 from clframe.utils import files
 from clframe.utils.progress import ProgressMeter
 
@@ -28,6 +28,9 @@ WEIGHTS = Path(__file__).parent / "data" / "tabletop_keypoints.npz"
 """The encoder that is shipped; ``scripts/train_tabletop_encoder.py`` made it."""
 _CHUNK = 128
 """Pictures that go through the encoder at a time."""
+_LEAST_SPREAD = 0.02
+"""Added to the deviation of each feature: what never moves in the first task may move later."""
+_CLIP = 5.0
 
 
 class FrozenEncoder:
@@ -115,11 +118,14 @@ class FrozenEncoder:
 class FeatureReader(nn.Module):
     """Takes a batch of sequences apart whose pictures are features of a frozen encoder.
 
-    While acting the pictures are pictures, and are encoded here.
+    While acting the pictures are pictures, and are encoded here. Features are normalized by their
+    mean and deviation in the first task that is learned, and some are left out in training:
+    otherwise a policy tells its few demonstrations apart by numbers that mean nothing.
 
     Args:
-        layout: Of the sequences.
+        states: Reads the robot's state.
         encoder: Gives the features.
+        dropout: Share of a picture's features that is left out in training.
         n_condition: Length of the instruction's vector.
         hidden: Width of the layer before a token, which the instruction modulates.
         width: Of a token.
@@ -127,20 +133,31 @@ class FeatureReader(nn.Module):
 
     def __init__(
         self,
-        layout: ObservationLayout,
+        states: States,
         encoder: FrozenEncoder,
+        dropout: float,
         n_condition: int,
         hidden: int,
         width: int,
     ) -> None:
         super().__init__()
+        layout = states.layout
         if layout.side != SIDE:
             raise SettingError(
                 f"model.encoder=frozen is made for pictures of {SIDE} pixels a side; stream.size "
                 f"is {layout.side}"
             )
-        self.layout, self.encoder = layout, encoder
+        self.layout, self.states, self.encoder = layout, states, encoder
+        self.dropout = nn.Dropout(dropout)
         cameras = layout.pictures
+        # Known when the first task's frames have been seen; part of the policy, as weights are.
+        shape = (len(cameras), encoder.width)
+        self.center: Tensor
+        self.spread: Tensor
+        self.known: Tensor
+        self.register_buffer("center", torch.zeros(shape))
+        self.register_buffer("spread", torch.ones(shape))
+        self.register_buffer("known", torch.zeros(len(cameras), dtype=torch.bool))
         self.inner = nn.ModuleList(nn.Linear(encoder.width, hidden) for _ in cameras)
         self.films = nn.ModuleList(FiLM(n_condition, hidden) for _ in cameras)
         self.project = nn.ModuleList(nn.Linear(hidden, width) for _ in cameras)
@@ -158,22 +175,36 @@ class FeatureReader(nn.Module):
             )
         super()._load_from_state_dict(state, prefix, *rest)
 
-    def encode_frames(self, device: torch.device, pictures: Tensor, what: str) -> Tensor:
+    def encode_frames(
+        self, device: torch.device, pictures: Tensor, camera: str, task: int
+    ) -> Tensor:
         """Features of the frames of a task's demonstrations, which are encoded once."""
-        return self.encoder.encode(pictures, what, device)
+        features = self.encoder.encode(pictures, f"{camera} of task {task}", device)
+        row = self.layout.pictures.index(camera)
+        if not self.known[row]:
+            plain = features[:, 0].float()
+            self.center[row] = plain.mean(0)
+            self.spread[row] = plain.std(0, correction=0) + _LEAST_SPREAD
+            self.known[row] = True
+        return features
 
     def forward(self, x: dict[str, Tensor]) -> Parts:
         """The parts of a batch."""
-        states = [x[name] for name in self.layout.states]
-        features = self._views([x[name] for name in self.layout.pictures])
+        features = self._normalized(self._views([x[name] for name in self.layout.pictures]))
         nothing = features[0].new_ones(len(features[0]), 1)
         condition = x[TASK] if self.layout.task else nothing
         seen = []
         layers = zip(features, self.inner, self.films, self.project, strict=True)
         for vectors, inner, film, project in layers:
-            hidden = film(inner(vectors).relu().transpose(1, 2)[..., None], condition)
+            hidden = film(inner(self.dropout(vectors)).relu().transpose(1, 2)[..., None], condition)
             seen.append(project(hidden[..., 0].transpose(1, 2).relu()))
-        return Parts(condition, states, seen)
+        return Parts(condition, self.states(x), seen)
+
+    def _normalized(self, features: list[Tensor]) -> list[Tensor]:
+        return [
+            ((vectors - center) / spread).clamp(-_CLIP, _CLIP)
+            for vectors, center, spread in zip(features, self.center, self.spread, strict=True)
+        ]
 
     def _views(self, pictures: list[Tensor]) -> list[Tensor]:
         """Features ``[n, steps, width]`` of each camera; of one view that is drawn in training."""

@@ -20,24 +20,44 @@ class Parts(NamedTuple):
     seen: list[Tensor]
 
 
+class States(nn.Module):
+    """The parts of the robot's state in a batch of sequences, blurred a little in training.
+
+    Few demonstrations can be told apart by the last digits of the robot's pose; noise hides these.
+
+    Args:
+        layout: Of the sequences.
+        noise: Deviation of the noise, in units of the normalized state.
+    """
+
+    def __init__(self, layout: ObservationLayout, noise: float) -> None:
+        super().__init__()
+        self.layout, self.noise = layout, noise
+
+    def forward(self, x: dict[str, Tensor]) -> list[Tensor]:
+        """``[n, steps, numbers]`` of each part."""
+        states = [x[name] for name in self.layout.states]
+        if not self.training or self.noise == 0:
+            return states
+        return [state + self.noise * torch.randn_like(state) for state in states]
+
+
 class Reader(nn.Module):
     """Takes a batch of sequences apart and looks at its pictures.
 
     Args:
-        layout: Of the sequences.
+        states: Reads the robot's state.
         image_encoder: Looks at pictures.
         augment: Changes them in training.
     """
 
-    def __init__(
-        self, layout: ObservationLayout, image_encoder: nn.Module, augment: Augment
-    ) -> None:
+    def __init__(self, states: States, image_encoder: nn.Module, augment: Augment) -> None:
         super().__init__()
-        self.layout, self.image_encoder, self.augment = layout, image_encoder, augment
+        self.layout, self.states = states.layout, states
+        self.image_encoder, self.augment = image_encoder, augment
 
     def forward(self, x: dict[str, Tensor]) -> Parts:
         """The parts of a batch."""
-        states = [x[name] for name in self.layout.states]
         pictures = [x[name].to(torch.float32) / 255.0 for name in self.layout.pictures]
         n, steps = pictures[0].shape[:2]
         condition = x[TASK] if self.layout.task else pictures[0].new_ones(n, 1)
@@ -46,7 +66,7 @@ class Reader(nn.Module):
             [picture.flatten(0, 1) for picture in pictures],
             condition.repeat_interleave(steps, 0),
         )
-        return Parts(condition, states, [one.unflatten(0, (n, steps)) for one in seen])
+        return Parts(condition, self.states(x), [one.unflatten(0, (n, steps)) for one in seen])
 
 
 class ConcatEncoder(nn.Module):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clframe.bddl import Problem
+from clframe.errors import SettingError
 from clframe.streams.tabletop.compiler import RobotKind, blueprint
 from clframe.streams.tabletop.gripper import HAND
 from clframe.streams.tabletop.poses import rotvec_of_matrix
@@ -27,6 +29,7 @@ ARM_PARTS = {
     "gripper_states": range(HAND_SIZE + 7, HAND_SIZE + ARM_SIZE),
 }
 """What LIBERO's policies are given of the arm: its joints, and where its fingers are."""
+Proprioception: TypeAlias = Literal["all", "libero"]
 PROPRIOCEPTION = {"gripper_states": 2, "ee_pos": 3, "ee_ori": 3}
 """What is observed of the hand under LIBERO's names, beside ``joint_states`` of an arm."""
 OBJECT_SIZE = 1 + 3 + 3 + 6
@@ -67,10 +70,20 @@ class Layout:
         """How many numbers, the first ones, tell of the robot."""
         return HAND_SIZE + (ARM_SIZE if self.robot == "arm" else 0)
 
-    @property
-    def parts(self) -> Mapping[str, Sequence[int]]:
-        """The numbers of the robot in the parts that a policy for sequences is given."""
-        return ARM_PARTS if self.robot == "arm" else HAND_PARTS
+    def parts(self, which: Proprioception) -> Mapping[str, Sequence[int]]:
+        """The numbers of the robot in the parts that a policy for sequences is given.
+
+        >>> list(Layout((), (), "arm").parts("libero"))
+        ['joint_states', 'gripper_states']
+        """
+        if which == "all":
+            return {**HAND_PARTS, **(ARM_PARTS if self.robot == "arm" else {})}
+        if self.robot != "arm":
+            raise SettingError(
+                "stream.proprioception=libero tells the joints of an arm, which stream.robot="
+                f"{self.robot} has not: choose stream.robot=arm or stream.proprioception=all"
+            )
+        return ARM_PARTS
 
     @property
     def size(self) -> int:

@@ -14,6 +14,7 @@ from clframe.streams.tabletop.compiler import RobotKind
 from clframe.streams.tabletop.imitation import LIMIT, START_NOISE, robot_task
 from clframe.streams.tabletop.observation import (
     Layout,
+    Proprioception,
     common_layout,
     layout_of,
     suite_layout,
@@ -81,6 +82,7 @@ def tabletop(
     depth: bool = False,
     start_noise: float = START_NOISE,
     robot: RobotKind = "arm",
+    proprioception: Proprioception = "all",
     imitation: ImitationSettings = ImitationSettings(),
     perturbed: PerturbSettings = PerturbSettings(),
 ) -> Stream:
@@ -105,8 +107,10 @@ def tabletop(
         start_noise: The hand starts up to so many meters off its place, in demonstrations and when
             a task is measured; 0 is LIBERO's one start.
         robot: ``arm``, a seven-joint one, or ``hand``, one that floats. Demonstrations of either
-            are kept apart. With cameras, models for sequences are given LIBERO's ``joint_states``
-            and ``gripper_states`` of an arm.
+            are kept apart.
+        proprioception: What models for sequences are told of the robot: ``all``, the hand's pose,
+            where it is bound for, its touch and, of an arm, the joints; or ``libero``, its
+            ``joint_states`` and ``gripper_states`` only: where the hand is must be learned.
         imitation: What all robot streams have in common; the goals that are drawn are start states
             here. LIBERO takes a horizon of 600.
         perturbed: The axes of `clframe.streams.tabletop.perturb` under which tasks are measured
@@ -163,7 +167,7 @@ def tabletop(
         f"{mujoco.__version__}, robot {robot}",
         [f"{camera}_rgb" for camera in cameras or ()],
         size,
-        things.parts,
+        things.parts(proprioception),
     )
     return stream.perturbed(perturbed)
 
