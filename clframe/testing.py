@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from clframe.build import Built, build
 from clframe.checkpoint.settings import CheckpointSettings
@@ -86,12 +87,30 @@ def run_built(built: Built) -> Result:
     return run(built.learner, built.stream, built.strategy, built.folder)
 
 
+def toy_model(plugins: Sequence[Plugin], stream: Stream) -> Any:
+    """A small model: a perceptron, or a transformer where a plugin says that it ``needs_tokens``.
+
+    The transformer sees a vector of the toy stream as a picture of two rows.
+    """
+    if not any(getattr(plugin, "needs_tokens", False) for plugin in plugins):
+        return {"name": "mlp", "hidden": [16]}
+    from clframe.models.classifier import Classifier
+    from clframe.models.vit_tiny import make_vit
+
+    (features,) = stream.input_shape
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        shape = (1, 2, features // 2)
+        body = make_vit(shape, patch=2, width=16, depth=2, heads=2)
+        return Classifier(nn.Sequential(nn.Unflatten(1, shape), body), 16, stream.n_outputs)
+
+
 def prepare_toy(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Built:
     """A small learner with these plugins, ready to run on the stream."""
     return prepare(
         stream,
         plugins,
-        {"name": "mlp", "hidden": [16]},
+        toy_model(plugins, stream),
         optimizer={"name": "adam", "lr": 0.01},
         trainer={"max_epochs": 2, "batch_size": 16, **trainer},
     )

@@ -43,8 +43,16 @@ SMALL: dict[str, dict[str, Any]] = {
     "fecam": {"adapt_first": True},
     "ranpac": {"adapt_first": True, "projection": 12},
     "randumb": {"adapt_first": True, "embedding": 12},
+    "lora": {"rank": 2},
+    "adapter": {"hidden": 3, "scale": 1.0},
+    "l2p": {"pool": 4, "length": 2, "top": 2},
+    "dualprompt": {"general": (0,), "expert": (1,), "general_length": 2, "expert_length": 3},
+    "coda_prompt": {"components": 2, "length": 4, "blocks": (0, 1)},
+    "inflora": {"rank": 2},
+    "aper": {"hidden": 3, "scale": 1.0},
+    "slca": {"samples": 16, "epochs": 2},
 }
-ONE_PASS = ("ncm", "slda", "fecam", "ranpac", "randumb")
+ONE_PASS = ("ncm", "slda", "fecam", "ranpac", "randumb", "aper")
 """Take no steps after the first experience, and nothing beside them that acts in steps."""
 
 

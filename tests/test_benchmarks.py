@@ -150,3 +150,16 @@ def test_evaluation_is_measured_in_both_ways_and_told_as_a_table(load_benchmark:
     assert "| 2 | 25 % | 20 to 30 | 25 % | 20 to 30 |" in text
     tables = [part.splitlines() for part in text.split("\n\n")]
     assert all(len({line.count("|") for line in lines}) == 1 for lines in tables)
+
+
+def test_forgetting_of_the_table_of_tuners(load_benchmark: Any) -> None:
+    bench: ModuleType = load_benchmark("peft")
+    kept = {"0": {"matrix": [[0.0, 0.0], [0.9, 0.0], [0.8, 0.9]], "trained": 5, "cpu_seconds": 1.0}}
+    lost = {"0": {"matrix": [[0.0, 0.0], [0.9, 0.0], [0.1, 0.9]], "trained": 5, "cpu_seconds": 1.0}}
+    assert bench.forgetting(lost["0"]["matrix"]) == pytest.approx(0.8)
+    assert bench.final(lost["0"]["matrix"]) == pytest.approx(0.5)
+    found = {"naive": lost, "naive_own": kept, "lora": kept, "l2p": lost}
+    assert bench.checks({**found, "lora": kept}, "naive") == ["L2P (seed 0)"]
+    page = bench.page(found, "python benchmarks/peft.py")
+    assert "Not as claimed: L2P (seed 0) forgets as much" in page
+    assert "| LoRA, shared (lr 0.001) | 85.0 | 10.0 | 10.0 | 5 | 1 |" in page

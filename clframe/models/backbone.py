@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
 
 from clframe.errors import ClframeError, SettingError, nearest
 from clframe.hookspecs import hookimpl
 from clframe.models.classifier import Classifier
 from clframe.models.depth import COLORS, Normalize, add_stem, widen
 from clframe.models.pretrained import PACKAGED, load_packaged
+from clframe.models.weights import put_weights
+from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry
@@ -26,8 +29,29 @@ def is_backbone(name: str) -> bool:
     return name in timm.list_models()
 
 
+class Resize(nn.Module):
+    """Scales images to a side.
+
+    Args:
+        side: Pixels.
+    """
+
+    def __init__(self, side: int) -> None:
+        super().__init__()
+        self.side = side
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The images in that size."""
+        sides = (self.side, self.side)
+        return functional.interpolate(x, sides, mode="bilinear", antialias=True)
+
+
 def make_body(
-    name: str, input_shape: tuple[int, ...], pretrained: bool, depth_stem: DepthMode = "channel"
+    name: str,
+    input_shape: tuple[int, ...],
+    pretrained: bool,
+    depth_stem: DepthMode = "channel",
+    weights: str | None = None,
 ) -> tuple[nn.Module, int]:
     """A timm network without its head, and how many features it gives.
 
@@ -36,8 +60,12 @@ def make_body(
         input_shape: Channels, height and width.
         pretrained: Load weights; inputs in 0..1 are then normalized as these weights want it.
         depth_stem: What becomes of a fourth channel; see :func:`backbone`.
+        weights: A file of weights, which are put in instead; inputs are then normalized, too.
     """
     import timm
+
+    if weights is not None and pretrained:
+        raise SettingError("model.weights and model.pretrained=true both name weights: leave one")
 
     if not is_backbone(name):
         raise SettingError(
@@ -60,14 +88,17 @@ def make_body(
         body = _create(name, COLORS if special else input_shape[0], input_shape[1:], pretrained)
         if special:
             (widen if depth_stem == "channel" else add_stem)(body, name)
-        if pretrained:
+        if weights is not None:
+            put_weights(body, weights)
+        if pretrained or weights is not None:
             body = nn.Sequential(_normalize(body, name, input_shape[0]), body)
     except ClframeError:
         raise
     except Exception as error:
         which = f"model '{name}' " + ("with pretrained weights " if pretrained else "")
+        own = "; put a file of them anywhere and name it in model.weights" if pretrained else ""
         raise SettingError(
-            f"{which}cannot be made for inputs of shape {input_shape}: {_line(error)}"
+            f"{which}cannot be made for inputs of shape {input_shape}: {_line(error)}{own}"
         ) from error
     try:
         with torch.no_grad():
@@ -121,6 +152,8 @@ def backbone(
     backbone: str = "resnet18",
     pretrained: bool = False,
     depth_stem: DepthMode = "channel",
+    weights: str | None = None,
+    size: int | None = None,
 ) -> Classifier:
     """A timm backbone by its name, with a fresh head (``model=resnet18`` is short for it).
 
@@ -134,8 +167,17 @@ def backbone(
         depth_stem: Inputs of colors and depth: a fourth input ``channel`` of the first convolution
             (with pretrained weights the colors keep theirs, depth gets their mean), or a
             ``separate`` first layer for depth whose output is added to that of the colors.
+        weights: A file of weights of this backbone, as timm names them: safetensors, or one that
+            ``torch.load(weights_only=True)`` reads. Inputs are normalized as for timm's own.
+        size: Scale images to this side first; None leaves them.
     """
-    body, width = make_body(backbone, input_shape, pretrained, depth_stem)
+    at_least(size, 1, "model.size")
+    shape = input_shape
+    if size is not None and len(input_shape) == 3:
+        shape = (input_shape[0], size, size)
+    body, width = make_body(backbone, shape, pretrained, depth_stem, weights)
+    if size is not None:
+        body = nn.Sequential(Resize(size), body)
     return Classifier(body, width, n_outputs)
 
 

@@ -7,6 +7,7 @@ and strategy made it; the optimizer, plugins and random numbers start anew.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,15 @@ def begin(
 ) -> dict[str, Any] | None:
     """Start a model from another run if one is named; returns what is to be recorded of it.
 
-    A resumed run has weights of its own, and does not need the other folder any more.
+    A resumed run has weights of its own, and does not need the other folder any more; unless it
+    tunes what it began with, which its checkpoints do not hold (clframe/models/tuning).
     """
     if path is None:
         return None
     where = Path(path).expanduser()
     if folder is not None and folder.resumed and folder.checkpoints.numbers():
+        with contextlib.suppress(RunFolderError):
+            return start_from(where, model)
         return describe(where)
     return start_from(where, model)
 

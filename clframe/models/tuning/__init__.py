@@ -1,0 +1,1 @@
+"""Parts of parameter-efficient tuning: what is put into a network whose own weights stay."""

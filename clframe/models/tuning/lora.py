@@ -1,0 +1,112 @@
+"""Low-rank changes of linear layers (Hu et al., 2021)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
+
+from clframe.errors import SettingError
+from clframe.models.tuning.inserts import Insert
+
+
+class LoRA(Insert):
+    """``alpha / rank * B A x``, added to what a linear layer gives; a pair A, B for each slot.
+
+    B starts at zero, so that the network starts as it was.
+
+    Args:
+        linear: The layer.
+        rank: Of the change.
+        alpha: Its strength.
+        dropout: Of the inputs, in training.
+        slots: How many pairs there are.
+        rows: The outputs that are changed, from one to before another; None for all.
+    """
+
+    def __init__(
+        self,
+        linear: nn.Linear,
+        rank: int,
+        alpha: float,
+        dropout: float = 0.0,
+        slots: int = 1,
+        rows: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__()
+        start, end = rows or (0, linear.out_features)
+        self.rank, self.scale = rank, alpha / rank
+        self.rows = (start, end)
+        self.padding = (start, linear.out_features - end)
+        self.dropout = nn.Dropout(dropout)
+        width = linear.in_features
+        self.A = nn.ModuleList(nn.Linear(width, rank, bias=False) for _ in range(slots))
+        self.B = nn.ModuleList(nn.Linear(rank, end - start, bias=False) for _ in range(slots))
+        for slot in range(slots):
+            self.reset(slot)
+
+    def reset(self, slot: int = 0) -> None:
+        """Begin a pair anew: A as Kaiming draws it, B zero."""
+        nn.init.kaiming_uniform_(self.A[slot].weight, a=math.sqrt(5))  # type: ignore[arg-type]
+        nn.init.zeros_(self.B[slot].weight)  # type: ignore[arg-type]
+
+    def change(self, x: Tensor, output: Tensor) -> Tensor:
+        """The low-rank part of the layer."""
+        down = self.A[self.active](self.dropout(x))
+        added: Tensor = self.scale * self.B[self.active](down)
+        return functional.pad(added, self.padding) if any(self.padding) else added
+
+    @torch.no_grad()
+    def delta(self, slot: int = 0) -> Tensor:
+        """What the pair adds to the rows of the layer's weight that it changes."""
+        up, down = self.B[slot].weight, self.A[slot].weight
+        return self.scale * (up @ down)  # type: ignore[operator]
+
+    @torch.no_grad()
+    def merge_into(self, linear: nn.Linear) -> None:
+        """Add the change to the layer's own weight; the pair is to be begun anew."""
+        start, end = self.rows
+        linear.weight[start:end] += self.delta(self.active)
+
+
+def linears(model: nn.Module, targets: Sequence[str] | None, setting: str) -> dict[str, nn.Linear]:
+    """Linear layers outside the head, by name.
+
+    Args:
+        model: Where to look.
+        targets: How names end (``qkv``, ``mlp.fc1``, ``blocks.0.attn.proj``); None for all.
+        setting: What names the targets, for the message.
+
+    Raises:
+        SettingError: A target is not there, or there is no linear layer at all.
+    """
+    head = getattr(model, "head", None)
+    of_head = set(head.modules()) if isinstance(head, nn.Module) else set()
+    found = {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear)
+        and module not in of_head
+        and not isinstance(module, NonDynamicallyQuantizableLinear)  # its forward is not called
+    }
+    if not found:
+        raise SettingError(
+            f"{setting}: {type(model).__name__} has no linear layer outside its head"
+        )
+    if targets is None:
+        return found
+    chosen: dict[str, nn.Linear] = {}
+    for target in targets:
+        ending = {n: m for n, m in found.items() if n == target or n.endswith(f".{target}")}
+        if not ending:
+            known = ", ".join(dict.fromkeys(".".join(n.split(".")[-2:]) for n in found))
+            raise SettingError(
+                f"{setting}: no linear layer outside the head is called '{target}'; there are "
+                f"{known[:300]}"
+            )
+        chosen |= ending
+    return {name: module for name, module in found.items() if name in chosen}

@@ -1,0 +1,132 @@
+"""A frozen vision transformer of timm's with prompts: among its tokens, or before keys and values.
+
+The query of a sample is what the network gives its class token without any prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clframe.errors import PluginError
+
+
+class Trace:
+    """What a forward pass leaves for the plugin; copies of a model start empty."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Tensor] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Trace:
+        return Trace()
+
+
+class PromptedViT(nn.Module):
+    """Takes the place of a timm ``VisionTransformer`` whose weights stay.
+
+    Args:
+        vit: The network.
+    """
+
+    def __init__(self, vit: Any) -> None:
+        super().__init__()
+        self.vit = vit.eval()
+        self.width: int = vit.embed_dim
+        self.depth = len(vit.blocks)
+        self.trace = Trace()
+
+    def train(self, mode: bool = True) -> PromptedViT:
+        """Training mode for the prompts; the network itself stays in evaluation mode."""
+        super().train(mode)
+        self.vit.eval()
+        return self
+
+    def embed(self, x: Tensor) -> Tensor:
+        """Class token and patches with their positions, ``[n, tokens, width]``."""
+        tokens = self.vit._pos_embed(self.vit.patch_embed(x))
+        embedded: Tensor = self.vit.norm_pre(self.vit.patch_drop(tokens))
+        return embedded
+
+    @torch.no_grad()
+    def query(self, tokens: Tensor) -> Tensor:
+        """What the network without prompts gives for the class token, ``[n, width]``."""
+        query: Tensor = self.vit.norm(self.vit.blocks(tokens))[:, 0]
+        return query
+
+    def run(self, tokens: Tensor, prefixes: Mapping[int, tuple[Tensor, Tensor]]) -> Tensor:
+        """All blocks, some of them with a prefix, then the norm.
+
+        Args:
+            tokens: What goes in.
+            prefixes: By the block's number: further keys and values, each ``[n, length, width]``.
+        """
+        for number, block in enumerate(self.vit.blocks):
+            prefix = prefixes.get(number)
+            if prefix is None:
+                tokens = block(tokens)
+            else:
+                seen = attend(block.attn, block.norm1(tokens), *prefix)
+                tokens = tokens + block.drop_path1(block.ls1(seen))
+                tokens = tokens + block.drop_path2(block.ls2(block.mlp(block.norm2(tokens))))
+        normed: Tensor = self.vit.norm(tokens)
+        return normed
+
+
+def attend(attention: Any, x: Tensor, key_prefix: Tensor, value_prefix: Tensor) -> Tensor:
+    """Timm's attention with further keys and values before its own (prefix tuning).
+
+    Args:
+        attention: The module.
+        x: Its input ``[n, tokens, width]``.
+        key_prefix: ``[n, length, width]``, divided among heads as the layer's own keys are.
+        value_prefix: The same for values.
+    """
+    n, length, _ = x.shape
+    heads = attention.num_heads
+    query, key, value = attention.qkv(x).view(n, length, 3, heads, -1).permute(2, 0, 3, 1, 4)
+    query, key = attention.q_norm(query), attention.k_norm(key)
+    key = torch.cat([key_prefix.unflatten(-1, (heads, -1)).transpose(1, 2), key], 2)
+    value = torch.cat([value_prefix.unflatten(-1, (heads, -1)).transpose(1, 2), value], 2)
+    seen = functional.scaled_dot_product_attention(query, key, value, scale=attention.scale)
+    mixed = seen.transpose(1, 2).reshape(n, length, -1)
+    if (norm := getattr(attention, "norm", None)) is not None:  # newer versions of timm have one
+        mixed = norm(mixed)
+    out: Tensor = attention.proj_drop(attention.proj(mixed))
+    return out
+
+
+def find_vit(model: nn.Module, who: str) -> tuple[nn.Module, str, Any]:
+    """The module that holds a timm ``VisionTransformer``, under which name, and itself.
+
+    Raises:
+        PluginError: The model has none, or one whose blocks are of another kind.
+    """
+    from timm.layers import Attention
+    from timm.models.vision_transformer import Block, VisionTransformer
+
+    for name, module in model.named_modules():
+        if isinstance(module, VisionTransformer):
+            if module.cls_token is None:
+                raise PluginError(
+                    f"plugin '{who}' asks the class token of a vision transformer, and this one "
+                    "has none: choose one with a class token, such as vit_base_patch16_224"
+                )
+            for block in module.blocks:
+                plain = type(block) is Block and type(block.attn) is Attention
+                if not plain or getattr(block.attn, "gate", None) is not None:
+                    raise PluginError(
+                        f"plugin '{who}' puts prompts into plain blocks of attention and "
+                        f"perceptron; those of this network are of the kind "
+                        f"{type(block).__name__} with {type(block.attn).__name__}"
+                    )
+            parent, _, child = name.rpartition(".")
+            return model.get_submodule(parent), child, module
+    raise PluginError(
+        f"plugin '{who}' puts prompts among the tokens of a vision transformer of timm's, which "
+        f"{type(model).__name__} has not: choose model=vit_tiny or one such as "
+        "model=vit_base_patch16_224"
+    )

@@ -1,0 +1,102 @@
+"""What parameter-efficient methods share: the model is frozen but for its head and what is put in.
+
+A tuner says which parameters exist and which of them are trained; everything else (penalties,
+replay, distillation) sees parameters that require a gradient and composes with it unchanged. All
+parameters exist before the optimizer is made, those of later experiences too.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from clframe.core.plugin import Plugin
+from clframe.errors import PluginError
+from clframe.hookspecs import hookimpl
+from clframe.models.tuning.frozen import hold_norms, tune
+from clframe.models.tuning.slots import Slots
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Stream
+    from clframe.data.dataset import Batch
+
+Compete: TypeAlias = Literal["seen", "own"]
+
+TUNERS = ("lora", "adapter", "l2p", "dualprompt", "coda_prompt", "inflora", "aper", "slca")
+"""Each decides what of the model is trained."""
+CONFLICTS = (*TUNERS, "packnet", "freeze")
+
+
+def conflicts_of(name: str) -> tuple[str, ...]:
+    """What a tuner of this name cannot be combined with: who else decides what is trained."""
+    return tuple(other for other in CONFLICTS if other != name)
+
+
+def brings_samples(learner: Learner, besides: Plugin) -> str:
+    """The name of another plugin that has samples of other tasks learned; empty for none."""
+    for plugin in learner.plugins.ordered:
+        hooks = (getattr(plugin, hook, None) for hook in ("extra_data", "extra_batches"))
+        if plugin is not besides and any(hooks):
+            return plugin.name
+    return ""
+
+
+def own_classes_loss(learner: Learner, outputs: Tensor, batch: Batch) -> Tensor:
+    """The task loss among the classes of each sample's own task."""
+    lowest = torch.finfo(outputs.dtype).min
+    among = outputs.masked_fill(learner.inactive_of_task[batch.task], lowest)
+    return learner.label_loss(among, batch)
+
+
+def compete_among_own(learner: Learner, batch: Batch) -> None:
+    """Let the samples of a batch compete among the classes of their own task, in training."""
+    if batch.loss is None and learner.stream.scenario == "class" and learner.classifies:
+        batch.loss = lambda outputs, part: own_classes_loss(learner, outputs, part)
+
+
+class Tuner(Plugin, abc.ABC):
+    """Freezes the model but for its head, and trains what a subclass puts in.
+
+    Args:
+        compete: In the class scenario, which outputs a training sample's own competes with: all
+            classes ``seen`` so far, or those of its ``own`` task.
+    """
+
+    supports_distributed = False
+    needs_tokens: ClassVar[bool] = False
+    """Whether the model must be a transformer."""
+
+    def __init__(self, compete: Compete) -> None:
+        self.compete = compete
+        self.slots: Slots
+
+    @abc.abstractmethod
+    def insert(self, learner: Learner, stream: Stream) -> Iterable[Tensor]:
+        """Put modules into the model; names tensors of the model that the method will change."""
+
+    @hookimpl(tryfirst=True)
+    def configure(self, learner: Learner, stream: Stream) -> None:
+        """Freeze the model and put the method's own weights in."""
+        self.slots = Slots(learner.stream)
+        if not any(True for _ in learner.model.parameters()):
+            raise PluginError(
+                f"plugin '{self.name}' tunes a network, and {type(learner.model).__name__} has no "
+                "weights"
+            )
+        tune(learner.model, lambda: self.insert(learner, stream))
+
+    @hookimpl
+    def before_epoch(self, learner: Learner) -> None:
+        """Keep the running statistics of frozen norms."""
+        hold_norms(learner.model)
+
+    @hookimpl(tryfirst=True)
+    def extra_batches(self, learner: Learner, batch: Batch) -> None:
+        """Give the current batch its loss."""
+        if self.compete == "own":
+            compete_among_own(learner, batch)

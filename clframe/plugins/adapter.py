@@ -1,0 +1,59 @@
+"""Adapters: small bottlenecks in the blocks of a frozen transformer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from clframe.models.tuning.adapter import Place, put_adapters
+from clframe.plugins._tuner import Compete, Tuner, conflicts_of
+from clframe.utils.settings import check_at_least
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Stream
+
+
+class Adapter(Tuner):
+    """Trains a bottleneck in each block of a frozen transformer, and the head.
+
+    * ``parallel``, AdaptFormer (Chen et al. 2022, Eqs. 2 and 3): the perceptron's output gets
+      ``scale * relu(h D) U`` more, h being its (normalized) input.
+    * ``serial``, Houlsby et al. (2019), figure 2: behind attention and behind the perceptron,
+      before each is added to what came in, ``h + gelu(h D) U`` takes the place of h. (Their
+      retraining of the layer norms is left out: all weights of the network stay.)
+
+    ``U`` starts at zero, so that the network starts as it was.
+
+    Args:
+        hidden: Width of the bottleneck (AdaptFormer and PILOT's adapters: 64).
+        place: Of the two above.
+        scale: Of what is added (AdaptFormer: 0.1).
+        compete: In the class scenario, which outputs a training sample's own competes with: all
+            classes ``seen`` so far, or those of its ``own`` task.
+    """
+
+    name = "adapter"
+    paper = (
+        "Chen et al., AdaptFormer: Adapting Vision Transformers for Scalable Visual Recognition, "
+        "2022; Houlsby et al., Parameter-Efficient Transfer Learning for NLP, 2019"
+    )
+    conflicts = conflicts_of("adapter")
+    needs_tokens = True
+
+    def __init__(
+        self,
+        hidden: int = 64,
+        place: Place = "parallel",
+        scale: float = 0.1,
+        compete: Compete = "seen",
+    ) -> None:
+        super().__init__(compete)
+        self.hidden, self.place, self.scale = hidden, place, scale
+        check_at_least(self, self.name, hidden=1)
+
+    def insert(self, learner: Learner, stream: Stream) -> list[Tensor]:
+        """An adapter in each place."""
+        put_adapters(learner.model, self.name, self.place, self.hidden, self.scale)
+        return []

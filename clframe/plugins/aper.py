@@ -1,0 +1,101 @@
+"""APER: adapt once to the first experience, then nearest class means of both networks' features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from clframe.errors import PluginError
+from clframe.hookspecs import hookimpl
+from clframe.models.tuning.adapter import put_adapters
+from clframe.models.tuning.frozen import hold_norms, tune
+from clframe.models.tuning.inserts import without_inserts
+from clframe.plugins._feature_space import FeatureSpaceClassifier, class_sums, double_on
+from clframe.plugins._tuner import conflicts_of
+from clframe.utils.settings import check_at_least
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Stream
+
+
+class APER(FeatureSpaceClassifier):
+    """Tunes adapters on the first experience; a class is then its mean of both features (APER).
+
+    Zhou et al. (2024; ADAM in its first version), Algorithm 1 with adapters: the frozen network
+    phi is adapted to phi* on the first experience by AdaptFormer's adapters and a linear head
+    (Eq. 5). From then on nothing is trained: the features are [phi*(x), phi(x)] (Eq. 4), a class
+    is their mean over its training samples, and the class with the largest cosine wins (Eq. 3).
+
+    Args:
+        hidden: Width of the adapters' bottleneck.
+        scale: Of what they add.
+    """
+
+    name = "aper"
+    paper = (
+        "Zhou et al., Revisiting Class-Incremental Learning with Pre-Trained Models: "
+        "Generalizability and Adaptivity are All You Need, 2024"
+    )
+    conflicts = (*FeatureSpaceClassifier.conflicts, *conflicts_of("aper"))
+    supports_distributed = False
+    needs_tokens: ClassVar[bool] = True
+    state = ("taken", "counts", "sums")
+
+    def __init__(self, hidden: int = 64, scale: float = 0.1) -> None:
+        super().__init__("model", adapt_first=True)
+        self.hidden, self.scale = hidden, scale
+        check_at_least(self, self.name, hidden=1)
+        self.counts: Tensor
+        self.sums: Tensor
+
+    @hookimpl(tryfirst=True)
+    def configure(self, learner: Learner, stream: Stream) -> None:
+        """Freeze the network and put adapters in."""
+
+        def insert() -> list[Tensor]:
+            put_adapters(learner.model, self.name, "parallel", self.hidden, self.scale)
+            return []
+
+        if not isinstance(getattr(learner.model, "n_features", None), int):
+            raise PluginError(
+                f"plugin '{self.name}' needs a classifier with features and a head, which "
+                f"{type(learner.model).__name__} is not: choose model=vit_tiny or a ViT of timm's"
+            )
+        tune(learner.model, insert)
+        super().configure(learner, stream)
+
+    @hookimpl
+    def before_epoch(self, learner: Learner) -> None:
+        """Keep the running statistics of frozen norms."""
+        hold_norms(learner.model)
+
+    def begin(self, width: int, n_outputs: int, seed: int, device: torch.device) -> None:
+        """Sums of both features for each output unit."""
+        kind = double_on(device)
+        self.counts = torch.zeros(n_outputs, dtype=kind, device=device)
+        self.sums = torch.zeros(n_outputs, 2 * width, dtype=kind, device=device)
+
+    def add(self, vectors: Tensor, labels: Tensor) -> None:
+        """Add to the sums."""
+        counts, sums = class_sums(vectors.to(self.sums.dtype), labels, len(self.counts))
+        self.counts += counts
+        self.sums += sums
+
+    def solve(self) -> Tensor:
+        """The directions of the means."""
+        means = self.sums / self.counts.clamp(min=1)[:, None]
+        return functional.normalize(means, dim=1).float()
+
+    def score(self, vectors: Tensor, solution: Tensor) -> Tensor:
+        """Cosines."""
+        return functional.normalize(vectors, dim=1) @ solution.T
+
+    def _vectors(self, learner: Learner, x: Any, task: Tensor) -> Tensor:
+        adapted = super()._vectors(learner, x, task)
+        with without_inserts(learner.model):
+            plain = super()._vectors(learner, x, task)
+        return torch.cat([adapted, plain], 1)

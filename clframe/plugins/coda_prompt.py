@@ -1,0 +1,225 @@
+"""CODA-Prompt: prefixes that are weighted sums of components, weighted by attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clframe.errors import SettingError
+from clframe.hookspecs import hookimpl
+from clframe.models.tuning.vit import PromptedViT, find_vit
+from clframe.plugins._tuner import Compete, Tuner, conflicts_of
+from clframe.utils.settings import check_at_least
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Experience, Stream
+
+PARTS = ("components", "keys", "attention")
+
+
+class Components(nn.Module):
+    """The components of one block, their keys and attention vectors, by the task that learns them.
+
+    Args:
+        each: Components of a task.
+        length: Tokens of a component; the first half become keys, the second values.
+        width: Of a token.
+        slots: How many tasks there are.
+    """
+
+    def __init__(self, each: int, length: int, width: int, slots: int) -> None:
+        super().__init__()
+
+        def parameters(*shape: int) -> nn.ParameterList:
+            return nn.ParameterList(torch.empty(each, *shape).uniform_() for _ in range(slots))
+
+        self.components = parameters(length, width)
+        self.keys = parameters(width)
+        self.attention = parameters(width)
+
+    def known(self, part: str, slots: Sequence[int], trained: int | None) -> Tensor:
+        """One of the three parts of several tasks, of which at most one gets a gradient."""
+        values: Any = getattr(self, part)
+        return torch.cat([values[s] if s == trained else values[s].detach() for s in slots])
+
+    def forward(self, query: Tensor, slots: Sequence[int], trained: int | None) -> Tensor:
+        """Prompts ``[n, length, width]``: sums of components weighted by cosines."""
+        parts = [self.known(part, slots, trained) for part in PARTS]
+        return weighted(query, *parts)
+
+    def orthogonality(self, slots: Sequence[int], trained: int) -> Tensor:
+        """How far the rows of each of the three are from being orthonormal."""
+        parts = [self.known(part, slots, trained).flatten(1) for part in PARTS]
+        return torch.stack([orthogonality(rows) for rows in parts]).sum()
+
+    @torch.no_grad()
+    def begin(self, slot: int, before: Sequence[int]) -> None:
+        """Make the rows of a task orthonormal, and orthogonal to those of the tasks before."""
+        for part in PARTS:
+            values: Any = getattr(self, part)
+            old = [values[s].flatten(1) for s in before]
+            new = values[slot]
+            new.copy_(orthonormal(new.flatten(1), torch.cat(old) if old else None).view_as(new))
+
+
+def weighted(query: Tensor, components: Tensor, keys: Tensor, attention: Tensor) -> Tensor:
+    """``sum_m cos(q * A_m, K_m) P_m`` for each query, Eqs. 3 to 5 of the paper."""
+    attended = functional.normalize(query[:, None] * attention, dim=2)
+    weights = (attended * functional.normalize(keys, dim=1)).sum(2)
+    return torch.einsum("nm,mlw->nlw", weights, components)
+
+
+def orthogonality(rows: Tensor) -> Tensor:
+    """The mean square of what ``B B^T`` and the identity differ by."""
+    one = torch.eye(len(rows), device=rows.device, dtype=rows.dtype)
+    return (rows @ rows.T - one).square().mean()
+
+
+def orthonormal(rows: Tensor, others: Tensor | None) -> Tensor:
+    """Orthonormal rows that span what these rows have beside the span of the others."""
+    columns = rows.T.double()
+    if others is not None:
+        basis = torch.linalg.qr(others.T.double()).Q
+        columns = columns - basis @ (basis.T @ columns)
+    return torch.linalg.qr(columns).Q.T.to(rows.dtype)
+
+
+class CodaViT(PromptedViT):
+    """A frozen vision transformer with weighted prefixes in some blocks.
+
+    Args:
+        vit: The network.
+        blocks: Which.
+        each: Components of a task.
+        length: Tokens of a component.
+        slots: How many tasks there are.
+    """
+
+    def __init__(self, vit: Any, blocks: Sequence[int], each: int, length: int, slots: int) -> None:
+        super().__init__(vit)
+        self.blocks = tuple(blocks)
+        self.half = length // 2
+        self.prompts = nn.ModuleList(
+            Components(each, length, self.width, slots) for _ in self.blocks
+        )
+        self.known: list[int] = []
+        """The tasks whose components are used."""
+        self.trained: int | None = None
+        """The one of them whose components are learned."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features of images."""
+        tokens = self.embed(x)
+        prefixes = {}
+        if self.known:
+            query = self.query(tokens)
+            for block, prompt in zip(self.blocks, self.prompts, strict=True):
+                made = prompt(query, self.known, self.trained)
+                prefixes[block] = (made[:, : self.half], made[:, self.half :])
+        features: Tensor = self.vit.fc_norm(self.run(tokens, prefixes)[:, 0])
+        return features
+
+
+class CODAPrompt(Tuner):
+    """Learns components of prompts, whose sum is weighted by attention to the query (CODA-Prompt).
+
+    Smith et al. (2023): in each of the first blocks the prompt is p = sum_m a_m P_m with
+    a_m = cos(q(x) * A_m, K_m) (Eqs. 3 to 5; q(x) is the class token's output of the frozen
+    network), and is split into a prefix of keys and one of values. Every task adds components,
+    those of earlier tasks stay as they are (section 4.2). The loss is
+
+        cross-entropy + ortho * sum over blocks and B in {P, K, A} of |B B^T - I|^2    (Eqs. 6, 7)
+
+    with the mean over the matrix's entries, as in the authors' program. New components begin
+    orthonormal and orthogonal to the old ones.
+
+    Args:
+        components: Of each task (the paper has 100 over the stream).
+        length: Tokens of a component, half of them for keys.
+        blocks: With prompts, counted from 0.
+        ortho: Weight of the penalty (lambda; the paper has 0.1).
+        compete: In the class scenario, which outputs a training sample's own competes with: all
+            classes ``seen`` so far, or those of its ``own`` task, as in the authors' program.
+    """
+
+    name = "coda_prompt"
+    paper = (
+        "Smith et al., CODA-Prompt: COntinual Decomposed Attention-based Prompting for "
+        "Rehearsal-Free Continual Learning, 2023"
+    )
+    conflicts = conflicts_of("coda_prompt")
+    needs_tokens = True
+    state = ("known",)
+
+    def __init__(
+        self,
+        components: int = 10,
+        length: int = 8,
+        blocks: tuple[int, ...] = (0, 1, 2, 3, 4),
+        ortho: float = 0.1,
+        compete: Compete = "own",
+    ) -> None:
+        super().__init__(compete)
+        self.components, self.length, self.blocks = components, length, tuple(blocks)
+        self.ortho = ortho
+        check_at_least(self, self.name, components=1, length=2, ortho=0)
+        if length % 2:
+            raise SettingError(f"coda_prompt.length must be even, got {length}")
+        if not self.blocks:
+            raise SettingError("coda_prompt.blocks names no block")
+
+    def insert(self, learner: Learner, stream: Stream) -> list[Tensor]:
+        """All components."""
+        parent, child, vit = find_vit(learner.model, self.name)
+        outside = [block for block in self.blocks if not 0 <= block < len(vit.blocks)]
+        if outside:
+            raise SettingError(
+                f"coda_prompt.blocks names block {outside[0]}; this network has blocks 0 to "
+                f"{len(vit.blocks) - 1}"
+            )
+        total = self.components * len(self.slots)
+        if total > vit.embed_dim:
+            raise SettingError(
+                f"coda_prompt.components={self.components} for each of {len(self.slots)} tasks are "
+                f"{total} keys, and only {vit.embed_dim} can be orthogonal in this network: give "
+                f"{vit.embed_dim // len(self.slots)} at most"
+            )
+        self._vit = CodaViT(vit, self.blocks, self.components, self.length, len(self.slots))
+        setattr(parent, child, self._vit)
+        return []
+
+    @property
+    def known(self) -> list[int]:
+        """The tasks whose components are used."""
+        return self._vit.known
+
+    @known.setter
+    def known(self, slots: list[int]) -> None:
+        self._vit.known = list(slots)
+
+    def _known(self, learner: Learner) -> list[int]:
+        return list(dict.fromkeys(self.slots.of(past) for past in learner.seen))
+
+    # After those that copy the model as a teacher, who has not learned this task.
+    @hookimpl(trylast=True)
+    def before_experience(self, learner: Learner, experience: Experience) -> None:
+        """Begin the components of this task."""
+        slot, before = self.slots.of(experience), self._known(learner)
+        self._vit.trained = slot
+        self._vit.known = before
+        if slot not in before:
+            for prompt in self._vit.prompts:
+                prompt.begin(slot, before)  # type: ignore[operator]
+            self._vit.known = [*before, slot]
+
+    @hookimpl
+    def penalty(self) -> Tensor:
+        """Keeps the rows of components, keys and attention vectors orthonormal."""
+        vit = self._vit
+        of_blocks = [p.orthogonality(vit.known, vit.trained) for p in vit.prompts]  # type: ignore[operator]
+        return self.ortho * torch.stack(of_blocks).sum()

@@ -1,0 +1,193 @@
+"""DualPrompt: prefixes that all tasks share, and some of each task's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clframe.errors import SettingError
+from clframe.hookspecs import hookimpl
+from clframe.models.tuning.vit import PromptedViT, find_vit
+from clframe.plugins._tuner import Compete, Tuner, brings_samples, conflicts_of
+from clframe.utils.settings import check_at_least
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Experience, Stream
+
+
+class DualViT(PromptedViT):
+    """A frozen vision transformer with a general prefix in some blocks, a task's own in others.
+
+    Args:
+        vit: The network.
+        general: Blocks with the general prefix.
+        expert: Blocks with a task's own.
+        general_length: Keys, and values, of the general prefix.
+        expert_length: Those of a task's own.
+        slots: How many tasks have one.
+    """
+
+    def __init__(
+        self,
+        vit: Any,
+        general: Sequence[int],
+        expert: Sequence[int],
+        general_length: int,
+        expert_length: int,
+        slots: int,
+    ) -> None:
+        super().__init__(vit)
+        self.general_blocks, self.expert_blocks = tuple(general), tuple(expert)
+        shape = (len(self.general_blocks), 2, general_length, self.width)
+        self.general = nn.Parameter(torch.empty(shape).uniform_(-1, 1))
+        shape = (len(self.expert_blocks), 2, expert_length, self.width)
+        # Parameters of their own: other tasks' get no gradient, and no optimizer moves them.
+        self.experts = nn.ParameterList(torch.empty(shape).uniform_(-1, 1) for _ in range(slots))
+        self.keys = nn.ParameterList(torch.empty(self.width).uniform_(-1, 1) for _ in range(slots))
+        self.register_buffer("learned", torch.zeros(slots, dtype=torch.bool))
+        self.learned: Tensor
+        self.slot: int | None = None
+        """The task that is learned now; None chooses for each sample by its query."""
+        self.slots_of_samples: Callable[[], Tensor] | None = None
+        """In training on samples of several tasks: gives the slot of each."""
+
+    def choose(self, query: Tensor) -> Tensor:
+        """The learned task whose key is nearest to each query by the angle; 0 before any is."""
+        keys = functional.normalize(torch.stack(list(self.keys)), dim=1)
+        cosine = functional.normalize(query, dim=1) @ keys.T
+        return cosine.masked_fill(~self.learned, -2.0).argmax(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features of images."""
+        tokens = self.embed(x)
+        query = self.query(tokens)
+        n = len(query)
+        learning = self.training and self.slot is not None
+        if learning and self.slots_of_samples is None:
+            expert = self.experts[self.slot].expand(n, -1, -1, -1, -1)  # type: ignore[index]
+            key = self.keys[self.slot].expand(n, -1)  # type: ignore[index]
+        else:
+            own = self.slots_of_samples if learning else None
+            slots = self.choose(query) if own is None else own()
+            expert = torch.stack(list(self.experts))[slots]
+            key = torch.stack(list(self.keys))[slots]
+        cosine = functional.cosine_similarity(query, key, dim=1)
+        self.trace.values["distance"] = (1 - cosine).mean()
+        prefixes = {}
+        for number, block in enumerate(self.general_blocks):
+            both = self.general[number].expand(n, -1, -1, -1)
+            prefixes[block] = (both[:, 0], both[:, 1])
+        for number, block in enumerate(self.expert_blocks):
+            prefixes[block] = (expert[:, number, 0], expert[:, number, 1])
+        features: Tensor = self.vit.fc_norm(self.run(tokens, prefixes)[:, 0])
+        return features
+
+
+class DualPrompt(Tuner):
+    """Learns general prefixes (G) with all tasks, and expert ones (E) with each (DualPrompt).
+
+    Wang et al. (2022): prompts are prefixes of keys and values, MSA(h_Q, [p_K; h_K], [p_V; h_V])
+    (Eq. 4; put in behind the projections, as in the authors' program). The first blocks have the
+    G-prompt; later ones have the E-prompt of the task: in training the sample's own, else the one
+    whose key is nearest to the query q(x) by the angle, q(x) being the class token's output of the
+    frozen network. The loss is
+
+        cross-entropy + pull * (1 - cos(q(x), k_t))                                   (Eq. 6)
+
+    Only tasks that were learned can be chosen. (The program chooses among all keys, also those of
+    tasks to come.)
+
+    Args:
+        general: Blocks with the G-prompt, counted from 0.
+        expert: Blocks with E-prompts.
+        general_length: Keys, and values, of a G-prompt (L_g).
+        expert_length: Those of an E-prompt (L_e).
+        pull: Weight of the keys' term (lambda).
+        transfer: Begin a task's E-prompt with that of the one before, as the authors' program does.
+        compete: In the class scenario, which outputs a training sample's own competes with: all
+            classes ``seen`` so far, or those of its ``own`` task, as in the authors' program.
+    """
+
+    name = "dualprompt"
+    paper = (
+        "Wang et al., DualPrompt: Complementary Prompting for Rehearsal-free Continual Learning, "
+        "2022"
+    )
+    conflicts = conflicts_of("dualprompt")
+    needs_tokens = True
+
+    def __init__(
+        self,
+        general: tuple[int, ...] = (0, 1),
+        expert: tuple[int, ...] = (2, 3, 4),
+        general_length: int = 5,
+        expert_length: int = 20,
+        pull: float = 1.0,
+        transfer: bool = True,
+        compete: Compete = "own",
+    ) -> None:
+        super().__init__(compete)
+        self.general, self.expert = tuple(general), tuple(expert)
+        self.general_length, self.expert_length = general_length, expert_length
+        self.pull, self.transfer = pull, transfer
+        check_at_least(self, self.name, general_length=1, expert_length=1, pull=0)
+        if both := set(self.general) & set(self.expert):
+            raise SettingError(
+                f"dualprompt.general and dualprompt.expert both name block {min(both)}; a block "
+                "has one prefix"
+            )
+        if not self.expert:
+            raise SettingError("dualprompt.expert names no block")
+
+    def insert(self, learner: Learner, stream: Stream) -> list[Tensor]:
+        """All prompts."""
+        parent, child, vit = find_vit(learner.model, self.name)
+        depth = len(vit.blocks)
+        for name, blocks in (("general", self.general), ("expert", self.expert)):
+            outside = [block for block in blocks if not 0 <= block < depth]
+            if outside:
+                raise SettingError(
+                    f"dualprompt.{name} names block {outside[0]}; this network has blocks 0 to "
+                    f"{depth - 1}"
+                )
+        lengths = (self.general_length, self.expert_length)
+        self._vit = DualViT(vit, self.general, self.expert, *lengths, len(self.slots))
+        setattr(parent, child, self._vit)
+        # Task -1 finds the last row: samples of no task in particular.
+        slot_of_task = torch.tensor([*self.slots.of_task, 0], device=learner.engine.device)
+        if brings_samples(learner, self):
+            self._vit.slots_of_samples = lambda: slot_of_task[learner.current_task]
+        return []
+
+    # After those that copy the model as a teacher, who has not learned this task.
+    @hookimpl(trylast=True)
+    def before_experience(self, learner: Learner, experience: Experience) -> None:
+        """Make the task's prompt one that can be chosen, beginning with that of the one before."""
+        slot = self.slots.of(experience)
+        vit = self._vit
+        if self.transfer and learner.seen and not vit.learned[slot]:
+            with torch.no_grad():
+                vit.experts[slot].copy_(vit.experts[self.slots.of(learner.seen[-1])])
+        vit.learned[slot] = True
+        self._slot = slot
+
+    @hookimpl(tryfirst=True)
+    def before_epoch(self, learner: Learner) -> None:
+        """Learn the task's own prompt."""
+        super().before_epoch(learner)
+        self._vit.slot = self._slot
+
+    @hookimpl(tryfirst=True)
+    def after_epoch(self) -> None:
+        """Choose by the query again."""
+        self._vit.slot = None
+
+    @hookimpl
+    def penalty(self) -> Tensor:
+        """Pulls the task's key to the queries."""
+        return self.pull * self._vit.trace.values["distance"]

@@ -1,0 +1,113 @@
+"""L2P: prompts that each sample chooses from a pool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clframe.errors import SettingError
+from clframe.hookspecs import hookimpl
+from clframe.models.tuning.vit import PromptedViT, find_vit
+from clframe.plugins._tuner import Compete, Tuner, conflicts_of
+from clframe.utils.settings import check_at_least
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Stream
+
+
+class PoolViT(PromptedViT):
+    """A frozen vision transformer with prompts of a pool before its tokens.
+
+    Args:
+        vit: The network.
+        pool: Prompts.
+        length: Tokens of a prompt.
+        top: Prompts of a sample.
+        average: Whether the features are the mean over what becomes of the prompts, or the class
+            token.
+    """
+
+    def __init__(self, vit: Any, pool: int, length: int, top: int, average: bool) -> None:
+        super().__init__(vit)
+        self.top, self.average = top, average
+        self.prompts = nn.Parameter(torch.empty(pool, length, self.width).uniform_(-1, 1))
+        self.keys = nn.Parameter(torch.empty(pool, self.width).uniform_(-1, 1))
+
+    def choose(self, query: Tensor) -> tuple[Tensor, Tensor]:
+        """The prompts whose keys are nearest to each query by the angle, and the cosines."""
+        cosine = functional.normalize(query, dim=1) @ functional.normalize(self.keys, dim=1).T
+        return cosine.topk(self.top, dim=1).indices, cosine
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features of images."""
+        tokens = self.embed(x)
+        chosen, cosine = self.choose(self.query(tokens))
+        self.trace.values["distance"] = (1 - cosine.gather(1, chosen)).sum(1).mean()
+        prompts = self.prompts[chosen].flatten(1, 2)
+        seen = self.run(torch.cat([prompts, tokens], 1), {})
+        place = prompts.shape[1]
+        pooled = seen[:, :place].mean(1) if self.average else seen[:, place]
+        features: Tensor = self.vit.fc_norm(pooled)
+        return features
+
+
+class L2P(Tuner):
+    """Learns a pool of prompts with keys; each sample takes those whose keys are nearest (L2P).
+
+    Wang et al. (2022): the query q(x) is the class token's output of the frozen network. The N
+    prompts with the smallest cosine distance of key and query (Eq. 3) are put before the tokens;
+    the features are the mean over what becomes of the prompts (section 4.1). The loss is
+
+        cross-entropy + pull * sum over the N keys of (1 - cos(q(x), key))           (Eq. 5)
+
+    Prompts have no position of their own. Every sample chooses by itself, as in the paper; the
+    authors' program takes the prompts that most of a batch have chosen, in evaluation too, which
+    would make answers depend on what else is in the batch, and is not offered. The optional
+    table of frequencies of section 4.2 is left out, as in the program's settings.
+
+    Args:
+        pool: Prompts (M).
+        length: Tokens of a prompt (L_p).
+        top: Prompts of a sample (N).
+        pull: Weight of the keys' term (lambda).
+        features: The mean over the ``prompts``' outputs, or the class ``token``'s.
+        compete: In the class scenario, which outputs a training sample's own competes with: all
+            classes ``seen`` so far, or those of its ``own`` task, as in the authors' program.
+    """
+
+    name = "l2p"
+    paper = "Wang et al., Learning to Prompt for Continual Learning, 2022"
+    conflicts = conflicts_of("l2p")
+    needs_tokens = True
+
+    def __init__(
+        self,
+        pool: int = 10,
+        length: int = 5,
+        top: int = 5,
+        pull: float = 0.5,
+        features: Literal["prompts", "token"] = "prompts",
+        compete: Compete = "own",
+    ) -> None:
+        super().__init__(compete)
+        self.pool, self.length, self.top = pool, length, top
+        self.pull, self.features = pull, features
+        check_at_least(self, self.name, pool=1, length=1, top=1, pull=0)
+        if top > pool:
+            raise SettingError(f"l2p.top={top} is more than the prompts of l2p.pool={pool}")
+
+    def insert(self, learner: Learner, stream: Stream) -> list[Tensor]:
+        """The pool."""
+        parent, child, vit = find_vit(learner.model, self.name)
+        self._vit = PoolViT(vit, self.pool, self.length, self.top, self.features == "prompts")
+        setattr(parent, child, self._vit)
+        return []
+
+    @hookimpl
+    def penalty(self) -> Tensor:
+        """Pulls the keys that were chosen to the queries."""
+        return self.pull * self._vit.trace.values["distance"]

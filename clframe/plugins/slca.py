@@ -1,0 +1,194 @@
+"""SLCA: a slow learner, and a classifier that is aligned on Gaussians of all classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from clframe.core.plugin import Plugin
+from clframe.errors import PluginError, SettingError
+from clframe.hookspecs import hookimpl
+from clframe.plugins._tuner import Compete, compete_among_own, conflicts_of
+from clframe.utils.settings import check_at_least
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Stream
+    from clframe.data.dataset import Batch, Data
+
+
+def normalized(logits: Tensor, groups: list[list[int]], temperature: float) -> Tensor:
+    """Logits over their norm, times a temperature.
+
+    Args:
+        logits: Of the classes so far.
+        groups: Places of the classes whose norm is taken together; the norms of several groups are
+            averaged.
+        temperature: Divides, too.
+    """
+    norms = [logits[:, group].norm(dim=1, keepdim=True) for group in groups]
+    norm = torch.stack(norms).mean(0) + 1e-7
+    return logits / norm / temperature
+
+
+class SLCA(Plugin):
+    """Learns the features slowly and the head fast, then aligns the head on all classes (SLCA).
+
+    Zhang et al. (2023). Slow learner (section 4.1): the whole network is trained, its features at
+    ``slow`` times the learning rate of the head. Classifier alignment (section 4.2, Algorithm 1):
+    mean and covariance of each class's features are kept, and after an experience as many features
+    of every class so far are drawn from these Gaussians; on them the head alone is trained with
+    the cross-entropy of logits over their norm,
+
+        - log softmax(l / (temperature * |l|))_y                                       (Eq. 4)
+
+    with |l| over all classes so far as in the paper (``norm=all``), or the mean over experiences of
+    the norm of each one's classes as in the authors' program (``norm=experience``).
+
+    Args:
+        slow: Learning rate of the features over that of the head (paper: 1e-4 to 1e-2).
+        epochs: Of the alignment; 0 leaves it out.
+        samples: Of each class in an epoch of the alignment.
+        lr: Learning rate of the alignment (SGD, momentum 0.9, cosine to 0).
+        temperature: tau above.
+        norm: As above.
+        compete: In the class scenario, which outputs a training sample's own competes with: all
+            classes ``seen`` so far, or those of its ``own`` task, as in the authors' program.
+    """
+
+    name = "slca"
+    paper = (
+        "Zhang et al., SLCA: Slow Learner with Classifier Alignment for Continual Learning on a "
+        "Pre-trained Model, 2023"
+    )
+    scenarios = ("class", "task")
+    requires_class_labels = True
+    conflicts = (*conflicts_of("slca"), "multitask")
+    supports_distributed = False
+    state = ("means", "covariances", "known")
+
+    def __init__(
+        self,
+        slow: float = 0.01,
+        epochs: int = 5,
+        samples: int = 256,
+        lr: float = 0.01,
+        temperature: float = 0.1,
+        norm: Literal["all", "experience"] = "all",
+        compete: Compete = "own",
+    ) -> None:
+        self.slow, self.epochs, self.samples, self.lr = slow, epochs, samples, lr
+        self.temperature, self.norm, self.compete = temperature, norm, compete
+        check_at_least(self, self.name, slow=0, epochs=0, samples=1)
+        for name, value in (("lr", lr), ("temperature", temperature)):
+            if not value > 0:
+                raise SettingError(f"slca.{name} must be above 0, got {value!r}")
+        self.means: Tensor
+        self.covariances: Tensor
+        self.known: Tensor
+
+    @hookimpl
+    def configure(self, learner: Learner, stream: Stream) -> None:
+        """Give the features a learning rate of their own."""
+        model: Any = learner.model
+        if not isinstance(getattr(model, "head", None), nn.Linear) or not isinstance(
+            getattr(model, "n_features", None), int
+        ):
+            raise PluginError(
+                "plugin 'slca' needs a model that has `features` and a linear `head`; "
+                f"{type(model).__name__} has not"
+            )
+        device, n, width = learner.engine.device, stream.n_outputs, model.n_features
+        self.means = torch.zeros(n, width, device=device)
+        self.covariances = torch.zeros(n, width, width, device=device)
+        self.known = torch.zeros(n, dtype=torch.bool, device=device)
+        plain = learner.make_optimizer
+
+        def two_rates(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+            every = list(parameters)
+            of_head = {id(p) for p in model.head.parameters()}
+            slow = [p for p in every if id(p) not in of_head]
+            optimizer = plain(every)
+            (group,) = optimizer.param_groups
+            group["params"] = [p for p in every if id(p) in of_head]
+            optimizer.add_param_group({**group, "params": slow, "lr": self.slow * group["lr"]})
+            return optimizer
+
+        learner.make_optimizer = two_rates
+
+    @hookimpl(tryfirst=True)
+    def extra_batches(self, learner: Learner, batch: Batch) -> None:
+        """Give the current batch its loss."""
+        if self.compete == "own":
+            compete_among_own(learner, batch)
+
+    @hookimpl
+    def after_experience(self, learner: Learner, data: Data) -> None:
+        """Keep the Gaussians of this experience's classes and align the head on all."""
+        self._describe(learner, data)
+        if self.epochs:
+            self._align(learner)
+
+    @torch.no_grad()
+    def _describe(self, learner: Learner, data: Data) -> None:
+        """Mean and covariance of the features of each class in the data."""
+        was_training = learner.training
+        learner.eval()
+        size = learner.engine.settings.eval_batch_size
+        parts = [
+            learner.run_model(batch.x, batch.task)[1]
+            for batch in data.batches(torch.arange(len(data)), size)
+        ]
+        learner.train(was_training)
+        features = torch.cat([part for part in parts if part is not None]).float()
+        labels = data.labels.to(features.device)
+        for label in labels.unique().tolist():
+            of_class = features[labels == label]
+            self.means[label] = of_class.mean(0)
+            centered = of_class - of_class.mean(0)
+            self.covariances[label] = centered.T @ centered / max(len(of_class) - 1, 1)
+            self.known[label] = True
+
+    def _align(self, learner: Learner) -> None:
+        """Train the head on features that are drawn from the Gaussians."""
+        head: Any = learner.model.head
+        classes = self.known.nonzero().squeeze(1)
+        roots = root(self.covariances[classes])
+        groups = self._groups(learner, classes)
+        optimizer = torch.optim.SGD(head.parameters(), self.lr, momentum=0.9, weight_decay=5e-4)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.epochs)
+        labels = torch.arange(len(classes), device=classes.device).repeat_interleave(self.samples)
+        batch = learner.engine.settings.budget.batch_size
+        generator = learner.generator
+        for _ in range(self.epochs):
+            shape = (len(classes), self.samples, roots.shape[1])
+            noise = torch.randn(shape, generator=generator, device=generator.device)
+            drawn = (self.means[classes][:, None] + noise @ roots.mT).flatten(0, 1)
+            order = torch.randperm(len(labels), generator=generator, device=generator.device)
+            for rows in order.split(batch):
+                logits = head(drawn[rows])[:, classes]
+                loss = functional.cross_entropy(
+                    normalized(logits, groups, self.temperature), labels[rows]
+                )
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            schedule.step()
+        optimizer.zero_grad()
+
+    def _groups(self, learner: Learner, classes: Tensor) -> list[list[int]]:
+        places = {unit: place for place, unit in enumerate(classes.tolist())}
+        if self.norm == "all":
+            return [list(places.values())]
+        found = [[places[u] for u in past.outputs if u in places] for past in learner.seen]
+        return [group for group in found if group]
+
+
+def root(covariances: Tensor) -> Tensor:
+    """A matrix R for each covariance with ``R R^T`` equal to it, singular ones too."""
+    values, vectors = torch.linalg.eigh(covariances)
+    return vectors * values.clamp(min=0).sqrt()[..., None, :]
