@@ -72,7 +72,7 @@ class Bundles:
         apart = (first[0] > high[0, :, None]) | (last[0] < low[0, :, None])
         apart |= (first[1] > high[1, :, None]) | (last[1] < low[1, :, None])
         apart[:, ~self.boxes.bounded] = False
-        return ~apart & self.visible()
+        return np.asarray(~apart & self.visible())
 
     def cast(
         self,
@@ -88,7 +88,8 @@ class Bundles:
         model, flat, (geom, distance, normal) = self.model, rays.reshape(-1), out
         groups = np.where(candidates, model.geom_group, np.int32(self._unseen or 0))
         # Geoms of a body follow each other. One without candidates is passed over.
-        met = np.add.reduceat(candidates, model.body_geomadr[self._holders], axis=1) > 0
+        counts = np.add.reduceat(candidates, model.body_geomadr[self._holders], axis=1)
+        met = np.asarray(counts > 0)
         numbers = np.zeros((len(groups), model.nbody), dtype=np.int32)
         numbers[:, self._holders] = np.where(met, model.body_geomnum[self._holders], 0)
         some = met.any(axis=1).tolist()
