@@ -7,7 +7,8 @@ knows after a stream is what it would know had all the data come at once: it can
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -42,7 +43,7 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
 
     requires_class_labels = True
     takes_steps = False
-    conflicts = ("gdumb", "multitask")
+    conflicts: ClassVar[Sequence[str]] = ("gdumb", "multitask")
 
     def __init__(self, features: Features, adapt_first: bool) -> None:
         self.features = features

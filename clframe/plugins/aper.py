@@ -40,7 +40,10 @@ class APER(FeatureSpaceClassifier):
         "Zhou et al., Revisiting Class-Incremental Learning with Pre-Trained Models: "
         "Generalizability and Adaptivity are All You Need, 2024"
     )
-    conflicts = (*FeatureSpaceClassifier.conflicts, *conflicts_of("aper"))
+    conflicts: ClassVar[tuple[str, ...]] = (
+        *FeatureSpaceClassifier.conflicts,
+        *conflicts_of("aper"),
+    )
     supports_distributed = False
     needs_tokens: ClassVar[bool] = True
     state = ("taken", "counts", "sums")

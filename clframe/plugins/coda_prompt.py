@@ -86,7 +86,8 @@ def orthonormal(rows: Tensor, others: Tensor | None) -> Tensor:
     if others is not None:
         basis = torch.linalg.qr(others.T.double()).Q
         columns = columns - basis @ (basis.T @ columns)
-    return torch.linalg.qr(columns).Q.T.to(rows.dtype)
+    made: Tensor = torch.linalg.qr(columns).Q.T.to(rows.dtype)
+    return made
 
 
 class CodaViT(PromptedViT):
@@ -103,7 +104,7 @@ class CodaViT(PromptedViT):
     def __init__(self, vit: Any, blocks: Sequence[int], each: int, length: int, slots: int) -> None:
         super().__init__(vit)
         self.blocks = tuple(blocks)
-        self.half = length // 2
+        self.half_length = length // 2
         self.prompts = nn.ModuleList(
             Components(each, length, self.width, slots) for _ in self.blocks
         )
@@ -120,7 +121,7 @@ class CodaViT(PromptedViT):
             query = self.query(tokens)
             for block, prompt in zip(self.blocks, self.prompts, strict=True):
                 made = prompt(query, self.known, self.trained)
-                prefixes[block] = (made[:, : self.half], made[:, self.half :])
+                prefixes[block] = (made[:, : self.half_length], made[:, self.half_length :])
         features: Tensor = self.vit.fc_norm(self.run(tokens, prefixes)[:, 0])
         return features
 

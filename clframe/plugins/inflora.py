@@ -30,7 +30,8 @@ def new_directions(scatter: Tensor, basis: Tensor, rank: int) -> Tensor:
         rank: How many directions.
     """
     beside = scatter - basis @ (basis.T @ scatter)
-    return torch.linalg.svd(beside).U[:, :rank].T
+    rows: Tensor = torch.linalg.svd(beside).U[:, :rank].T
+    return rows
 
 
 def grown(basis: Tensor, scatter: Tensor, threshold: float, squared: bool) -> Tensor:
@@ -56,7 +57,8 @@ def grown(basis: Tensor, scatter: Tensor, threshold: float, squared: bool) -> Te
     room = len(basis) - basis.shape[1]
     joined = torch.cat([basis, found.U[:, : min(added, room)]], 1)
     # Rounding would let the columns drift apart over many experiences.
-    return torch.linalg.qr(joined).Q
+    columns: Tensor = torch.linalg.qr(joined).Q
+    return columns
 
 
 class InfLoRA(Tuner):

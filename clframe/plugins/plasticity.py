@@ -125,7 +125,8 @@ def watching(model: nn.Module) -> Iterator[dict[tuple[str, int], Tensor]]:
             total = units.sum(0)
             totals[key] = totals[key] + total if key in totals else total
 
-        return named[name].register_forward_hook(add)
+        handle: contextlib.AbstractContextManager[object] = named[name].register_forward_hook(add)
+        return handle
 
     named = {name: m for name, m in model.named_modules() if isinstance(m, ACTIVATIONS)}
     with contextlib.ExitStack() as around:

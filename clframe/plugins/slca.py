@@ -191,4 +191,5 @@ class SLCA(Plugin):
 def root(covariances: Tensor) -> Tensor:
     """A matrix R for each covariance with ``R R^T`` equal to it, singular ones too."""
     values, vectors = torch.linalg.eigh(covariances)
-    return vectors * values.clamp(min=0).sqrt()[..., None, :]
+    made: Tensor = vectors * values.clamp(min=0).sqrt()[..., None, :]
+    return made

@@ -89,10 +89,10 @@ class Bundles:
         groups = np.where(candidates, model.geom_group, np.int32(self._unseen or 0))
         # Geoms of a body follow each other. One without candidates is passed over.
         counts = np.add.reduceat(candidates, model.body_geomadr[self._holders], axis=1)
-        met = np.asarray(counts > 0)
+        met: NDArray[np.bool_] = np.greater(counts, 0)
         numbers = np.zeros((len(groups), model.nbody), dtype=np.int32)
         numbers[:, self._holders] = np.where(met, model.body_geomnum[self._holders], 0)
-        some = met.any(axis=1).tolist()
+        some: list[bool] = np.asarray(met.any(axis=1)).tolist()
         with self._borrowed() as (group, number):
             for k, begin in enumerate(range(0, len(rays), BUNDLE)):
                 end = begin + BUNDLE

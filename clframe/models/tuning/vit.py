@@ -105,7 +105,7 @@ def find_vit(model: nn.Module, who: str) -> tuple[nn.Module, str, Any]:
     Raises:
         PluginError: The model has none, or one whose blocks are of another kind.
     """
-    from timm.layers import Attention
+    from timm.layers.attention import Attention
     from timm.models.vision_transformer import Block, VisionTransformer
 
     for name, module in model.named_modules():
