@@ -33,6 +33,7 @@ class ExemplarPlugin(Plugin):
 
     requires_class_labels = True
     scenarios = ("class",)
+    needs_boundaries = True
     conflicts = ("cumulative", "multitask", "gdumb", "icarl", "scr")
     state = ("buffer",)
 

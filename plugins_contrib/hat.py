@@ -61,6 +61,7 @@ class HAT(Plugin):
     paper = "Serra et al., Overcoming Catastrophic Forgetting with Hard Attention to the Task, 2018"
     scenarios = ("task",)
     gates_by_task = True
+    needs_boundaries = True
     conflicts = ("xdg", "packnet", "cwr_star", "gdumb")
     conflict_reasons: ClassVar[dict[str, str]] = {
         "xdg": "both gate the hidden units by task",

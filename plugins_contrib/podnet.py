@@ -64,6 +64,8 @@ class PODNet(Plugin):
         "Learning, 2020"
     )
     scenarios = ("class", "task")
+    needs_boundaries = True
+    revisits = True  # fine-tunes the head on a balanced memory of the experience, too
     conflicts = ("icarl", "er_ace", "lamaml", "cumulative", "multitask", "gdumb", "cwr_star",
                  "packnet", "hat", "pnn", "cbp", "feedback_replay", "lucir", "bic", "wa", "scr",
                  "xder")  # fmt: skip

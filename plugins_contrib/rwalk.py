@@ -42,6 +42,7 @@ class RWalk(Plugin):
         epsilon: Keeps scores of parameters that hardly moved finite.
     """
 
+    needs_boundaries = True
     name = "rwalk"
     paper = (
         "Chaudhry et al., Riemannian Walk for Incremental Learning: Understanding Forgetting and "

@@ -75,6 +75,7 @@ class XDER(Plugin):
         "Boschini et al., Class-Incremental Continual Learning into the eXtended DER-verse, 2022"
     )
     scenarios = ("class",)
+    needs_boundaries = True
     conflicts = ("er_ace", "icarl", "lucir", "scr")
     state = ("buffer",)
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+import torchvision
+from PIL import Image
 
 import clframe
+from clframe.cli.main import main
+from clframe.core.results import Result
 from clframe.hookspecs import HOOKS, HookSpecs
 
 ROOT = Path(__file__).parent.parent
@@ -54,6 +60,31 @@ def test_the_python_example_of_the_readme_runs(
     text = (ROOT / "README.md").read_text()
     (block,) = (b for b in re.findall(r"```python\n(.*?)```", text, re.S) if "clframe.fit" in b)
     exec(compile(block, "README.md", "exec"), {})
+
+
+def test_a_folder_of_pictures_becomes_a_matrix_as_the_readme_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    generator = torch.Generator().manual_seed(0)
+    for number in range(6):
+        folder = tmp_path / "pictures" / f"class{number}"
+        folder.mkdir(parents=True)
+        for sample in range(12):
+            pixels = torch.randint(0, 60, (16, 16, 3), generator=generator)
+            pixels[2 * number : 2 * number + 4] += 150
+            image = Image.fromarray(pixels.to(torch.uint8).numpy())
+            image.save(folder / f"{sample}.png")
+    text = (ROOT / "README.md").read_text()
+    command = "clframe fit stream=folder stream.path=DIR strategy=er"
+    assert f"`{command}`" in text
+    words = command.replace("DIR", "pictures").split()[1:]
+    assert main([*words, "run_dir=run", "max_epochs=1"]) == 0
+    assert len(Result.load(tmp_path / "run").matrix.columns) == 5
+    (block,) = re.findall(r"^```\n(dataset = .*\nstream = .*\nresult = .*\n)```", text, re.M)
+    names: dict[str, Any] = {"clframe": clframe, "torchvision": torchvision}
+    exec(compile(block.replace("max_epochs=10", "max_epochs=2"), "README.md", "exec"), names)
+    assert names["result"].matrix.columns == ["class0-class1", "class2-class3", "class4-class5"]
 
 
 def test_the_makefile_has_the_two_commands() -> None:

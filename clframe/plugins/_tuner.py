@@ -29,7 +29,11 @@ Compete: TypeAlias = Literal["seen", "own"]
 
 TUNERS = ("lora", "adapter", "l2p", "dualprompt", "coda_prompt", "inflora", "aper", "slca")
 """Each decides what of the model is trained."""
-CONFLICTS = (*TUNERS, "packnet", "freeze")
+CONFLICTS = (
+    *(*TUNERS, "packnet", "freeze"),
+    # These decide it too, or rebuild the network.
+    *("hat", "pnn", "cbp", "shrink_perturb", "podnet", "lucir", "lamaml"),
+)
 
 
 def conflicts_of(name: str) -> tuple[str, ...]:

@@ -91,7 +91,8 @@ class InfLoRA(Tuner):
     paper = (
         "Liang & Li, InfLoRA: Interference-Free Low-Rank Adaptation for Continual Learning, 2024"
     )
-    conflicts = conflicts_of("inflora")
+    # Its weights begin anew with each task, to which penalties would hold their old values.
+    conflicts = (*conflicts_of("inflora"), "ewc", "si", "mas", "rwalk")
     state = ("bases",)
 
     def __init__(
