@@ -55,6 +55,25 @@ def test_a_mixture_learns_two_ways_where_the_mean_is_neither(rule: Any) -> None:
     assert ((acted - ways).abs().amax() > 0.08) == (rule == "draw")
 
 
+def test_deviations_stay_within_their_bounds() -> None:
+    made = decoder(2, modes=3, least_deviation=0.03, most_deviation=0.1)
+    assert isinstance(made.head, GaussianMixture)
+    outputs = 100 * torch.randn(50, 3 * 5)
+    raw = outputs[:, 6:12].unflatten(1, (3, 2))
+    _, deviations, _ = made.head.mixture(outputs)
+    torch.testing.assert_close(deviations, 0.03 + 0.07 / (1 + torch.exp(-raw)))
+    assert deviations.min() >= 0.03
+    assert deviations.max() <= 0.1
+    # Two ways of doing a task that are further apart than that cannot be one wide Gaussian.
+    x, actions = two_ways()
+    model = policy((3,), 1, hidden=(16,), actions=ActionSettings(modes=2, most_deviation=0.1))
+    fit(model, x, actions, 300)
+    acted = model.action_of(model(x), torch.Generator().manual_seed(0))
+    assert ((acted.abs() - 0.8).abs() < 0.1).all()
+    with pytest.raises(SettingError, match=r"most_deviation=0\.01 must be more than"):
+        ActionSettings(least_deviation=0.03, most_deviation=0.01)
+
+
 def test_the_likelihood_of_a_mixture_is_that_of_torch() -> None:
     from torch.distributions import Categorical, Independent, MixtureSameFamily, Normal
 

@@ -217,3 +217,49 @@ def test_what_cannot_be_is_said(weights: Path, tmp_path: Path) -> None:
         prepare(seen_stream(tmp_path), "naive", model(tmp_path / "nowhere.npz"))
     with pytest.raises(SettingError, match=r"model\.views must be at least 1"):
         prepare(seen_stream(tmp_path), "naive", model(weights, views=0))
+
+
+def test_features_are_normalized_by_the_first_task_and_left_out_in_training_only(
+    tmp_path: Path, weights: Path
+) -> None:
+    parts = prepare(
+        seen_stream(tmp_path),
+        "naive",
+        model=model(weights, feature_dropout=0.5, state_noise=0.1, color=0, shift=0),
+        max_epochs=1,
+    )
+    policy: Any = parts.learner.model
+    reader = policy.features.encode.reader
+    assert not reader.known.any()
+    experiences = parts.stream.experiences
+    first, second = (experience.data for experience in experiences[:2])
+    assert reader.known.all()
+    kept = first.gather(torch.arange(len(first)))
+    for row, camera in enumerate(CAMERAS):
+        frames = first.frames.to(torch.device("cpu"))[camera][:, 0].float()
+        torch.testing.assert_close(reader.center[row], frames.mean(0))
+        torch.testing.assert_close(reader.spread[row], frames.std(0, correction=0) + 0.02)
+    before = reader.center.clone()
+    second.gather(torch.arange(1))
+    assert torch.equal(before, reader.center), "a later task moved what the policy is built on"
+    x = first.transform(kept, torch.zeros(len(first), dtype=torch.long))
+    seen: list[Tensor] = []
+    handle = reader.inner[0].register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    policy.eval()(x)
+    plain = ((x[CAMERAS[0]][:, :, 0].float() - before[0]) / reader.spread[0]).clamp(-5, 5)
+    torch.testing.assert_close(seen[-1], plain)
+    assert torch.equal(reader.states(x)[0], x["place"])
+    policy.train()(x)
+    handle.remove()
+    share = float((seen[-1] == 0).float().mean() - (plain == 0).float().mean())
+    assert 0.2 < share < 0.6
+    assert 0.05 < float((reader.states(x)[0] - x["place"]).std()) < 0.2
+    assert set(policy.state_dict()) >= {
+        f"features.encode.reader.{name}" for name in ("center", "spread", "known")
+    }
+
+
+def test_dropout_of_features_is_refused_without_them(tmp_path: Path) -> None:
+    given = {"name": "resnet_t", "size": "small", "window": 3, "feature_dropout": 0.1}
+    with pytest.raises(SettingError, match=r"feature_dropout is for .*encoder=frozen"):
+        prepare(seen_stream(tmp_path), "naive", model=given, max_epochs=1)

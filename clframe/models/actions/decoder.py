@@ -66,7 +66,11 @@ class ActionDecoder(nn.Module):
         self.head: GaussianMixture | ActionFlow | Direct
         if settings.head == "gmm":
             self.head = GaussianMixture(
-                numbers, settings.modes, settings.least_deviation, settings.act or rule
+                numbers,
+                settings.modes,
+                settings.least_deviation,
+                settings.act or rule,
+                settings.most_deviation,
             )
         elif settings.head == "flow":
             self.head = ActionFlow(numbers, settings.flow_steps)

@@ -15,7 +15,8 @@ class GaussianMixture(nn.Module):
     """What outputs of ``modes * (2 * numbers + 1)`` numbers mean: loss and way of acting.
 
     Outputs are, in this order, the means before tanh, the deviations before softplus (to which
-    ``least_deviation`` is added) and the logits of the modes. Leading dimensions are samples, and
+    ``least_deviation`` is added; before a sigmoid between both bounds where there is an upper one)
+    and the logits of the modes. Leading dimensions are samples, and
     steps where a policy answers at every step of a sequence. A mode of a chunk is one way of going
     on through all of its steps.
 
@@ -24,20 +25,36 @@ class GaussianMixture(nn.Module):
         modes: Gaussians of the mixture.
         least_deviation: Added to all deviations.
         rule: How to act.
+        most_deviation: Upper bound of all deviations; None for none.
     """
 
-    def __init__(self, numbers: int, modes: int, least_deviation: float, rule: Rule) -> None:
+    def __init__(
+        self,
+        numbers: int,
+        modes: int,
+        least_deviation: float,
+        rule: Rule,
+        most_deviation: float | None = None,
+    ) -> None:
         super().__init__()
         self.numbers, self.modes = numbers, modes
         self.least_deviation, self.rule = least_deviation, rule
+        self.most_deviation = most_deviation
         self.sizes = (modes * numbers, modes * numbers, modes)
 
     def mixture(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Means and deviations ``[..., modes, numbers]`` and the modes' log-probabilities."""
         means, deviations, logits = outputs.split(self.sizes, -1)
         shape = (self.modes, self.numbers)
-        spread = functional.softplus(deviations.unflatten(-1, shape)) + self.least_deviation
+        spread = self._spread(deviations.unflatten(-1, shape))
         return means.unflatten(-1, shape).tanh(), spread, logits.log_softmax(-1)
+
+    def _spread(self, outputs: Tensor) -> Tensor:
+        if self.most_deviation is None:
+            return functional.softplus(outputs) + self.least_deviation
+        return (
+            self.least_deviation + (self.most_deviation - self.least_deviation) * outputs.sigmoid()
+        )
 
     def losses(self, outputs: Tensor, actions: Tensor, there: Tensor | None) -> Tensor:
         """The negative log-likelihood of each sample; ``there`` is 0 where a number is padding."""

@@ -27,6 +27,9 @@ class ActionSettings:
         least_deviation: ``gmm``: added to the Gaussians' deviations. More than LIBERO's 1e-4
             (0.03, say) lets a short training attend to all numbers of an action, not to those that
             hardly vary.
+        most_deviation: ``gmm``: upper bound of the deviations, None for none. With one (0.1, say) a
+            wide Gaussian cannot stand for two ways of doing a task, between which there is none:
+            each needs a mode of its own.
         grip: ``bernoulli``: the last number of an action is the gripper's, from -1 (open) to 1
             (closed), and has an output of its own: the probability p of being closed, learned by
             cross-entropy, where an opening in between is a label in between. The mean 2p - 1 is
@@ -44,6 +47,7 @@ class ActionSettings:
     modes: int = 5
     act: Rule | None = None
     least_deviation: float = 1e-4
+    most_deviation: float | None = None
     grip: Literal["bernoulli", "gaussian"] = "gaussian"
     chunk: int = 1
     execute: int | None = None
@@ -57,6 +61,11 @@ class ActionSettings:
         at_least(self.execute, 1, "model.execute")
         at_least(self.ensemble, 0, "model.ensemble")
         at_least(self.flow_steps, 1, "model.flow_steps")
+        if self.most_deviation is not None and self.most_deviation <= self.least_deviation:
+            raise SettingError(
+                f"model.most_deviation={self.most_deviation:g} must be more than "
+                f"model.least_deviation={self.least_deviation:g}"
+            )
         if self.execute is not None and self.execute > self.chunk:
             raise SettingError(
                 f"model.execute={self.execute} is more than a chunk has: at most "
