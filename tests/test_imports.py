@@ -177,6 +177,7 @@ def test_plugins_do_not_know_each_other() -> None:
 def test_contributed_plugins_use_only_the_public_interface() -> None:
     public = {
         "clframe",
+        "clframe.data.augment",
         "clframe.data.buffer",
         "clframe.core.memory",
         "clframe.utils.settings",

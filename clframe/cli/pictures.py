@@ -71,9 +71,9 @@ def _reader(stream: str) -> Callable[[Path], list[Entry]]:
         from clframe.streams.own.hugging_face import read_hf
 
         return read_hf
-    from clframe.streams.published.layout import Layout, layouts
+    from clframe.streams.published.catalog import layouts
 
-    layout: Layout = layouts()[stream]
+    layout = layouts()[stream]
 
     def read(path: Path) -> list[Entry]:
         return layout.read(layout.place(str(path), path.parent))

@@ -94,11 +94,11 @@ def test_every_logger_composes(name: str, tmp_path: Path) -> None:
         assert REGISTRY.build("logger", name, {}, run_dir=tmp_path, run_config={})
 
 
-# Those of OpenLORIS have a test of their own, since the official ones need data.
+# Those of OpenLORIS and of pretrained networks have tests of their own, since they need data.
 OTHERS = [
     (name, scenario)
     for name in experiments()
-    if not name.startswith("openloris")
+    if not name.startswith(("openloris", "pretrained/"))
     for scenario in (
         ("task", "domain", "class")
         if name.startswith(("three_", "permuted_"))
@@ -182,48 +182,48 @@ def test_settings_of_the_wrong_type_are_refused_everywhere(kind: Any) -> None:
 
 def install(folder: Path, entry: str, **modules: str) -> None:
     """What pip leaves of a package with an entry point."""
-    info = folder / "clframe_mir-1.0.dist-info"
+    info = folder / "clframe_tuna-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: clframe-mir\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[clframe.plugins]\nmir = {entry}\n")
-    (folder / "clframe_mir").mkdir()
-    (folder / "clframe_mir" / "__init__.py").write_text("")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: clframe-tuna\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[clframe.plugins]\ntuna = {entry}\n")
+    (folder / "clframe_tuna").mkdir()
+    (folder / "clframe_tuna" / "__init__.py").write_text("")
     for name, text in modules.items():
-        (folder / "clframe_mir" / f"{name}.py").write_text(text)
+        (folder / "clframe_tuna" / f"{name}.py").write_text(text)
 
 
 @pytest.fixture
 def forget_modules() -> Iterator[None]:
     yield
-    for name in [name for name in sys.modules if name.startswith("clframe_mir")]:
+    for name in [name for name in sys.modules if name.startswith("clframe_tuna")]:
         del sys.modules[name]
 
 
-MIR = "from clframe import Plugin\nclass Mir(Plugin):\n    'Maximally interfered retrieval.'\n"
+TUNA = "from clframe import Plugin\nclass Tuna(Plugin):\n    'A method of its own.'\n"
 
 
 @pytest.mark.usefixtures("forget_modules")
 def test_an_entry_point_in_which_nothing_is_found_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path, "clframe_mir", mir=MIR)
+    install(tmp_path, "clframe_tuna", tuna=TUNA)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.warns(UserWarning, match="'mir'") as said:
+    with pytest.warns(UserWarning, match="'tuna'") as said:
         registry = discover()
-    (problem,) = [line for line in registry.problems if "'mir'" in line]
+    (problem,) = [line for line in registry.problems if "'tuna'" in line]
     assert str(said[0].message) == problem
-    assert "clframe_mir defines no subclass of clframe.Plugin" in problem
-    assert 'such as "clframe_mir.mir"' in problem
+    assert "clframe_tuna defines no subclass of clframe.Plugin" in problem
+    assert 'such as "clframe_tuna.tuna"' in problem
     assert (False, problem) in list(doctor._plugins())
 
 
 @pytest.mark.usefixtures("forget_modules")
-@pytest.mark.parametrize("entry", ["clframe_mir.mir", "clframe_mir.mir:Mir"])
+@pytest.mark.parametrize("entry", ["clframe_tuna.tuna", "clframe_tuna.tuna:Tuna"])
 def test_an_entry_point_names_the_module_or_the_class(
     entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path, entry, mir=MIR)
+    install(tmp_path, entry, tuna=TUNA)
     monkeypatch.syspath_prepend(tmp_path)
     registry = discover()
-    assert "mir" in registry.names("plugin")
+    assert "tuna" in registry.names("plugin")
     assert not registry.problems

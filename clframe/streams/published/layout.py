@@ -118,18 +118,3 @@ def by_class(
     drawn = seed if split_seed is None else split_seed
     split = Split("class", groups, None, scenario, test_fraction, None, drawn)
     return stream_of(layout.stream, entries, split, None, root, pictures)
-
-
-def layouts() -> dict[str, Layout]:
-    """All layouts by the names of their streams."""
-    from clframe.streams.published import (
-        clear,
-        core50,
-        cub200,
-        domainnet,
-        imagenet_r,
-        tiny_imagenet,
-    )
-
-    modules = (clear, core50, cub200, domainnet, imagenet_r, tiny_imagenet)
-    return {module.LAYOUT.stream: module.LAYOUT for module in modules}

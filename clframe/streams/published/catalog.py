@@ -1,0 +1,17 @@
+"""All published layouts by the names of their streams."""
+
+from __future__ import annotations
+
+from clframe.streams.published import clear, core50, cub200, domainnet, imagenet_r, tiny_imagenet
+from clframe.streams.published.layout import Layout
+
+_MODULES = (clear, core50, cub200, domainnet, imagenet_r, tiny_imagenet)
+
+
+def layouts() -> dict[str, Layout]:
+    """The layout of each stream.
+
+    >>> layouts()["cub200"].stream
+    'cub200'
+    """
+    return {module.LAYOUT.stream: module.LAYOUT for module in _MODULES}
