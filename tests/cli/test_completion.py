@@ -36,7 +36,7 @@ def completed(line: str) -> list[str]:
     ("line", "expected"),
     [
         ("fi", ["fit"]),
-        ("fit strategy=onl", ["strategy=online_ewc"]),
+        ("fit strategy=online_", ["strategy=online_ewc"]),
         ("fit strategy=ewc+repl", ["strategy=ewc+replay"]),
         ("fit -m strategy=ewc,repl", ["strategy=ewc,replay"]),
         ("fit strategy=ewc fish", ["fisher="]),
@@ -88,8 +88,8 @@ def test_it_answers_without_torch_and_never_fails() -> None:
     ("line", "expected"),
     [
         ("clframe fi", "fit"),
-        ("clframe fit strategy=onl", "online_ewc"),
-        ("clframe fit 'strategy=[ewc,onl", "strategy=[ewc,online_ewc"),
+        ("clframe fit strategy=online_", "online_ewc"),
+        ("clframe fit 'strategy=[ewc,online_", "strategy=[ewc,online_ewc"),
         ("clframe fit resume=runs/split_mnist/", "runs/split_mnist/20250101-120000-s0"),
         ("clframe compare --format ", "json markdown text"),
     ],

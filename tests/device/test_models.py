@@ -33,6 +33,7 @@ IMAGES: list[tuple[str, dict[str, Any], Any]] = [
     ("frozen", {**RESNET, "size": 32}, ER),
     ("frozen", {**RESNET, "size": 32, "cache": False, "hidden": [4]}, "naive"),
     ("timm", RESNET, "naive"),
+    ("vit_tiny", {"patch": 4, "width": 16, "depth": 2, "heads": 2}, "naive"),
     ("vgg", {"hidden": [8, 8]}, "naive"),
 ]
 POLICIES: list[tuple[str, dict[str, Any], Any]] = [

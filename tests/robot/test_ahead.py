@@ -115,8 +115,10 @@ def test_ahead_needs_workers(tmp_path: Path) -> None:
 
 
 SCRIPT = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
+# Who starts the tests in the background has it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {tests!r})
 import test_ahead
 from clframe.robot.ahead import Recorder
