@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from clframe import Batch, Plugin, hookimpl
 from clframe.data.buffer import Buffer
@@ -51,6 +52,7 @@ class GSS(Plugin):
     requires_class_labels = True
     name = "gss"
     paper = "Aljundi et al., Gradient Based Sample Selection for Online Continual Learning, 2019"
+    conflicts = ("lucir", "podnet")  # whose heads take no single samples
     state = ("buffer",)
 
     def __init__(self, size: int = 300, subset: int = 10, batch_size: int | None = None) -> None:
@@ -135,7 +137,9 @@ def of_each(learner: Learner, batch: Batch) -> list[Tensor]:
         one = Batch(_alone(x), y[None], task[None])
         return learner.label_loss(functional_call(learner, theta, (one.x, one.task)), one)
 
-    with full_precision(learner), evaluating(learner.model):
+    # Fused attention has no rule for gradients of single samples.
+    plain = sdpa_kernel(SDPBackend.MATH)
+    with full_precision(learner), evaluating(learner.model), plain:
         gradients = vmap(grad(loss), in_dims=(None, 0, 0, 0))(theta, batch.x, batch.y, batch.task)
     learner.current_task = task
     return [gradient.flatten(1) for gradient in gradients.values()]

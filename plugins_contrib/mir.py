@@ -48,6 +48,7 @@ class MIR(Plugin):
     requires_class_labels = True
     name = "mir"
     paper = "Aljundi et al., Online Continual Learning with Maximally Interfered Retrieval, 2019"
+    conflicts = ("scr",)  # whose batches have no loss of their own to look ahead with
     state = ("buffer",)
 
     def __init__(
