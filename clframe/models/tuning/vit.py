@@ -127,6 +127,6 @@ def find_vit(model: nn.Module, who: str) -> tuple[nn.Module, str, Any]:
             return model.get_submodule(parent), child, module
     raise PluginError(
         f"plugin '{who}' puts prompts among the tokens of a vision transformer of timm's, which "
-        f"{type(model).__name__} has not: choose model=vit_tiny or one such as "
-        "model=vit_base_patch16_224"
+        f"{type(model).__name__} has not: choose model=vit_tiny or "
+        "model=timm model.backbone=vit_base_patch16_224"
     )
