@@ -122,6 +122,7 @@ def read_form(source: Source, limits: Limits) -> Group:
     open_items: list[list[Form]] = []
     open_offsets: list[int] = []
     result: Group | None = None
+    groups = 0
     for match in _TOKEN.finditer(source.text):
         token, offset = match.group(), match.start()
         if token[0] == ";":
@@ -132,6 +133,10 @@ def read_form(source: Source, limits: Limits) -> Group:
         if token == "(":
             if len(open_items) == limits.max_depth:
                 sentence = f"Parentheses nest deeper than the limit of {limits.max_depth}."
+                raise source.error(sentence, offset)
+            groups += 1
+            if groups > limits.max_groups:
+                sentence = f"There are more than {limits.max_groups} pairs of parentheses."
                 raise source.error(sentence, offset)
             open_items.append([])
             open_offsets.append(offset)

@@ -99,6 +99,12 @@ def test_lora_works_on_a_policy() -> None:
     assert 0 < len(pairs) == len(linear) - 2 * len(pairs)  # A and B are linear layers, too
 
 
+class OwnEWC(EWC):
+    """A penalty that a user derived, which the list of conflicts cannot know."""
+
+    name = "own_ewc"
+
+
 def test_refusals() -> None:
     with pytest.raises(PluginError, match=r"task-incremental|set scenario=task"):
         toy_run([LoRA(mode="per_task")], toy_stream("class"))
@@ -106,8 +112,10 @@ def test_refusals() -> None:
         toy_run([LoRA(mode="per_task"), Replay(size=5)], toy_stream("task"))
     with pytest.raises(PluginError, match="merged begins its pairs anew, to which 'ewc'"):
         toy_run([LoRA(mode="merged"), EWC()], toy_stream("task"))
-    with pytest.raises(PluginError, match="'inflora' begins its weights anew"):
+    with pytest.raises(PluginError, match="'inflora' cannot be combined with 'ewc'"):
         toy_run([InfLoRA(), EWC()], toy_stream("task"))
+    with pytest.raises(PluginError, match="'inflora' begins its weights anew.* 'own_ewc'"):
+        toy_run([InfLoRA(), OwnEWC()], toy_stream("task"))
     with pytest.raises(PluginError, match="'lora' cannot be combined with 'adapter'"):
         toy_run([LoRA(), Adapter()], toy_stream("task"))
     with pytest.raises(SettingError, match=r"lora.export writes pairs"):
