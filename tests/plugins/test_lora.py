@@ -114,7 +114,7 @@ def test_refusals() -> None:
         toy_run([LoRA(mode="merged"), EWC()], toy_stream("task"))
     with pytest.raises(PluginError, match="'inflora' cannot be combined with 'ewc'"):
         toy_run([InfLoRA(), EWC()], toy_stream("task"))
-    with pytest.raises(PluginError, match="'inflora' begins its weights anew.* 'own_ewc'"):
+    with pytest.raises(PluginError, match=r"'inflora' begins its weights anew.* 'own_ewc'"):
         toy_run([InfLoRA(), OwnEWC()], toy_stream("task"))
     with pytest.raises(PluginError, match="'lora' cannot be combined with 'adapter'"):
         toy_run([LoRA(), Adapter()], toy_stream("task"))
