@@ -19,6 +19,7 @@ import torch
 
 from clframe.checkpoint import identity, signals
 from clframe.checkpoint.checkpointer import Checkpointer
+from clframe.checkpoint.store import CheckpointInfo, CheckpointStore
 from clframe.core import hooks
 from clframe.core.learner import Learner
 from clframe.core.matrix import BEFORE, AccuracyMatrix
@@ -111,13 +112,45 @@ def set_up(
     return state, checkpointer
 
 
-def learn(learner: Learner, stream: Stream, state: RunState, checkpointer: Checkpointer) -> None:
-    """Learn what is left of the stream, evaluating every task after every experience."""
+def replay(learner: Learner, stream: Stream, store: CheckpointStore, start: CheckpointInfo) -> None:
+    """Learn one experience again, with the row after it, from a checkpoint; nothing is written.
+
+    Args:
+        learner: Made as the run's was, without a folder.
+        stream: The run's.
+        store: The run's checkpoints, which are only read.
+        start: Taken before the experience.
+    """
+    with contextlib.ExitStack() as around:
+        around.enter_context(translate_errors(learner, None))
+        around.callback(loader.end_all)
+        around.enter_context(_torn_down(learner))
+        state, checkpointer = set_up(learner, stream, None)
+        Checkpointer(learner, state, store).restore(start)
+        learn(learner, stream, state, checkpointer, until=len(state.seen) + 1)
+
+
+def learn(
+    learner: Learner,
+    stream: Stream,
+    state: RunState,
+    checkpointer: Checkpointer,
+    until: int | None = None,
+) -> None:
+    """Learn what is left of the stream, evaluating every task after every experience.
+
+    Args:
+        learner: Model, plugins and engine.
+        stream: What to learn.
+        state: How far the run is.
+        checkpointer: Saves it.
+        until: Stop when so many experiences have been learned; None for all.
+    """
     engine, hook = learner.engine, learner.plugins.hook
     if len(state.matrix.rows) == len(state.seen):
         evaluate(learner, state.seen[-1].name if state.seen else BEFORE, checkpointer)
 
-    for experience in stream.experiences[len(state.seen) :]:
+    for experience in stream.experiences[len(state.seen) : until]:
         checkpointer.begin_experience()
         state.timing.start()
         learner.begin(experience)

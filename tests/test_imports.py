@@ -52,9 +52,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     # What is done with runs.
     "report": CORE | {"metrics", "runs"},
     "sweep": CORE | {"api", "build", "config", "report", "run", "runs", "training"},
+    "lineage": CORE
+    | {"api", "build", "checkpoint", "config", "run", "runs", "strategies", "training"},
     "cli": {
         *CORE,
-        *("api", "bddl", "build", "checkpoint", "config", "distributed", "loggers", "metrics"),
+        *("api", "bddl", "build", "checkpoint", "config", "distributed", "lineage", "loggers"),
+        "metrics",
         *("plugins", "render", "report", "robot", "run", "runs", "strategies", "streams"),
         *("sweep", "testing", "training"),
     },

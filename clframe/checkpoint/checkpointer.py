@@ -253,7 +253,8 @@ class Checkpointer:
 
     def _add_parent(self, saved: dict[str, Any]) -> None:
         """A start or an end that later checkpoints depend on: write it, or clone it for then."""
-        if self._is_due() or self._is_cheap():
+        always = self._settings.every_experience and "experiences" in saved
+        if always or self._is_due() or self._is_cheap():
             self._parents.append(_Parent(self._save(saved, self._parents)))
         else:
             self._parents.append(_Parent(None, snapshot.clone(saved)))

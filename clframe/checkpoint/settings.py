@@ -17,6 +17,8 @@ class CheckpointSettings:
         every_n_steps: Save after so many optimizer steps, whatever it costs; None for never.
         max_cost: Save by time only if it takes at most this share of the time; 1 for always.
         keep: How many checkpoints to keep.
+        every_experience: Save the start of the run and the end of every experience, whatever it
+            costs, and keep them all: what ``clframe verify`` learns an experience again from.
         signals: Those on which to save and stop (exit code 130), besides SIGINT, SIGTERM and
             SIGHUP.
     """
@@ -25,6 +27,7 @@ class CheckpointSettings:
     every_n_steps: int | None = None
     max_cost: float = 0.01
     keep: int = 2
+    every_experience: bool = False
     signals: tuple[str, ...] = ("SIGUSR1",)
 
     def __post_init__(self) -> None:

@@ -47,6 +47,17 @@ class CheckpointInfo:
     identity: dict[str, Any] = field(default_factory=dict)
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
 
+    @property
+    def learned(self) -> int | None:
+        """How many experiences had been learned, if it was taken between two of them."""
+        learned: int | None = self.position.get("experiences_learned")
+        return learned
+
+    @property
+    def between(self) -> bool:
+        """Whether it is the start of the run or the end of an experience with its whole row."""
+        return self.learned is not None and self.position["rows"] > self.learned
+
 
 class CheckpointStore:
     """The checkpoints of one run.
@@ -54,11 +65,12 @@ class CheckpointStore:
     Args:
         folder: Where they are; made with the first one.
         keep: How many to keep besides those they depend on.
+        every_experience: Keep those between two experiences, too.
     """
 
-    def __init__(self, folder: Path, keep: int = 2) -> None:
+    def __init__(self, folder: Path, keep: int = 2, every_experience: bool = False) -> None:
         self.folder = folder
-        self.keep = keep
+        self.keep, self.every_experience = keep, every_experience
         self._infos: dict[int, CheckpointInfo] = {}
 
     def numbers(self) -> list[int]:
@@ -112,6 +124,8 @@ class CheckpointStore:
     def _prune(self) -> None:
         newest = sorted(self._infos, reverse=True)[: self.keep]
         wanted = {*newest, *(parent for number in newest for parent in self._infos[number].parents)}
+        if self.every_experience:
+            wanted |= {number for number, info in self._infos.items() if info.between}
         for number in self.numbers():
             if number not in wanted:
                 self.state_file(number).unlink(missing_ok=True)
@@ -169,6 +183,11 @@ class CheckpointStore:
             if chosen is not None and number < chosen.number and number not in self._infos:
                 self._inspect(number)
         return chosen
+
+    def problems(self) -> dict[int, str]:
+        """What is wrong with each checkpoint that cannot be used."""
+        found = {number: self._inspect(number) for number in self.numbers()}
+        return {number: problem for number, problem in found.items() if problem is not None}
 
     def usable(self) -> list[CheckpointInfo]:
         """Those that are known to be whole, the newest first; :meth:`newest` looks at all."""

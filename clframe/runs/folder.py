@@ -67,7 +67,8 @@ class RunFolder:
     @property
     def checkpoints(self) -> CheckpointStore:
         """The run's checkpoints."""
-        return CheckpointStore(self.path / "checkpoints", self.saving.keep)
+        saving = self.saving
+        return CheckpointStore(self.path / "checkpoints", saving.keep, saving.every_experience)
 
     @classmethod
     def default(cls, stream: str, strategy: str, seed: int) -> RunFolder:

@@ -99,14 +99,14 @@ def find_checkpoint(folder: RunFolder, after: str | int | None) -> int:
         return newest.number
     found: dict[int, int] = {}
     for info in store.usable():
-        if "experiences_learned" in info.position:
-            found.setdefault(int(info.position["experiences_learned"]), info.number)
+        if info.learned is not None:
+            found.setdefault(info.learned, info.number)
     wanted = after if isinstance(after, int) else _place(folder, after)
     if wanted not in found:
         kept = ", ".join(str(learned) for learned in sorted(found)) or "none"
         raise RunFolderError(
             f"run '{folder.path}' has no checkpoint after {wanted} experiences (it has: {kept}); "
-            "a run with checkpoint.keep=1000 checkpoint.max_cost=1 keeps one after each"
+            "a run with checkpoint.every_experience=true keeps one after each"
         )
     return found[wanted]
 

@@ -1,0 +1,137 @@
+"""A run in one file, small enough to send: anyone can verify an experience of it.
+
+A bundle is a ZIP archive with the run's ``config.yaml``, ``results.json`` and ``matrix.csv``, the
+checkpoints before and after the chosen experiences, that of the end, and the sums of all of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from clframe.checkpoint.store import CheckpointInfo, CheckpointStore
+from clframe.core.results_file import RESULTS
+from clframe.errors import RunFolderError
+from clframe.lineage.verify import kept_between, replayable
+from clframe.runs.folder import RunFolder
+from clframe.runs.reader import CONFIG
+from clframe.utils.files import replacing
+from clframe.utils.sums import SUMS, check_file, read_sums
+
+_NAME = re.compile(
+    r"config\.yaml|results\.json|matrix\.csv|SHA256SUMS|checkpoints/\d{6,}\.(pt|json)"
+)
+_LARGEST = 64 << 30
+"""Bytes that a bundle may unpack to."""
+
+
+def pack(run_dir: str | Path, out: Path, experiences: Sequence[int] = ()) -> list[int]:
+    """Pack a finished run into one file.
+
+    Args:
+        run_dir: The run folder.
+        out: The file, ``.zip``; one that is there is not overwritten.
+        experiences: Which can be learned again from the bundle, by number (1 is the first); the
+            last if none is named.
+
+    Returns:
+        The experiences that are in it.
+
+    Raises:
+        ClframeError: The run is none, has not finished, is damaged or has not kept what is needed.
+    """
+    folder = RunFolder(Path(run_dir).expanduser())
+    folder.read_config()
+    if not folder.results.exists():
+        raise RunFolderError(
+            f"run '{folder.path}' has not come to its end; finish it with resume={folder.path}"
+        )
+    if out.suffix != ".zip":
+        raise RunFolderError(f"'{out}' is no name for a bundle: it is a .zip file")
+    if out.exists():
+        raise RunFolderError(f"'{out}' is there already; give another name or remove it")
+    sums = read_sums(folder.path)
+    for name in sums:
+        check_file(folder.path, name, sums)
+    store = folder.checkpoints
+    for number, problem in store.problems().items():
+        raise RunFolderError(f"'{store.state_file(number)}' cannot be used: {problem}")
+    kept = kept_between(store)
+    chosen = sorted({replayable(folder, kept, number) for number in experiences or (None,)})
+    wanted = {max(kept), *chosen, *(number - 1 for number in chosen)}
+    _write(folder, store, [kept[number] for number in sorted(wanted)], out)
+    return chosen
+
+
+def _write(
+    folder: RunFolder, store: CheckpointStore, infos: Sequence[CheckpointInfo], out: Path
+) -> None:
+    files = [folder.config, folder.results, folder.matrix]
+    for info in infos:
+        files += [store.state_file(info.number), store.note_file(info.number)]
+    lines = []
+    with replacing(out) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in files:
+            name = path.relative_to(folder.path).as_posix()
+            with path.open("rb") as content:
+                lines.append(f"{hashlib.file_digest(content, 'sha256').hexdigest()}  {name}\n")
+            archive.write(path, name)
+        archive.writestr(SUMS, "".join(lines))
+
+
+@contextlib.contextmanager
+def opened(path: str | Path) -> Iterator[Path]:
+    """The run folder in a bundle, unpacked for a while; a run folder is given back as it is.
+
+    Raises:
+        RunFolderError: The file is no bundle, or is damaged.
+    """
+    path = Path(path).expanduser()
+    if not path.is_file():
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="clframe-bundle-") as temporary:
+        folder = Path(temporary) / "run"
+        _unpack(path, folder)
+        yield folder
+
+
+def _unpack(path: Path, folder: Path) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            _check_entries(path, entries)
+            for entry in entries:
+                target = folder / entry.filename
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(entry) as source, target.open("xb") as file:
+                    shutil.copyfileobj(source, file)
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise RunFolderError(f"'{path}' is no bundle, or a damaged one: {error}") from error
+    except OSError as error:
+        raise RunFolderError(f"'{path}' cannot be unpacked: {error.strerror or error}") from error
+
+
+def _check_entries(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
+    names = [entry.filename for entry in entries]
+    for name in names:
+        if not _NAME.fullmatch(name) or names.count(name) > 1:
+            raise RunFolderError(f"'{path}' is no bundle: it holds '{name}'")
+    for name in (CONFIG, RESULTS, SUMS):
+        if name not in names:
+            raise RunFolderError(f"'{path}' is no bundle: it has no {name}")
+    size = sum(entry.file_size for entry in entries)
+    free = (
+        shutil.disk_usage(tempfile.gettempdir()).free if os.path.isdir(tempfile.gettempdir()) else 0
+    )
+    if size > min(_LARGEST, free):
+        raise RunFolderError(
+            f"'{path}' would unpack to {size / 1e9:.1f} GB, for which there is no room"
+        )
