@@ -15,6 +15,8 @@ from typing import Any
 
 import pluggy
 
+from clframe.core.answers import describe
+
 PER_STEP = frozenset({"extra_batches", "penalty", "after_backward", "after_step", "predict"})
 """Hooks that are called many times per experience."""
 
@@ -23,20 +25,6 @@ def mode() -> str:
     """What the environment asks for: empty for no trace."""
     value = os.environ.get("CLFRAME_TRACE", "")
     return "" if value == "0" else value
-
-
-def describe(value: Any) -> str:
-    """An answer in a few words."""
-    if value is None:
-        return "-"
-    shape = getattr(value, "shape", None)
-    if shape is not None:
-        return f"{type(value).__name__}{list(shape)}"
-    if isinstance(value, bool | int | float | str):
-        return repr(value)
-    if hasattr(value, "__len__"):
-        return f"{type(value).__name__} of {len(value)}"
-    return type(value).__name__
 
 
 class Trace:
