@@ -143,7 +143,9 @@ def describe(value: Any) -> str:
     return type(value).__name__
 
 
-def refuse(manager: pluggy.PluginManager, hook: str, answer: Any, arguments: dict[str, Any]) -> NoReturn:
+def refuse(
+    manager: pluggy.PluginManager, hook: str, answer: Any, arguments: dict[str, Any]
+) -> NoReturn:
     """Say who gave a wrong answer to a hook, what it is and what would be right.
 
     Args:

@@ -73,7 +73,7 @@ class Gives(Plugin):
 
 
 def test_among_several_plugins_the_one_is_named() -> None:
-    with pytest.raises(clframe.PluginError, match="^plugin 'answers' returned the float 0.5"):
+    with pytest.raises(clframe.PluginError, match=r"^plugin 'answers' returned the float 0.5"):
         toy_run([Gives(), answering("penalty", 0.5)], toy_stream(n_experiences=1, samples=8))
 
 
