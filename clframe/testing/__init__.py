@@ -2,9 +2,6 @@
 
 ``check_plugin``, ``check_stream``, ``check_model`` and ``check_metric`` raise an ``AssertionError``
 that says what is wrong. ``clframe check`` runs them, and what takes longer, as a command.
-
-    >>> from clframe.plugins import SI
-    >>> check_plugin(SI())
 """
 
 from clframe.testing.others import check_metric as check_metric

@@ -26,6 +26,8 @@ def check_stream(stream: Stream) -> None:
 
     Every experience and task must give data whose inputs have the promised shape, whose labels are
     outputs of its task, and which is the same when asked for again.
+
+    >>> check_stream(toy_stream())
     """
     kinds: tuple[tuple[str, Sequence[Experience | Task]], ...] = (
         ("experience", stream.experiences),
@@ -72,6 +74,9 @@ def check_model(
     It must give a finite logit for every output and sample, whatever the other samples of the batch
     are when it is not training; a gradient must reach every parameter that can be trained; the same
     seed must give the same weights, and saved weights the same outputs.
+
+    >>> from clframe.models.mlp import mlp
+    >>> check_model(mlp)
 
     Args:
         factory: Makes the model, as it is registered: it is given ``input_shape``, ``n_outputs``
@@ -173,7 +178,9 @@ def check_metric(function: Callable[..., Any]) -> None:
     """Check that a metric keeps the contract.
 
     Of the result of a run with one experience, and with three, it must give numbers by name (or
-    None where it is not defined), the same each time, and change nothing.
+    None where it is not defined), the same each time.
+
+    >>> check_metric(lambda result: {"last": float(result.matrix.values[-1, -1])})
 
     Args:
         function: As it is registered: of a :class:`clframe.Result`.
@@ -184,7 +191,6 @@ def check_metric(function: Callable[..., Any]) -> None:
     name = getattr(function, "__name__", None) or getattr(function, "name", "?")
     for experiences in (1, 3):
         result, _ = toy_run([], toy_stream(n_experiences=experiences, samples=16), max_epochs=1)
-        before = result.matrix.values.copy()
         answer = function(result)
         where = f"metric '{name}' of a run with {experiences} experience{'s' * (experiences > 1)}"
         require(
@@ -201,8 +207,4 @@ def check_metric(function: Callable[..., Any]) -> None:
             )
         require(
             function(result) == answer, f"{where} gives something else the second time it is asked"
-        )
-        require(
-            bool(np.array_equal(before, result.matrix.values, equal_nan=True)),
-            f"{where} changes the matrix: copy it first",
         )

@@ -296,6 +296,17 @@ def check_plugin(plugin: Plugin, stream: Stream | None = None) -> None:
     It must run on the toy stream in a scenario it supports, give the same result twice, and
     continue from saved state as if it had not been interrupted. ``clframe check`` checks more.
 
+    >>> from clframe import Learner, hookimpl
+    >>> class Idle(Plugin):
+    ...     "Does nothing, and says so."
+    ...
+    ...     @hookimpl
+    ...     def penalty(self, learner: Learner) -> float:
+    ...         return 0.0
+    >>> check_plugin(Idle())  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    clframe.errors.PluginError: plugin 'idle' returned the float 0.0 from penalty; return ...
+
     Args:
         plugin: As freshly made; it is copied, not changed.
         stream: Another stream to check it on.

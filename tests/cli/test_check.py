@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import nn
 
-from clframe import Learner, Plugin, PluginError, Result, hookimpl
+from clframe import Learner, Plugin, PluginError, hookimpl
 from clframe.cli import check as command
 from clframe.cli.check import FAILED, NOT_CHECKED, OK
 from clframe.cli.checked import outcome, settings
@@ -38,9 +38,9 @@ def test_a_new_plugin_keeps_the_whole_contract(
 ) -> None:
     assert main(["new", "plugin", "my_kept"]) == 0
     capfd.readouterr()
-    code = main(["check", "my_kept.py", "--json"])
+    code = main(["check", "my_kept.py", "--json", "--timeout", "600"])
     content = json.loads(capfd.readouterr().out)
-    assert code == 0, content
+    assert code == 0, [item for item in content["items"] if item["verdict"] != OK]
     verdicts = {item["item"]: item["verdict"] for item in content["items"]}
     skipped = {"two processes"} if (os.cpu_count() or 1) < 2 else set()
     assert {item for item, verdict in verdicts.items() if verdict != OK} == skipped
@@ -263,18 +263,12 @@ def test_models_that_break_the_contract(model: Any, words: str) -> None:
         check_model(model)
 
 
-def changes(result: Result) -> dict[str, float]:
-    result.matrix.values[:] = 0.0
-    return {"a": 0.0}
-
-
 @pytest.mark.parametrize(
     ("metric", "words"),
     [
         (lambda result: 0.5, "gives 0.5: return a dict"),
         (lambda result: {"a": float("nan")}, "return None where it is not defined"),
         (lambda result: {"a": random.random()}, "something else the second time"),
-        (changes, "changes the matrix"),
     ],
 )
 def test_metrics_that_break_the_contract(metric: Any, words: str) -> None:
