@@ -24,6 +24,7 @@ from clframe.testing import others, several
 from clframe.testing.plugins import PluginContract
 from clframe.testing.toy import prepare, run_built
 from clframe.testing.verdict import Broken, Check, NotChecked, require
+from clframe.utils.processes import USER_MODULE
 
 KINDS: tuple[Kind, ...] = ("plugin", "stream", "model", "metric")
 _BESIDE = ("replay", "ewc", "si", "lwf")
@@ -85,8 +86,8 @@ def _load(files: Sequence[str]) -> Registry:
         return discover(files)
     except PluginError as error:
         # A class that cannot be made breaks the contract; a file that cannot be read is no plugin.
-        if "clframe_user_" in str(error):
-            sentence = str(error).replace(f"clframe_user_{Path(files[0]).stem}.", "")
+        if USER_MODULE in str(error):
+            sentence = str(error).replace(f"{USER_MODULE}{Path(files[0]).stem}.", "")
             raise Broken(sentence) from error
         raise
     except SystemExit as error:
