@@ -18,8 +18,10 @@ from typing import Any
 
 from clframe.cli.check import FAILED, NOT_CHECKED, OK
 from clframe.cli.meanings import meanings
+from clframe.core.make import make_stream
 from clframe.core.registry import GIVEN, GIVEN_UNLESS_SET, Entry, Kind, Registry, discover
-from clframe.errors import ClframeError, PluginError, nearest
+from clframe.core.stream import Stream
+from clframe.errors import ClframeError, DataError, PluginError, nearest
 from clframe.testing import others, several
 from clframe.testing.plugins import PluginContract
 from clframe.testing.toy import prepare, run_built
@@ -221,8 +223,13 @@ def _plugin(entry: Entry, registry: Registry, files: Sequence[str]) -> dict[str,
 
 
 def _stream(entry: Entry, registry: Registry) -> dict[str, Check]:
-    def stream() -> Any:
-        return registry.build("stream", entry.name, {}, seed=0)
+    def stream() -> Stream:
+        try:
+            made = make_stream(registry, entry.name, None, 0, None, False)
+            made.experiences[0].data  # noqa: B018
+        except DataError as error:
+            raise NotChecked(str(error)) from error
+        return made
 
     def contract() -> str:
         made = stream()

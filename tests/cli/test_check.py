@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import sys
 import time
 from pathlib import Path
@@ -33,21 +34,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # ------------------------------------------------------------ the command
 
 
-def test_a_new_plugin_keeps_the_whole_contract(
-    here: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["new", "plugin", "my_kept"]) == 0
-    capfd.readouterr()
-    code = main(["check", "my_kept.py", "--json", "--timeout", "600"])
-    content = json.loads(capfd.readouterr().out)
-    assert code == 0, [item for item in content["items"] if item["verdict"] != OK]
-    verdicts = {item["item"]: item["verdict"] for item in content["items"]}
-    skipped = {"two processes"} if (os.cpu_count() or 1) < 2 else set()
-    assert {item for item, verdict in verdicts.items() if verdict != OK} == skipped
-    assert len(verdicts) == 14
-    assert content["kept"] is True
-
-
 LEAVES = '''
 import os
 from clframe import Plugin, hookimpl
@@ -67,25 +53,35 @@ class Leaves(Plugin):
 '''
 
 
-def test_a_plugin_that_leaves_does_not_take_the_command_with_it(
+def test_each_plugin_of_a_file_is_told_what_it_keeps(
     here: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (here / "leaves.py").write_text(LEAVES)
-    assert main(["check", "leaves.py"]) == 1
+    """One that ``clframe new`` has written, and one that takes its process with it."""
+    assert main(["new", "plugin", "kept"]) == 0
+    (here / "both.py").write_text((here / "kept.py").read_text() + LEAVES)
+    capfd.readouterr()
+    assert main(["check", "both.py", "--timeout", "600"]) == 1
     captured = capfd.readouterr()
-    text = " ".join(captured.out.split())
+    assert captured.err == ""
+    assert max(map(len, captured.out.splitlines())) <= 80
+    kept, _, leaves = captured.out.partition("plugin leaves\n")
+    verdicts = re.findall(r"^  (\w.{14}\S?) +(ok|FAILED|not checked)\b", kept, re.M)
+    assert len(verdicts) == 13
+    skipped = {"two processes"} if (os.cpu_count() or 1) < 2 else set()
+    assert {item.strip() for item, verdict in verdicts if verdict != OK} == skipped, kept
+    text = " ".join(leaves.split())
     assert "settings FAILED setting 'speed' of plugin 'leaves' has no type" in text
     assert "hooks FAILED method 'before_experiense' is no hook" in text
     assert "did you mean 'before_experience'?" in text
     assert "learns FAILED ended the process (code 0)" in text
     assert "growth not checked the check before it did not come to its end" in text
-    assert "3 of 14 items failed, 11 not checked" in text
-    assert "hello" not in text
-    assert max(map(len, captured.out.splitlines())) <= 80
-    assert captured.err == ""
+    assert "3 of 27 items failed, 11 not checked" in text
+    assert "hello" not in captured.out
 
 
-def test_a_check_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_does_not_end_is_ended(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     script = (
         "import os, sys, json, time\n"
         "send = lambda **m: os.write(int(sys.argv[1]), json.dumps(m).encode() + b'\\n')\n"
@@ -95,7 +91,11 @@ def test_a_check_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> 
     )
     monkeypatch.setattr(command, "CHILD", ("-c", script))
     started = time.monotonic()
-    items = list(command.checked(["a.py"], "", timeout=1))
+    (here / "a.py").touch()
+    assert main(["check", "a.py", "--json", "--timeout", "1"]) == 1
+    content = json.loads(capfd.readouterr().out)
+    items = content["items"]
+    assert content["kept"] is False
     assert time.monotonic() - started < 30
     assert [item["verdict"] for item in items] == [OK, FAILED, NOT_CHECKED]
     assert items[1]["item"] == "learns"
