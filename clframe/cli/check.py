@@ -47,7 +47,7 @@ def parser() -> Parser:
     add = parser.add_argument
     add("what", metavar="FILE or NAME", help="a file with plugins, or a name of clframe list")
     add("--name", metavar="NAME", help="only this one of those that the file defines")
-    add("--timeout", type=whole(1), default=120, metavar="SECONDS", help="for each item; 120")
+    add("--timeout", type=whole(1), default=300, metavar="SECONDS", help="for each item; 300")
     add("--json", action="store_true", help="print one JSON object")
     return parser
 

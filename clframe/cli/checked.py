@@ -148,12 +148,8 @@ def checks_of(entry: Entry, registry: Registry, files: Sequence[str]) -> dict[st
     makers: dict[Kind, Callable[[], dict[str, Check]]] = {
         "plugin": lambda: _plugin(entry, registry, files),
         "stream": lambda: _stream(entry, registry),
-        "model": lambda: {
-            "contract": lambda: _done(others.check_model(entry.factory), "outputs, gradients"),
-        },
-        "metric": lambda: {
-            "contract": lambda: _done(others.check_metric(entry.factory), "numbers by name"),
-        },
+        "model": lambda: {"contract": functools.partial(_model, entry)},
+        "metric": lambda: {"contract": functools.partial(_metric, entry)},
     }
     found: dict[str, Check] = {}
     if entry.kind != "metric":
@@ -169,8 +165,14 @@ def checks_of(entry: Entry, registry: Registry, files: Sequence[str]) -> dict[st
         return {**found, "made": refuse}
 
 
-def _done(nothing: None, words: str) -> str:
-    return words
+def _model(entry: Entry) -> str:
+    others.check_model(entry.factory)
+    return "outputs, gradients, saved weights"
+
+
+def _metric(entry: Entry) -> str:
+    others.check_metric(entry.factory)
+    return "numbers by name"
 
 
 def settings(entry: Entry) -> str:

@@ -95,7 +95,9 @@ class Table:
             self._order.setdefault(path[:depth])
         if not call.asked:
             return
-        for plugin, took, words in call.answers or [("", call.milliseconds, "nobody answered")]:
+        nobody = [("", call.milliseconds, "nobody answered")]
+        answers: Sequence[tuple[str, float, str]] = call.answers or nobody
+        for plugin, took, words in answers:
             row = self._rows.setdefault((path, plugin), Row(call.hook, call.within, plugin))
             row.add(took, words)
 

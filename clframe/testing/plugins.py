@@ -6,7 +6,7 @@ import copy
 import difflib
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -15,7 +15,7 @@ from clframe.core.answers import ANSWERS, describe
 from clframe.core.learner import Learner
 from clframe.core.plugin import Plugin, check_composition
 from clframe.core.results import Result
-from clframe.core.stream import Stream
+from clframe.core.stream import Scenario, Stream
 from clframe.errors import ClframeError
 from clframe.hookspecs import HOOKS
 from clframe.run import run
@@ -57,7 +57,7 @@ class PluginContract:
         others: Mapping[str, Plugin] | None = None,
     ) -> None:
         self.plugin = plugin
-        self.scenario: Any = plugin.scenarios[0]
+        self.scenario = cast(Scenario, plugin.scenarios[0])
         self.stream = stream or toy_stream(self.scenario)
         self.beside = list(beside)
         self.others = dict(others or {})

@@ -4,7 +4,7 @@
 
     python -m clframe.testing.several FOLDER NAME SCENARIO [FILE...]
 
-runs the plugin NAME on the toy stream in two processes; the first leaves what came out in FOLDER.
+runs the plugin NAME on the toy stream in two processes; each leaves what came out in FOLDER.
 """
 
 from __future__ import annotations
@@ -138,16 +138,15 @@ def batched_seeds(contract: PluginContract, files: Sequence[str]) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run a plugin in two processes; what the first of them ends with is kept."""
+    """Run a plugin in two processes; what each of them ends with is kept."""
     folder, name, scenario, *files = words
     chosen: Any = scenario
     how = {"devices": 2, "strategy": "ddp", "accelerator": "cpu"}
     prepared = prepare_toy(made(name, discover(files)), toy_stream(chosen), **how)
     result = run(prepared.learner, prepared.stream, "toy")
-    if prepared.learner.engine.is_global_zero:
-        weights = {key: value.cpu() for key, value in prepared.learner.state_dict().items()}
-        content = {"matrix": result.matrix.values.tolist(), "weights": weights}
-        torch.save(content, Path(folder) / _RESULT)
+    weights = {key: value.cpu() for key, value in prepared.learner.state_dict().items()}
+    content = {"matrix": result.matrix.values.tolist(), "weights": weights}
+    torch.save(content, Path(folder) / f"rank{os.environ.get('LOCAL_RANK', '0')}.pt")
     return 0
 
 

@@ -15,6 +15,7 @@ from clframe.core.answers import ANSWERS
 from clframe.core.hooks import TaskContext
 from clframe.core.step import Term
 from clframe.hookspecs import HOOKS, HookSpecs
+from clframe.plugins.builtin.metrics import Metrics
 from clframe.testing import toy_run, toy_stream
 
 WRONG: list[tuple[str, Any, str]] = [
@@ -105,3 +106,10 @@ def test_predict_may_hand_its_task_on_to_the_learner(scenario: Any) -> None:
     stream = toy_stream(scenario, n_experiences=2, samples=8)
     own, plain = toy_run([Hands()], stream)[0], toy_run([], stream)[0]
     assert (own.matrix.values == plain.matrix.values).all()
+
+
+def test_a_metric_that_returns_no_numbers_by_name_is_named() -> None:
+    result, _ = toy_run([], toy_stream(n_experiences=1, samples=8), max_epochs=1)
+    plugin = Metrics({"mine": lambda result: 0.5})  # type: ignore[dict-item, return-value]
+    with pytest.raises(clframe.PluginError, match=r"metric 'mine' returned 0.5; return a dict"):
+        plugin.metrics(result)
