@@ -41,6 +41,8 @@ Rules that hold for all hooks:
   ``trylast=True`` move one to the front or the back, ``wrapper=True`` goes around all others.
 * Results are collected, in that order, unless a hook is marked *first result wins*.
 * A hook without an implementation costs nothing: the loop skips it.
+* An answer of a wrong type or shape ends the run in a sentence with the plugin's name; a device is
+  never waited for to find that out.
 * ``learner.log("my_plugin/norm", value)`` in any hook sends a number to every logger at the current
   step (``learner.log_dict`` several), as in a LightningModule: ``on_step``, ``on_epoch``,
   ``reduce_fx`` and ``batch_size`` mean what they mean there. Give it tensors as they are: they are
@@ -227,6 +229,9 @@ class HookSpecs:
 
         Where nobody answers, the scores are the learner's own active outputs
         (``learner.predict``); a nearest-mean classifier replaces them. Called in inference mode.
+        ``task`` is the :class:`clframe.Task` that is measured (``task.index``), the same for all
+        samples, while ``batch.task`` in training is a tensor with the index of each sample's task;
+        ``learner(x, task)`` takes either.
         """
 
     @hookspec

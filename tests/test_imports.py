@@ -35,7 +35,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "build": CORE | {"checkpoint", "config", "distributed", "runs", "strategies", "training"},
     "run": CORE | {"checkpoint", "runs"},
     "api": CORE | {"build", "config", "distributed", "run", "runs", "training"},
-    "testing": CORE | {"build", "checkpoint", "config", "models", "run", "runs"},
+    "testing": CORE
+    | {*("build", "checkpoint", "config", "models", "run", "runs", "strategies", "sweep")},
     # What is plugged in knows core, and public modules of few neighbours.
     "bddl": BASE,
     "render": BASE,

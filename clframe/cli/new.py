@@ -1,105 +1,227 @@
-"""``clframe new plugin NAME``: a plugin file to start from, with its test."""
+"""``clframe new KIND NAME``: files to start from, which work as they are written.
+
+The texts are in ``templates/``; ``$name`` and the like stand for what follows from the name.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.resources
 import keyword
+import os
 import re
-from collections.abc import Sequence
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import Template
 
 from clframe.cli.parser import Parser
 from clframe.errors import RunFolderError, SettingError
 from clframe.utils.console import say
-from clframe.utils.files import write_text
+from clframe.utils.files import sync_folder, write_text
 
-PLUGIN = '''\
-"""{title}: say in one sentence what it does."""
+FILES: dict[str, dict[str, str]] = {
+    "plugin": {
+        "$name.py": "plugin.py",
+        "test_$name.py": "test_plugin.py",
+        "configs/strategy/${name}_replay.yaml": "plugin.yaml",
+    },
+    "stream": {
+        "$name.py": "stream.py",
+        "test_$name.py": "test_stream.py",
+        "configs/stream/${name}_short.yaml": "stream.yaml",
+    },
+    "model": {
+        "$name.py": "model.py",
+        "test_$name.py": "test_model.py",
+        "configs/model/${name}_small.yaml": "model.yaml",
+    },
+    "metric": {"$name.py": "metric.py", "test_$name.py": "test_metric.py"},
+    "package": {
+        "$project/pyproject.toml": "package/pyproject.toml",
+        "$project/README.md": "package/README.md",
+        "$project/.gitignore": "package/gitignore",
+        "$project/src/$package/__init__.py": "package/init.py",
+        "$project/src/$package/$name.py": "plugin.py",
+        "$project/src/$package/py.typed": "",
+        "$project/tests/test_$name.py": "test_plugin.py",
+    },
+}
+"""By kind: each file that is written, and the template of its text."""
 
-from __future__ import annotations
-
-import torch
-
-from clframe import Learner, Plugin, Step, Stream, hookimpl
-
-
-class {title}(Plugin):
-    """Pulls the weights towards zero (replace this by your method).
-
-    Args:
-        weight: Of the penalty.
-    """
-
-    name = "{name}"
-    paper = ""
-
-    def __init__(self, weight: float = 1e-4) -> None:
-        self.weight = weight
-
-    @hookimpl
-    def configure(self, learner: Learner, stream: Stream) -> None:
-        """Called once before learning; docs/hooks.md lists every hook."""
-
-    @hookimpl
-    def penalty(self, learner: Learner, step: Step) -> torch.Tensor:
-        """A tensor returned here is added to the loss of the step."""
-        squares = [p.square().sum() for p in learner.named_trainable().values()]
-        return self.weight * torch.stack(squares).sum()
-'''
-
-TEST = '''\
-"""Run with: pytest {test}"""
-
-from {name} import {title}
-
-import clframe
-from clframe.testing import check_plugin, toy_stream
-
-
-def test_keeps_the_contract() -> None:
-    check_plugin({title}())
-
-
-def test_learns_the_toy_stream() -> None:
-    result = clframe.fit(toy_stream(), {title}(), max_epochs=5, run_dir=False, progress=False)
-    assert result.metrics["learning_accuracy"]["learning_accuracy"] > 0.8
-'''
+NEXT: dict[str, Sequence[tuple[str, str]]] = {
+    "plugin": [
+        ("try it", "clframe fit plugin_path=$name.py strategy=$name"),
+        ("beside a memory", "clframe fit --config-dir configs plugin_path=$name.py $more"),
+        ("check it", "clframe check $name.py"),
+        ("look inside", "clframe trace plugin_path=$name.py strategy=$name"),
+        ("test it", "pytest test_$name.py"),
+    ],
+    "stream": [
+        ("try it", "clframe fit plugin_path=$name.py stream=$name strategy=er"),
+        ("shorter", "clframe fit --config-dir configs plugin_path=$name.py $more"),
+        ("check it", "clframe check $name.py"),
+        ("test it", "pytest test_$name.py"),
+    ],
+    "model": [
+        ("try it", "clframe fit plugin_path=$name.py model=$name strategy=er"),
+        ("smaller", "clframe fit --config-dir configs plugin_path=$name.py $more"),
+        ("check it", "clframe check $name.py"),
+        ("test it", "pytest test_$name.py"),
+    ],
+    "metric": [
+        ("try it", "clframe fit plugin_path=$name.py strategy=er"),
+        ("check it", "clframe check $name.py"),
+        ("test it", "pytest test_$name.py"),
+    ],
+    "package": [
+        ("install it", "pip install -e $project"),
+        ("try it", "clframe fit strategy=$name"),
+        ("check it", "clframe check $name"),
+        ("test it", "pytest $project"),
+        ("build it", "pip wheel --no-deps -w dist $project/"),
+    ],
+}
+"""By kind: the commands that are shown."""
+MORE = {
+    "plugin": "strategy=${name}_replay",
+    "stream": "stream=${name}_short strategy=er",
+    "model": "model=${name}_small strategy=er",
+}
+"""What chooses the config file that is written."""
+_SUMMARY = {
+    "plugin": "a plugin that works as it is, its test, and a strategy with it in configs/",
+    "stream": "a stream of data of your own, its test, and a shorter one in configs/",
+    "model": "a network, its test, and a smaller one in configs/",
+    "metric": "a metric of the finished run, and its test",
+    "package": "a folder with a plugin to be installed or published: pyproject.toml with its "
+    "entry point, src/, tests/ and README.md",
+}
 
 
 def parser() -> Parser:
     """The arguments of the command."""
     parser = Parser("new", "Write something to start from into the current folder.")
-    plugin = parser.add_subcommand(
-        "plugin",
-        "Write NAME.py, a plugin that works as it is, and test_NAME.py.",
-        [
-            ("clframe new plugin my_method", "writes my_method.py and test_my_method.py"),
-            ("clframe fit plugin_path=my_method.py strategy=my_method", "runs it"),
-        ],
-    )
-    plugin.add_argument("name", metavar="NAME", help="letters, digits and underscores")
+    for kind, text in _SUMMARY.items():
+        first = next(iter(FILES[kind])) if kind != "package" else "$project"
+        written = Template(first).substitute(names("my_method"))
+        one = parser.add_subcommand(
+            kind,
+            f"Write {text}.",
+            [(f"clframe new {kind} my_method", f"writes {written} and what goes with it")],
+        )
+        one.add_argument("name", metavar="NAME", help="letters, digits and underscores")
     return parser
 
 
+def names(name: str) -> dict[str, str]:
+    """What stands in templates for ``$name`` and what follows from it."""
+    return {
+        "name": name,
+        "title": "".join(part[:1].upper() + part[1:] for part in name.split("_")),
+        "package": f"clframe_{name}",
+        "project": f"clframe-{name.replace('_', '-')}",
+    }
+
+
 def main(words: Sequence[str]) -> int:
-    """Write both files into the current folder and say how to use them."""
-    given = parser().parse(words).name
-    name = given.lower().replace("-", "_")
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise SettingError(
-            f"'{given}' cannot be a plugin's name; use letters, digits and underscores, "
-            "starting with a letter"
-        )
-    title = "".join(part.capitalize() for part in name.split("_"))
-    plugin, test = Path(f"{name}.py"), Path(f"test_{name}.py")
-    for path in (plugin, test):
-        if path.exists():
-            raise RunFolderError(f"'{path}' exists already; choose another name or remove it")
-    try:
-        write_text(plugin, PLUGIN.format(name=name, title=title))
-        write_text(test, TEST.format(name=name, title=title, test=test))
-    except OSError as error:
-        raise RunFolderError(f"'{plugin}' cannot be written here: {error.strerror}") from error
-    say(f"wrote {plugin} and {test}")
-    say(f"  try it:   clframe fit plugin_path={plugin} strategy={name}")
-    say(f"  test it:  pytest {test}")
+    """Write the files into the current folder and say how to use them."""
+    arguments = parser().parse(words)
+    kind, name = arguments.subcommand, checked_name(arguments.name, arguments.subcommand)
+    values = names(name)
+    module = f"{values['package']}.{name}" if kind == "package" else name
+    imported = values["title"] if kind in ("plugin", "package") else name
+    values["import_it"] = f"from {module} import {imported}"
+    values["more"] = Template(MORE.get(kind, "")).substitute(values)
+    values["test"] = f"tests/test_{name}.py" if kind == "package" else f"test_{name}.py"
+    write({Path(fill(path, values)): text(of, values) for path, of in FILES[kind].items()})
+    written = [fill(path, values) for path in FILES[kind]]
+    listed = f"{values['project']}/" if kind == "package" else _and(written)
+    say(f"wrote {listed}")
+    for what, command in NEXT[kind]:
+        say(f"  {what + ':':<17}{fill(command, values)}")
     return 0
+
+
+def checked_name(given: str, kind: str) -> str:
+    """The name in lower case with underscores.
+
+    Raises:
+        SettingError: It cannot be the name of a module and on the command line.
+    """
+    name = given.lower().replace("-", "_")
+    name = name.removeprefix("clframe_") if kind == "package" else name
+    if (
+        len(name) > 30
+        or not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name)
+        or keyword.iskeyword(name)
+    ):
+        raise SettingError(
+            f"'{given}' cannot be a {kind}'s name; use at most 30 letters, digits and single "
+            "underscores, starting with a letter"
+        )
+    if kind != "package" and (name in sys.stdlib_module_names or name in ("clframe", "torch")):
+        raise SettingError(
+            f"'{given}' cannot be a {kind}'s name: a file {name}.py would hide the module of that "
+            f"name; choose another, such as my_{name}"
+        )
+    return name
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """A text with the values in their places."""
+    return Template(template).substitute(values)
+
+
+def text(template: str, values: Mapping[str, str]) -> str:
+    """The content of a file; of no template, nothing."""
+    if not template:
+        return ""
+    file = importlib.resources.files("clframe.cli") / "templates" / f"{template}.txt"
+    return fill(file.read_text(encoding="utf-8"), values)
+
+
+def write(files: Mapping[Path, str]) -> None:
+    """Write all files or, where one is there already or cannot be written, none.
+
+    Raises:
+        RunFolderError: Says which, and why.
+    """
+    for path in files:
+        top = path.parts[0] if path.parts[0].startswith("clframe-") else path
+        if os.path.lexists(top):
+            raise RunFolderError(f"'{top}' exists already; choose another name or remove it")
+    made: list[Path] = []
+    try:
+        for path, content in files.items():
+            for folder in reversed(path.parents):
+                if not folder.exists():
+                    folder.mkdir()
+                    made.append(folder)
+            # Under another name first: no half of a file is seen, and nobody else's is replaced.
+            draft = path.with_name(f".{path.name}.new")
+            made.append(draft)
+            write_text(draft, content)
+            try:
+                os.link(draft, path)
+            except FileExistsError:
+                raise
+            except OSError:  # a file system without links
+                shutil.copyfile(draft, path)
+            made.append(path)
+            draft.unlink()
+            made.remove(draft)
+            sync_folder(path.parent)
+    except BaseException as error:
+        for path in reversed(made):
+            with contextlib.suppress(OSError):
+                path.rmdir() if path.is_dir() else path.unlink()
+        if isinstance(error, OSError):
+            where = error.filename2 or error.filename or "the files"
+            raise RunFolderError(f"'{where}' cannot be written here: {error.strerror}") from error
+        raise
+
+
+def _and(listed: Sequence[str]) -> str:
+    return f"{', '.join(listed[:-1])} and {listed[-1]}"

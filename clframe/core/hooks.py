@@ -10,9 +10,11 @@ import contextlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from clframe.core.answers import ANSWERS, refuse
 from clframe.core.plugin import Plugins
 from clframe.core.step import Term
 from clframe.data.dataset import Batch, Data
+from clframe.data.inputs import tensors_of
 from clframe.data.joined import join
 from clframe.errors import PluginError, nearest
 from clframe.utils.console import notice
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from clframe.core.results import Result
     from clframe.core.step import Step
-    from clframe.core.stream import Experience, Task
+    from clframe.core.stream import Experience, Stream, Task
     from clframe.core.trainer import Budget
 
 
@@ -30,9 +32,28 @@ class HasPlugins(Protocol):
     """A learner, as far as hooks are concerned."""
 
     plugins: Plugins
+    stream: Stream
 
     def predict(self, x: Any, task: Task) -> Tensor:
         """Core's own answer to the hook ``predict``."""
+
+
+def _all(learner: HasPlugins, hook: str, /, **arguments: Any) -> list[Any]:
+    """Every plugin's answer to a hook that is not None."""
+    answers: list[Any] = getattr(learner.plugins.hook, hook)(**arguments)
+    fits = ANSWERS[hook].fits
+    for answer in answers:
+        if not fits(answer):
+            refuse(learner.plugins.manager, hook, answer, arguments)
+    return answers
+
+
+def _first(learner: HasPlugins, hook: str, /, **arguments: Any) -> Any:
+    """The first answer to a hook; None where nobody answers."""
+    answer = getattr(learner.plugins.hook, hook)(**arguments)
+    if answer is not None and not ANSWERS[hook].fits(answer):
+        refuse(learner.plugins.manager, hook, answer, arguments)
+    return answer
 
 
 class TaskContext(NamedTuple):
@@ -49,14 +70,19 @@ class TaskContext(NamedTuple):
 
 def training_data(learner: HasPlugins, experience: Experience, data: Data) -> Data:
     """The experience's own data joined with what plugins add."""
-    extra = learner.plugins.hook.extra_data(learner=learner, experience=experience)
-    return join([data, *(more for more in extra if more is not None)])
+    extra = _all(learner, "extra_data", learner=learner, experience=experience)
+    return join([data, *extra])
 
 
 def fit_experience(learner: HasPlugins, experience: Experience, data: Data, budget: Budget) -> None:
     """Let the first plugin that can learn the experience do it; core's loop comes last."""
-    done = learner.plugins.hook.fit_experience(
-        learner=learner, experience=experience, data=data, budget=budget
+    done = _first(
+        learner,
+        "fit_experience",
+        learner=learner,
+        experience=experience,
+        data=data,
+        budget=budget,
     )
     if not done:
         raise PluginError(f"no plugin learned experience '{experience.name}'; add 'loop'")
@@ -68,10 +94,10 @@ def extra_batches(learner: HasPlugins, batch: Batch) -> list[Batch]:
     if not plugins.implements("extra_batches"):
         return [batch]
     parts = [batch]
-    for result in plugins.hook.extra_batches(learner=learner, batch=batch):
+    for result in _all(learner, "extra_batches", learner=learner, batch=batch):
         if isinstance(result, Batch):
             parts.append(result)
-        elif result is not None:
+        else:
             parts.extend(result)
     return parts
 
@@ -83,11 +109,11 @@ def penalties(learner: HasPlugins, step: Step) -> tuple[list[Term], list[Tensor]
         return [], []
     terms: list[Term] = []
     added: list[Tensor] = []
-    for result in plugins.hook.penalty(learner=learner, step=step):
+    for result in _all(learner, "penalty", learner=learner, step=step):
         if isinstance(result, tuple):
             terms.append(Term(*result))
             step.terms.append(result[0].detach())
-        elif result is not None:
+        else:
             added.append(result)
             step.terms.append(result.detach())
     return terms, added
@@ -103,7 +129,10 @@ def task_contexts(learner: HasPlugins, task: Task) -> list[TaskContext]:
         return []
     contexts: list[TaskContext] = []
     for number, call in enumerate(plugins.calls("task_context")):
-        for key, enter in call(learner=learner, task=task):
+        for answer in call(learner=learner, task=task):
+            if not ANSWERS["task_context"].fits(answer):
+                refuse(plugins.manager, "task_context", answer, {"learner": learner, "task": task})
+            key, enter = answer
             # Two plugins may have equal keys, and either may have none for a task.
             contexts.append(TaskContext((number, key), enter))
     return contexts
@@ -127,15 +156,15 @@ def evaluate_tasks(learner: HasPlugins, tasks: Sequence[Task]) -> dict[str, dict
     results: dict[str, dict[str, float]] = {}
     for group in groups.values():
         with in_task(learner, group[0]):
-            results |= learner.plugins.hook.evaluate_tasks(learner=learner, tasks=group) or {}
+            results |= _first(learner, "evaluate_tasks", learner=learner, tasks=group) or {}
     return results
 
 
 def evaluate_task(learner: HasPlugins, task: Task) -> dict[str, float]:
     """What the first evaluator that can measure this task says."""
     with in_task(learner, task):
-        measures: dict[str, float] | None = learner.plugins.hook.evaluate_task(
-            learner=learner, task=task
+        measures: dict[str, float] | None = _first(
+            learner, "evaluate_task", learner=learner, task=task
         )
     if not measures:
         raise PluginError(f"no evaluator plugin could measure task '{task.name}'")
@@ -146,8 +175,15 @@ def predict(learner: HasPlugins, x: Any, task: Task) -> Tensor:
     """Scores of the first plugin that predicts; else the learner's own."""
     if not learner.plugins.implements("predict"):
         return learner.predict(x, task)
-    scores: Tensor | None = learner.plugins.hook.predict(learner=learner, x=x, task=task)
-    return learner.predict(x, task) if scores is None else scores
+    arguments = {"learner": learner, "x": x, "task": task}
+    scores: Tensor | None = learner.plugins.hook.predict(**arguments)
+    if scores is None:
+        return learner.predict(x, task)
+    if getattr(learner, "classifies", False):  # what a policy's outputs are is its own affair
+        right = (len(tensors_of(x)[0]), learner.stream.n_outputs)
+        if not ANSWERS["predict"].fits(scores) or tuple(scores.shape) != right:
+            refuse(learner.plugins.manager, "predict", scores, arguments)
+    return scores
 
 
 # ---------------------------------------------------------------- end
@@ -156,8 +192,8 @@ def predict(learner: HasPlugins, x: Any, task: Task) -> Tensor:
 def metrics(learner: HasPlugins, result: Result) -> dict[str, dict[str, Any]]:
     """All metrics of a finished run, by family, and in the result what plugins say of theirs."""
     families: dict[str, dict[str, Any]] = {}
-    for answer in learner.plugins.hook.metrics(result=result):
-        for family, values in (answer or {}).items():
+    for answer in _all(learner, "metrics", result=result):
+        for family, values in answer.items():
             families.setdefault(family, {}).update(values)
     for plugin in learner.plugins.ordered:
         for info in plugin.metric_info:

@@ -226,8 +226,16 @@ class Learner(LightningModule):
         of_task = torch.full((len(first),), task.index, dtype=torch.long, device=first.device)
         return self(x, of_task)  # type: ignore[no-any-return]
 
-    def forward(self, x: Any, task: Tensor) -> Tensor:
-        """Logits of the outputs that compete for each sample's task."""
+    def forward(self, x: Any, task: Tensor | Task) -> Tensor:
+        """Logits of the outputs that compete for each sample's task.
+
+        Args:
+            x: Inputs.
+            task: The index of each sample's task, as in ``batch.task``; or the one task of all, as
+                the hook ``predict`` is given it.
+        """
+        if not isinstance(task, Tensor):
+            return Learner.predict(self, x, task)
         return self.run_model(x, task)[0]
 
     def task_loss(self, outputs: Any, batch: Batch) -> Tensor:

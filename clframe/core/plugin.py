@@ -170,7 +170,7 @@ class Plugins:
         self.manager.check_pending()
         self.hook = self.manager.hook
         if trace.mode():
-            trace.Trace(self.manager, every_step=trace.mode() == "all")
+            trace.Trace(self.manager, trace.Printer(every_step=trace.mode() == "all"))
         self._implemented = {name for name in HOOKS if getattr(self.hook, name).get_hookimpls()}
 
     def implements(self, hook: str) -> bool:

@@ -23,6 +23,7 @@ from clframe.core.config_files import find_config_dirs, stream_defaults
 from clframe.core.plugin import Plugin
 from clframe.errors import PluginError, UnknownNameError, nearest
 from clframe.utils import settings
+from clframe.utils.processes import USER_MODULE
 
 Kind = Literal["stream", "plugin", "model", "metric", "logger", "optimizer", "scheduler", "learner"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -170,7 +171,7 @@ class Registry:
         """Load a user's Python file and register what it defines."""
         if not path.is_file():
             raise PluginError(f"plugin_path: there is no file '{path}'")
-        name = f"clframe_user_{path.stem}"
+        name = f"{USER_MODULE}{path.stem}"
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
             raise PluginError(f"plugin_path: '{path}' is not a Python file (.py)")

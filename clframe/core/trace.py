@@ -1,7 +1,7 @@
-"""``CLFRAME_TRACE=1``: print every hook call of an experience and of its first step.
+"""What happens in the hooks: which was called, who answered what, and how long it took.
 
-One line per call, with who answered, what, and how long it took. ``CLFRAME_TRACE=all`` prints the
-hooks of every step.
+``CLFRAME_TRACE=1`` prints every hook call of an experience and of its first step, one line each;
+``CLFRAME_TRACE=all`` those of every step. ``clframe trace`` makes a table of them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ import inspect
 import os
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pluggy
+
+from clframe.core.answers import describe
 
 PER_STEP = frozenset({"extra_batches", "penalty", "after_backward", "after_step", "predict"})
 """Hooks that are called many times per experience."""
@@ -25,33 +28,50 @@ def mode() -> str:
     return "" if value == "0" else value
 
 
-def describe(value: Any) -> str:
-    """An answer in a few words."""
-    if value is None:
-        return "-"
-    shape = getattr(value, "shape", None)
-    if shape is not None:
-        return f"{type(value).__name__}{list(shape)}"
-    if isinstance(value, bool | int | float | str):
-        return repr(value)
-    if hasattr(value, "__len__"):
-        return f"{type(value).__name__} of {len(value)}"
-    return type(value).__name__
+class Answer(NamedTuple):
+    """What one plugin answered.
+
+    Args:
+        plugin: Its name.
+        milliseconds: How long it took.
+        words: The answer in a few words; ``-`` for none.
+    """
+
+    plugin: str
+    milliseconds: float
+    words: str
+
+
+class Call(NamedTuple):
+    """One call of a hook.
+
+    Args:
+        hook: Its name.
+        within: The hooks during which it was called, from outside in.
+        milliseconds: How long all of it took.
+        answers: Of each plugin, in the order in which they were asked.
+        asked: How many plugins have the hook.
+    """
+
+    hook: str
+    within: tuple[str, ...]
+    milliseconds: float
+    answers: list[Answer]
+    asked: int
 
 
 class Trace:
-    """Times every implementation of every hook of a manager and prints each call.
+    """Times every implementation of every hook of a manager and tells each call.
 
     Args:
         manager: With all plugins registered.
-        every_step: Print the hooks of all steps, not only of an experience's first.
+        tell: Is given each call when it has ended, also those to hooks that nobody has.
     """
 
-    def __init__(self, manager: pluggy.PluginManager, every_step: bool = False) -> None:
-        self.every_step = every_step
-        self._printed: set[str] = set()
-        # Of the calls that are under way, since a hook may call others: start and answers.
-        self._calls: list[tuple[float, list[str]]] = []
+    def __init__(self, manager: pluggy.PluginManager, tell: Callable[[Call], None]) -> None:
+        self.tell = tell
+        # Of the calls that are under way, since a hook may call others: hook, start and answers.
+        self._calls: list[tuple[str, float, list[Answer]]] = []
         for caller in vars(manager.hook).values():
             if isinstance(caller, pluggy.HookCaller):
                 for implementation in caller.get_hookimpls():
@@ -69,24 +89,41 @@ class Trace:
             answer = function(*arguments)
             took = (time.perf_counter() - started) * 1000
             name = getattr(implementation.plugin, "name", "?")
-            self._calls[-1][1].append(f"{name} {took:.2f} ms {describe(answer)}")
+            self._calls[-1][2].append(Answer(name, took, describe(answer)))
             return answer
 
         implementation.function = timed
 
     def _before(self, hook: str, implementations: Any, arguments: Any) -> None:
-        if hook == "before_experience":
-            self._printed.clear()
-        self._calls.append((time.perf_counter(), []))
+        self._calls.append((hook, time.perf_counter(), []))
 
     def _after(self, outcome: Any, hook: str, implementations: Any, arguments: Any) -> None:
-        started, answers = self._calls.pop()
+        _, started, answers = self._calls.pop()
         took = (time.perf_counter() - started) * 1000
-        if not implementations or (
-            hook in PER_STEP and hook in self._printed and not self.every_step
-        ):
+        within = tuple(outer for outer, _, _ in self._calls)
+        self.tell(Call(hook, within, took, answers, len(implementations)))
+
+
+class Printer:
+    """Prints calls as they come.
+
+    Args:
+        every_step: Print the hooks of all steps, not only of an experience's first.
+    """
+
+    def __init__(self, every_step: bool = False) -> None:
+        self.every_step = every_step
+        self._printed: set[str] = set()
+
+    def __call__(self, call: Call) -> None:
+        """Print a call, unless it is one of a step like those before it."""
+        if call.hook == "before_experience":
+            self._printed.clear()
+        again = call.hook in PER_STEP and call.hook in self._printed and not self.every_step
+        if again or not call.asked:
             return
-        self._printed.add(hook)
-        name = "  " * len(self._calls) + hook
+        self._printed.add(call.hook)
+        name = "  " * len(call.within) + call.hook
+        answers = [f"{one.plugin} {one.milliseconds:.2f} ms {one.words}" for one in call.answers]
         line = "; ".join(answers) or "nobody answered"
-        sys.stderr.write(f"trace {name:<20} {took:8.2f} ms  {line}\n")
+        sys.stderr.write(f"trace {name:<20} {call.milliseconds:8.2f} ms  {line}\n")

@@ -16,7 +16,8 @@ def environment_pool(processes: int | None, most: int) -> WorkerPool:
     return WorkerPool(
         min(count, most),
         on_exit=_exit_sentence,
-        advice="set stream.num_workers=0, or give the environment as a function of a module",
+        advice="set stream.num_workers=0, or give the environment as a function of a module or of "
+        "a plugin_path file",
     )
 
 

@@ -10,6 +10,9 @@ there until the worker ends.
 from __future__ import annotations
 
 import contextlib
+import importlib.abc
+import importlib.util
+import io
 import itertools
 import json
 import os
@@ -23,7 +26,9 @@ import time
 import traceback
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.machinery import ModuleSpec
+from types import FunctionType, ModuleType
 from typing import IO, Any, Protocol, TypeVar
 
 from clframe.errors import ClframeError, DataError
@@ -32,9 +37,11 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 _START = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
-    "from clframe.utils.processes import serve; serve()"
+    "import sys, json; sys.path[:], files = json.loads(sys.argv[1]); "
+    "from clframe.utils.processes import serve; serve(files)"
 )
+USER_MODULE = "clframe_user_"
+"""How the names of modules begin that are made of files of the user's (``plugin_path``)."""
 _WATCH = 0.5
 """Seconds between two looks whether the parent is still there."""
 
@@ -125,7 +132,7 @@ class ProcessWorker:
         self._on_exit = on_exit
         self._advice = advice
         self.process: subprocess.Popen[bytes] = subprocess.Popen(
-            [sys.executable, "-c", _START, json.dumps(sys.path)],
+            [sys.executable, "-c", _START, json.dumps([sys.path, _user_files()])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **thread_limits(1)},
@@ -147,7 +154,7 @@ class ProcessWorker:
         """
         assert self.process.stdin is not None
         try:
-            call = pickle.dumps((function, arguments))
+            call = _pickled((function, arguments))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise DataError(
                 f"what a worker process should call cannot be handed to it ({error}); "
@@ -184,6 +191,50 @@ class ProcessWorker:
         self._end()
 
 
+def _user_files() -> dict[str, str]:
+    """The files that modules of the user's were made of, which no search would find."""
+    return {
+        name: os.path.abspath(str(module.__file__))
+        for name, module in list(sys.modules.items())
+        if name.startswith(USER_MODULE) and getattr(module, "__file__", None)
+    }
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds modules of the user's by their files.
+
+    Args:
+        files: By the module's name.
+    """
+
+    def __init__(self, files: dict[str, str]) -> None:
+        self.files = files
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Where the module is, if it is one of them."""
+        if fullname not in self.files:
+            return None
+        return importlib.util.spec_from_file_location(fullname, self.files[fullname])
+
+
+class _Pickler(pickle.Pickler):
+    """Refuses what another process could not find: the script that was started is not its own."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Look at each object that is pickled by its name."""
+        if isinstance(obj, type | FunctionType) and obj.__module__ == "__main__":
+            raise pickle.PicklingError(f"'{obj.__qualname__}' is defined in the script itself")
+        return NotImplemented
+
+
+def _pickled(value: Any) -> bytes:
+    with io.BytesIO() as buffer:
+        _Pickler(buffer).dump(value)
+        return buffer.getvalue()
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
@@ -213,7 +264,7 @@ class WorkerPool:
         self,
         processes: int,
         on_exit: Callable[[int], str] = _exit_sentence,
-        advice: str = "give it as a function of a module",
+        advice: str = "give it as a function of a module or of a plugin_path file",
     ) -> None:
         self._processes = [ProcessWorker(on_exit, advice) for _ in range(processes)]
         self.workers: list[WorkerHandle] = [*self._processes] or [InlineWorker()]
@@ -268,8 +319,13 @@ class WorkerPool:
             worker.close()
 
 
-def serve() -> None:
-    """Be a worker: make the calls that come by standard input until it ends."""
+def serve(files: dict[str, str] | None = None) -> None:
+    """Be a worker: make the calls that come by standard input until it ends.
+
+    Args:
+        files: Of modules that are not found otherwise, by the module's name.
+    """
+    sys.meta_path.append(_Finder(files or {}))
     # Ctrl-C and a closed terminal reach the whole group of processes, and a scheduler's signals all
     # of a job; the parent decides what becomes of us.
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):

@@ -326,22 +326,6 @@ def test_doctor_finds_nothing_broken(here: Path, capfd: pytest.CaptureFixture[st
     assert "embedded subset" in output
 
 
-def test_a_new_plugin_works_as_it_is_written(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["new", "plugin", "my_method"]) == 0
-    assert (
-        main(["fit", "plugin_path=my_method.py", "strategy=my_method", "weight=0.01", *QUICK]) == 0
-    )
-    assert main(["new", "plugin", "my_method"]) == 2
-    assert "exists already" in capfd.readouterr().err
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_method.py"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(here), "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_help_is_quick_and_imports_nothing_heavy() -> None:
     code = (
         "import sys; from clframe.cli.main import main; main(['--help']);"

@@ -12,7 +12,8 @@ from torch import Tensor
 
 import clframe
 from clframe import Learner, Plugin, hookimpl
-from clframe.core.trace import describe, mode
+from clframe.core.answers import describe
+from clframe.core.trace import mode
 from clframe.testing import toy_stream
 
 LINE = re.compile(r"trace  *(\w+) +(\d+\.\d\d) ms  (.+)")
@@ -148,7 +149,7 @@ def test_a_call_that_fails_is_traced_as_well(
         (True, "True"),
         (0.5, "0.5"),
         ("a", "'a'"),
-        ([1, 2], "list of 2"),
+        ([1, 2], "list of 2 int"),
         ({"a": 1}, "dict of 1"),
         (object(), "object"),
     ],

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -238,3 +239,27 @@ def test_no_more_workers_than_work(monkeypatch: pytest.MonkeyPatch) -> None:
     for asked, most, expected in [(None, 5, 2), (None, 1, 1), (3, 2, 2)]:
         with environment_pool(asked, most) as pool:
             assert len(pool) == expected
+
+
+def test_a_function_of_a_plugin_path_file_can_be_called(tmp_path: Path) -> None:
+    from clframe.core.registry import Registry
+
+    file = tmp_path / "my_robot.py"
+    file.write_text(
+        "from clframe.hookspecs import hookimpl\n\n\ndef double(x):\n    return 2 * x\n\n\n"
+        "@hookimpl\ndef register(registry):\n    registry.add('stream', 'my_robot', double)\n"
+    )
+    registry = Registry()
+    registry.add_file(file)
+    try:
+        double = registry.get("stream", "my_robot").factory
+        with WorkerPool(1) as pool:
+            assert [answer for _, answer in pool.map_unordered(double, [21])] == [42]
+    finally:
+        del sys.modules["clframe_user_my_robot"]
+
+
+def test_what_a_script_defines_is_refused_in_a_sentence(one: WorkerPool) -> None:
+    reach = type("Reach", (), {"__module__": "__main__"})
+    with pytest.raises(DataError, match=r"'Reach' is defined in the script itself.*; give it as"):
+        one.workers[0].send(reach)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+from clframe.core.answers import ANSWERS, describe
 from clframe.core.plugin import Plugin
+from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
 from clframe.metrics.catalog import FAMILIES
 from clframe.metrics.info import family_of
@@ -45,6 +47,11 @@ class Metrics(Plugin):
         families: dict[str, dict[str, Any]] = {}
         for name, function in self.families.items():
             values = function(result)
+            if values is not None and not ANSWERS["metrics"].fits({name: values}):
+                raise PluginError(
+                    f"metric '{name}' returned {describe(values)}; return a dict from name to "
+                    "number, a list of numbers or None, or None where it is not defined"
+                )
             if values:
                 families[name] = values
                 # A report made elsewhere cannot ask a user's function which direction is better.

@@ -1,7 +1,4 @@
-"""For authors of plugins and streams: a toy stream, and the contracts as functions.
-
-``check_plugin`` and ``check_stream`` raise an ``AssertionError`` that says what is wrong.
-"""
+"""A stream that is learned in a fraction of a second, and runs on it: whole, stopped and killed."""
 
 from __future__ import annotations
 
@@ -172,79 +169,3 @@ def killed_run(
                 return run(prepared.learner, prepared.stream, "toy", folder), prepared.learner
             except Killed:
                 continue
-
-
-def check_plugin(plugin: Plugin, stream: Stream | None = None) -> None:
-    """Check that a plugin keeps the contract.
-
-    It must run on the toy stream in a scenario it supports, give the same result twice, and
-    continue from saved state as if it had not been interrupted.
-
-    Args:
-        plugin: As freshly made; it is copied, not changed.
-        stream: Another stream to check it on.
-    """
-    chosen = stream or toy_stream(plugin.scenarios[0])  # type: ignore[arg-type]
-    first, learner = toy_run([copy.deepcopy(plugin)], chosen)
-    again, _ = toy_run([copy.deepcopy(plugin)], chosen)
-    name = plugin.name
-    assert (first.matrix.values == again.matrix.values).all(), (
-        f"plugin '{name}' gives another matrix the second time: draw random numbers from "
-        "learner.generator or torch's own generator"
-    )
-    for key, value in learner.state_dict().items():
-        assert torch.isfinite(value.float()).all(), f"plugin '{name}' leaves '{key}' not finite"
-    resumed = interrupted_run([plugin], chosen)
-    assert (first.matrix.values == resumed.matrix.values).all(), (
-        f"plugin '{name}' does not continue from its saved state: name every attribute that "
-        "changes during a run in `state`"
-    )
-    _, killed = killed_run([plugin], chosen)
-    same = [torch.equal(value, killed.state_dict()[k]) for k, value in learner.state_dict().items()]
-    assert all(same), (
-        f"plugin '{name}' does not continue within an experience: name every attribute that "
-        "changes from step to step in `state`; what it makes in before_experience is made again"
-    )
-
-
-def check_stream(stream: Stream) -> None:
-    """Check that a stream keeps the contract.
-
-    Every experience and task must give data whose inputs have the promised shape, whose labels are
-    outputs of its task, and which is the same when asked for again.
-    """
-    kinds: tuple[tuple[str, Sequence[Experience | Task]], ...] = (
-        ("experience", stream.experiences),
-        ("task", stream.tasks),
-    )
-    for kind, items in kinds:
-        for item in items:
-            if isinstance(item, Task) and item.load is None:
-                continue
-            data = item.data
-            where = f"{kind} '{item.name}' of stream '{stream.name}'"
-            assert len(data) > 0, f"{where} has no samples"
-            outputs = set(item.outputs)
-            if data.labels.is_floating_point():
-                assert data.labels.shape[-1] == len(outputs), (
-                    f"{where} has actions of {list(data.labels.shape[1:])} numbers for "
-                    f"{len(outputs)} outputs"
-                )
-            else:
-                assert set(data.labels.tolist()) <= outputs, (
-                    f"{where} has labels that are not among its outputs {sorted(outputs)}"
-                )
-            known = {task.index for task in stream.tasks}
-            assert set(data.tasks.tolist()) <= known, f"{where} names unknown tasks"
-            first = next(iter(data.batches(torch.arange(min(4, len(data))), 4)))
-            again = next(iter(item.data.batches(torch.arange(min(4, len(data))), 4)))
-            if isinstance(first.x, torch.Tensor):
-                shape = tuple(first.x.shape[1:])
-                assert shape == stream.input_shape, (
-                    f"{where} gives inputs of shape {shape}, the stream says {stream.input_shape}"
-                )
-                assert torch.equal(first.x, again.x), f"{where} gives other inputs the second time"
-    units = {unit for task in stream.tasks for unit in task.outputs}
-    assert max(units) < stream.n_outputs, (
-        f"stream '{stream.name}' has labels up to {max(units)} but only {stream.n_outputs} outputs"
-    )
