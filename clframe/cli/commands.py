@@ -83,6 +83,7 @@ BUILT_IN = (
     Command("eval", "RUN", "measure a run's final model on every task again"),
     Command("report", "RUN...", "write report.html"),
     Command("compare", "RUN...", "table over strategies and seeds, with significance"),
+    Command("wandb", "RUN...", "send finished runs to Weights & Biases"),
     Command("list", "KIND or NAME", "every name that can be typed, and what its settings mean"),
     Command("new", "plugin NAME", "write a plugin file with its test"),
     Command("l2", "LOG_DIR...", "lifelong-learning metrics of a log"),

@@ -68,11 +68,10 @@ def extra_batches(learner: HasPlugins, batch: Batch) -> list[Batch]:
     if not plugins.implements("extra_batches"):
         return [batch]
     parts = [batch]
-    for result in plugins.hook.extra_batches(learner=learner, batch=batch):
-        if isinstance(result, Batch):
-            parts.append(result)
-        elif result is not None:
-            parts.extend(result)
+    for name, result in plugins.answers("extra_batches", learner=learner, batch=batch):
+        for part in [result] if isinstance(result, Batch) else result:
+            part.source = name
+            parts.append(part)
     return parts
 
 
@@ -83,13 +82,14 @@ def penalties(learner: HasPlugins, step: Step) -> tuple[list[Term], list[Tensor]
         return [], []
     terms: list[Term] = []
     added: list[Tensor] = []
-    for result in plugins.hook.penalty(learner=learner, step=step):
+    for name, result in plugins.answers("penalty", learner=learner, step=step):
         if isinstance(result, tuple):
             terms.append(Term(*result))
             step.terms.append(result[0].detach())
-        elif result is not None:
+        else:
             added.append(result)
             step.terms.append(result.detach())
+        step.term_names.append(name)
     return terms, added
 
 
