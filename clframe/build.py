@@ -340,6 +340,7 @@ def default_plugins(
             given = {
                 "run_dir": folder.path,
                 "run_config": content,
+                "stream_name": stream.name,
                 "progress": config.progress,
             }
             loggers.append(make(registry, "logger", named, **given))

@@ -82,7 +82,7 @@ def send(run: Run, settings: dict[str, Any]) -> None:
             f"'{folder}' is W&B run {known} already; one that was logged offline is sent with "
             f"wandb sync {folder / 'wandb'}/offline-run-*"
         )
-    logger = wandb(folder, run.settings or {}, **settings)
+    logger = wandb(folder, run.settings or {}, run.result.stream, **settings)
     step = 0
     for numbers, step in points(run):
         logger.log_metrics(numbers, step)

@@ -273,6 +273,7 @@ def _new_id() -> str:
 def wandb(
     run_dir: Path,
     run_config: dict[str, Any],
+    stream_name: str = "",
     progress: bool = True,
     project: str | None = None,
     name: str | None = None,
@@ -292,6 +293,7 @@ def wandb(
     Args:
         run_dir: The run folder; W&B's own files go below it.
         run_config: The resolved config of the run.
+        stream_name: What is learned.
         progress: Whether the run shows what it does; W&B is silent, too, if not.
         project: W&B project; clframe if left out.
         name: Of the run; stream, strategy and folder if left out.
@@ -313,8 +315,7 @@ def wandb(
     how: dict[str, Any] = {name: timeout for name in _TIMEOUTS if name in known}
     if not progress:
         how["silent"] = True
-    stream = run_config.get("stream", {})
-    of = str(stream.get("name", stream.get("object", "")).rpartition(".")[2])
+    of = stream_name
     strategy = str(run_config.get("strategy_name", ""))
     given = os.environ.get
     in_sweep = (run_dir.parent / "sweep.json").is_file()

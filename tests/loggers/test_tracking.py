@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from lightning.pytorch.loggers import Logger
 
 import clframe
 from clframe import Heatmap, Learner, Plugin, Table, hookimpl
 from clframe.config.compose import compose
 from clframe.errors import SettingError
-from clframe.loggers.wandb import WandbRun
+from clframe.loggers.lightning import Foreign
+from clframe.loggers.wandb import WandbRun, wandb
 from clframe.testing import toy_stream
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tracking.md").read_text()
@@ -41,6 +43,8 @@ assert main(json.loads(sys.argv[1])[1:]) == 0
 clframe.fit(toy_stream(), "si", max_epochs=1, run_dir="plain", progress=False)
 assert main(["wandb", "plain", "mode=offline", "project=thesis"]) == 0
 assert main(["wandb", "plain", "mode=offline"]) == 2
+clframe.fit(toy_stream(), max_steps=1, logger={"wandb": {"mode": "disabled", "log_model": "all"}},
+            run_dir="disabled", progress=False)
 try:
     clframe.fit(toy_stream(), Fails(), logger={"wandb": {"mode": "offline"}}, run_dir="fails",
                 progress=False)
@@ -100,7 +104,8 @@ def keys(found: dict[str, list[Any]]) -> set[str]:
 def test_the_agent_of_wandb_starts_a_run_that_logs_its_goal(several: tuple[Path, str]) -> None:
     found = records(several[0] / "swept")
     assert found["run"][0].run_id == "given123"
-    assert yaml.safe_load(the_yaml())["metric"]["name"] in keys(found)
+    goal = yaml.safe_load(the_yaml())["metric"]["name"]
+    assert {goal, "samples/path", "terms/ewc"} <= keys(found)
     config = yaml.safe_load((several[0] / "swept" / "config.yaml").read_text())
     assert config["strategy"]["ewc"]["weight"] == 1
     assert config["optimizer"]["lr"] == 0.001
@@ -133,6 +138,21 @@ def test_a_finished_run_is_sent_once(several: tuple[Path, str]) -> None:
 def test_a_run_that_fails_is_marked_failed(several: tuple[Path, str]) -> None:
     (end,) = records(several[0] / "fails")["exit"]
     assert end.exit_code == 1
+    assert not list((several[0] / "disabled" / "wandb").glob("*run-*"))
+
+
+def test_runs_of_a_sweep_are_grouped_and_the_environment_is_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {"strategy_name": "ewc", "scenario": "task"}
+    alone = wandb(tmp_path / "a", config, "toy", mode="offline")._wandb_init
+    assert (alone["group"], alone["name"], alone["project"]) == ("toy/ewc", "toy-ewc-a", "clframe")
+    (tmp_path / "sweep.json").write_text("{}")
+    monkeypatch.setenv("WANDB_NAME", "theirs")
+    monkeypatch.setenv("WANDB_TAGS", "one,two")
+    swept = wandb(tmp_path / "b", config, "toy", mode="offline", tags=("mine",))._wandb_init
+    assert (swept["group"], swept["name"]) == (tmp_path.name, "theirs")
+    assert swept["tags"] == ["toy", "ewc", "task", "one", "two", "mine"]
 
 
 class Server:
@@ -157,17 +177,15 @@ def test_online_a_server_is_sent_what_it_has_not(
     there: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed after six rows of which some were saved with the run and some reached the server."""
-    import wandb
-
     first, second = Server(0), Server(there)
-    monkeypatch.setattr(wandb, "init", lambda **how: first)
+    monkeypatch.setattr("wandb.init", lambda **how: first)
     logger = WandbRun(tmp_path, mode="online")
     for step in range(4):
         logger.log_metrics({"loss": step}, step)
     state = logger.state_dict()
     for step in (4, 5):
         logger.log_metrics({"loss": step}, step)
-    monkeypatch.setattr(wandb, "init", lambda **how: second)
+    monkeypatch.setattr("wandb.init", lambda **how: second)
     again = WandbRun(tmp_path, mode="online")
     again.load_state_dict(state)
     for step in range(4, 8):
@@ -224,13 +242,42 @@ def test_tensorboard_has_media_config_and_hyperparameters(drawn: Path) -> None:
         assert image.size == (6, 5)
 
 
-def test_a_logger_named_by_its_class_gets_numbers_and_config(
-    drawn: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_logger_named_by_its_class_gets_numbers_and_config(drawn: Path) -> None:
     (table,) = drawn.glob("mine/version_0/metrics.csv")
     with table.open() as file:
         assert any(row["terms/ewc"] for row in csv.DictReader(file))
     assert "trainer.max_epochs: 1" in (table.parent / "hparams.yaml").read_text()
+
+
+class Kept(Logger):
+    """A logger of one's own that keeps what it is given."""
+
+    name, version = "kept", "3"
+
+    def __init__(self) -> None:
+        self.steps: list[int | None] = []
+        self.described: Any = None
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        self.steps.append(step)
+
+    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
+        self.described = params
+
+
+def test_a_resumed_run_repeats_nothing_to_any_logger(tmp_path: Path) -> None:
+    first, second = Kept(), Kept()
+    before = Foreign(first, tmp_path, {"trainer": {"devices": 1}})
+    before.log_metrics({"loss": 1.0}, 0)
+    state = before.state_dict()
+    before.log_metrics({"loss": 1.0}, 1)  # and then it is killed
+    after = Foreign(second, tmp_path, {})
+    after.load_state_dict(state)
+    for step in (1, 2):
+        after.log_metrics({"loss": 1.0}, step)
+    assert (first.steps, second.steps) == ([0, 1], [2])
+    assert first.described == {"trainer.devices": 1}
+    assert not after.takes_media
 
 
 @pytest.mark.parametrize(
@@ -240,7 +287,7 @@ def test_a_logger_named_by_its_class_gets_numbers_and_config(
         ({"class_path": "torch.nn.Linear"}, "is no Lightning logger"),
         ({"class_path": "lightning.pytorch.loggers.CVSLogger"}, "did you mean 'CSVLogger'"),
         ({"class_path": "lightning.pytorch.loggers.CSVLogger", "nam": 1}, "did you mean 'name'"),
-        ({"class_path": "lightning.pytorch.loggers.NeptuneLogger"}, "not installed"),
+        ({"class_path": "lightning.pytorch.loggers.MLFlowLogger"}, "not installed"),
         ({}, "needs a value for 'class_path'"),
     ],
 )

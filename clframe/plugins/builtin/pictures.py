@@ -15,6 +15,8 @@ import torch
 
 from clframe.core.media import FILMS, IMAGES, Heatmap, Media, Table, kind_of, picture
 from clframe.core.undisturbed import undisturbed
+from clframe.data.dataset import IndexedData, MapData
+from clframe.data.ordered import OrderedData
 from clframe.report import figures
 from clframe.report.canvas import new_figure, style
 from clframe.utils.files import write_bytes
@@ -29,7 +31,10 @@ FOLDER = "media"
 _SAMPLES = 16
 _SIDE = 96
 """Pixels to which small samples are enlarged, at least half of it."""
+_STORED = (IndexedData, MapData, OrderedData)
+"""Data that is there to be looked at; to ask others for a batch would be to act, or to learn."""
 _MOST_NUMBERED = 12
+_MOST_NAMED = 30
 _FILM_RATE = 10
 
 
@@ -117,8 +122,13 @@ def draw(heatmap: Heatmap) -> Any:
     axes = figure.add_subplot()
     cells = [[math.nan if x is None else x for x in row] for row in heatmap.values]
     image = axes.imshow(np.array(cells, float).reshape(rows, columns), cmap="viridis")
-    axes.set_xticks(range(columns), heatmap.columns, rotation=90 if columns > 8 else 0)
-    axes.set_yticks(range(rows), heatmap.rows)
+    for many, names, put in (
+        (columns, heatmap.columns, axes.set_xticks),
+        (rows, heatmap.rows, axes.set_yticks),
+    ):
+        named = range(0, many, -(-many // _MOST_NAMED))
+        put(list(named), [names[place] for place in named])
+    axes.tick_params(axis="x", rotation=90 if columns > 8 else 0)
     axes.set_xlabel(heatmap.x)
     axes.set_ylabel(heatmap.y)
     style(axes)
@@ -136,6 +146,8 @@ def draw(heatmap: Heatmap) -> Any:
 def samples(learner: Learner, experience: Experience) -> dict[str, Any]:
     """A picture of some samples of an experience, one for each kind of image that it has."""
     data = experience.data
+    if not isinstance(data, _STORED):
+        return {}
     count = min(len(data), _SAMPLES)
     if not count:
         return {}
