@@ -101,7 +101,7 @@ class WandbRun(WandbLogger):
             except Exception as error:
                 if self._is_offline:
                     raise
-                line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                line = _first_line(error)
                 notice(f"W&B: {line}; this run is logged offline (wandb sync sends it)")
                 self._wandb_init["mode"] = "offline"
                 self._begin()
@@ -210,6 +210,8 @@ class WandbRun(WandbLogger):
 
         artifact = package.Artifact(name, type=kind)
         found = [place for place in places if (self._run_dir / place).is_file()]
+        if kind == "model" and len(found) < len(places):
+            return  # an earlier checkpoint, of which a run keeps the last few only
         for place in found:
             artifact.add_file(str(self._run_dir / place), name=place)
         if found:
@@ -224,15 +226,17 @@ class WandbRun(WandbLogger):
             try:
                 self._experiment.use_artifact(f"checkpoint-{source}:latest")  # type: ignore[union-attr]
             except Exception as error:
-                line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-                notice(f"W&B: no lineage to checkpoint-{source}: {line}")
+                notice(f"W&B: no lineage to checkpoint-{source}: {_first_line(error)}")
 
     def finalize(self, status: str) -> None:
         """End the W&B run, marked as failed or stopped where the run did not come to its end."""
         if self._experiment is None:
             return
         if self.log_model:
-            self.log_checkpoint("final" if status == "success" else status)
+            try:
+                self.log_checkpoint("final" if status == "success" else status)
+            except Exception as error:  # the run shall be told to have ended in any case
+                notice(f"W&B: the last checkpoint is not sent: {_first_line(error)}")
         self._experiment.summary["status"] = "finished" if status == "success" else status
         self._experiment.finish(exit_code=_EXIT_CODES.get(status, 1))
 
@@ -259,6 +263,10 @@ def run_id(run_dir: Path) -> str | None:
         return str(json.loads((run_dir / "wandb" / MEMORY).read_text())["id"])
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _new_id() -> str:

@@ -62,11 +62,13 @@ def terms(step: Step | None) -> Iterator[tuple[str, Tensor]]:
     """
     if step is None or not step.losses:
         return
+    names = [*(part.source for part in step.parts[1:]), *step.term_names]
+    values = [*step.losses[1:], *step.terms]
+    if len(names) != len(values):
+        return  # a plugin has computed the loss more than once
     yield TERMS + TASK, step.losses[0]
     given: dict[str, int] = {}
-    sources = [part.source for part in step.parts[1:]]
-    values = [*step.losses[1:], *step.terms]
-    for name, value in zip((*sources, *step.term_names), values, strict=True):
+    for name, value in zip(names, values, strict=True):
         given[name] = number = given.get(name, 0) + 1
         yield f"{TERMS}{name}" if number == 1 else f"{TERMS}{name}_{number}", value
 
