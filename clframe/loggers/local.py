@@ -6,6 +6,7 @@ removed; so no point is there twice.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import time
@@ -173,10 +174,9 @@ class Board(TensorBoardLogger):
         from PIL import Image
 
         writer = self.experiment._get_file_writer()
-        if type(writer).__module__.startswith("tensorboardX"):
-            from tensorboardX.proto.summary_pb2 import Summary
-        else:
-            from tensorboard.compat.proto.summary_pb2 import Summary
+        ours = type(writer).__module__.startswith("tensorboardX")
+        where = "tensorboardX.proto" if ours else "tensorboard.compat.proto"
+        Summary: Any = importlib.import_module(f"{where}.summary_pb2").Summary  # noqa: N806
         with Image.open(path) as image:
             width, height = image.size
         shown = Summary.Image(
@@ -187,12 +187,11 @@ class Board(TensorBoardLogger):
     def finalize(self, status: str) -> None:
         """Close the board; of a run that came to its end, with hyperparameters and metrics."""
         if status == "success" and self._config and self._metrics:
-            try:
-                from torch.utils.tensorboard.summary import hparams
-            except ImportError:
-                from tensorboardX.summary import hparams
             values = {k: v for k, v in flat(self._config).items() if v is not None}
             writer = self.experiment._get_file_writer()
+            ours = type(writer).__module__.startswith("tensorboardX")
+            where = "tensorboardX" if ours else "torch.utils.tensorboard"
+            hparams: Any = importlib.import_module(f"{where}.summary").hparams
             for summary in hparams(values, self._metrics):
                 writer.add_summary(summary)
         super().finalize(status)
