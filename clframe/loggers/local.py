@@ -176,7 +176,7 @@ class Board(TensorBoardLogger):
         writer = self.experiment._get_file_writer()
         ours = type(writer).__module__.startswith("tensorboardX")
         where = "tensorboardX.proto" if ours else "tensorboard.compat.proto"
-        Summary: Any = importlib.import_module(f"{where}.summary_pb2").Summary  # noqa: N806
+        Summary: Any = importlib.import_module(f"{where}.summary_pb2").Summary
         with Image.open(path) as image:
             width, height = image.size
         shown = Summary.Image(
