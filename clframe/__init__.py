@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from clframe.core.hooks import TaskContext as TaskContext
     from clframe.core.learner import Learner as Learner
     from clframe.core.matrix import AccuracyMatrix as AccuracyMatrix
+    from clframe.core.media import Heatmap as Heatmap
+    from clframe.core.media import Table as Table
     from clframe.core.plugin import Plugin as Plugin
     from clframe.core.registry import Registry as Registry
     from clframe.core.results import Result as Result
@@ -51,6 +53,7 @@ _HOME = {
     "Data": "data.dataset",
     "DataError": "errors",
     "Experience": "core.stream",
+    "Heatmap": "core.media",
     "Learner": "core.learner",
     "MapData": "data.dataset",
     "Plugin": "core.plugin",
@@ -61,6 +64,7 @@ _HOME = {
     "SettingError": "errors",
     "Step": "core.step",
     "Stream": "core.stream",
+    "Table": "core.media",
     "Task": "core.stream",
     "TaskContext": "core.hooks",
     "TensorData": "data.dataset",

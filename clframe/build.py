@@ -337,7 +337,12 @@ def default_plugins(
         registry.get("logger", name)
         if folder is not None:
             named = {"name": name, **config.logger_settings(name)}
-            given = {"run_dir": folder.path, "run_config": content}
+            given = {
+                "run_dir": folder.path,
+                "run_config": content,
+                "stream_name": stream.name,
+                "progress": config.progress,
+            }
             loggers.append(make(registry, "logger", named, **given))
     context = RunContext(
         stream=stream,

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 
-def run(code: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(code: str, folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run code in the folder, with a home that knows no W&B account."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
     environment |= {"HOME": str(home), "OMP_NUM_THREADS": "1", **variables}
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *words],
         capture_output=True,
         text=True,
         env=environment,

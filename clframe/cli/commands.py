@@ -85,6 +85,7 @@ BUILT_IN = (
     Command("compare", "RUN...", "table over strategies and seeds, with significance"),
     Command("verify", "RUN", "learn an experience of a run again and compare every bit"),
     Command("bundle", "RUN", "a run in one file that anyone can verify"),
+    Command("wandb", "RUN...", "send finished runs to Weights & Biases"),
     Command("list", "KIND or NAME", "every name that can be typed, and what its settings mean"),
     Command("new", "KIND NAME", "write a plugin, stream, model, metric or package with its test"),
     Command("check", "FILE or NAME", "does a plugin keep the contract? one line per item"),

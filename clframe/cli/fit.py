@@ -21,6 +21,8 @@ from clframe.errors import SettingError
 from clframe.utils.console import colored, hide_library_warnings, matrix_table, say
 from clframe.utils.processes import hangup
 
+_DASHED = re.compile(r"^--((?!config-dir=|cfg=|multirun=)[A-Za-z_][\w.]*=)")
+"""A setting as W&B's agent writes it unless told otherwise: ``--optimizer.lr=0.1``."""
 _MANY = 6
 """Names that begin alike and are more than this are one entry of the help."""
 
@@ -56,7 +58,7 @@ def parser() -> Parser:
 
 def main(words: Sequence[str]) -> int:
     """Run once, or several times with ``-m``."""
-    arguments = parser().parse(words)
+    arguments = parser().parse([_DASHED.sub(r"\1", word) for word in words])
     hide_library_warnings()
     folders = [f"config_dir='{Path(folder).resolve()}'" for folder in arguments.config_dir]
     words = [*arguments.settings, *folders]

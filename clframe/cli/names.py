@@ -55,6 +55,8 @@ def _check_choice(known: Catalog, group: str, value: str) -> None:
     if group == "model" or not known.groups[group] or not _PLAIN_NAMES.fullmatch(value):
         return
     for name in filter(None, _BETWEEN_NAMES.split(value)):
+        if group == "logger" and "." in name:
+            continue  # the class of a Lightning logger
         if name not in known.groups[group] and name != "null":
             near = nearest(name, known.groups[group])
             raise UnknownNameError(f"unknown {group} '{name}'; {near}")

@@ -34,7 +34,7 @@ def change(config: DictConfig, override: Override, known: Sequence[str]) -> None
     """
     from omegaconf import OmegaConf
 
-    key = override.key_or_group
+    key = _of_only_logger(config, override.key_or_group)
     if "." in key:
         _check_place(config, key, known)
     if override.is_delete():
@@ -43,6 +43,15 @@ def change(config: DictConfig, override: Override, known: Sequence[str]) -> None
         raise SettingError(f"'{override.input_line}': write checkpoint.SETTING=value")
     else:
         OmegaConf.update(config, key, override.value(), force_add=True)
+
+
+def _of_only_logger(config: DictConfig, key: str) -> str:
+    """``logger.name`` is a setting of the one logger that there is."""
+    group, _, rest = key.partition(".")
+    loggers = list(config.get("logger") or {}) if group == "logger" else []
+    if len(loggers) == 1 and rest and "." not in rest and rest != loggers[0]:
+        return f"logger.{loggers[0]}.{rest}"
+    return key
 
 
 def _check_place(config: DictConfig, key: str, known: Sequence[str]) -> None:

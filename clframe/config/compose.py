@@ -224,6 +224,7 @@ def _chosen(override: Override, content: Mapping[str, Any], registry: Registry) 
         return registry.model_for(content["stream"]["name"], content["learner"]["name"])
     files = config_files(key, registry.config_dirs)
     if key == "logger":
+        names = ["lightning" if "." in name else name for name in names]
         contents = [files[name].read() if name in files else {name: {}} for name in names]
         return {name: values for content in contents for name, values in content.items()}
     return files[names[0]].read() if names[0] in files else {"name": names[0]}
@@ -267,14 +268,34 @@ def divide(overrides: Sequence[str], registry: Registry) -> tuple[list[str], lis
         for name in names:
             if name in known[key]:
                 continue
+            if key == "logger" and "." in name:
+                continue  # the class of a Lightning logger
             if key == "model" and _is_backbone(name):
                 choices.append("model=timm")
                 changes.append(read_single(f"model.backbone={name}"))
                 break
             raise UnknownNameError(f"unknown {key} '{name}'; {nearest(name, known[key])}")
         else:
+            if key == "logger":
+                text, named = by_class(names, text)
+                changes += named
             choices.append(f"{key}={text}")
     return choices, changes
+
+
+def by_class(names: Sequence[str], text: str) -> tuple[str, list[Override]]:
+    """The choice of loggers with ``lightning`` in place of a class, and the setting that names it.
+
+    Raises:
+        SettingError: There are several.
+    """
+    classes = [name for name in names if "." in name]
+    if not classes:
+        return text, []
+    if len(classes) > 1 or "lightning" in names:
+        raise SettingError(f"'logger={text}' names several classes; a run can have one of them")
+    chosen = ["lightning" if "." in name else name for name in names]
+    return f"[{','.join(chosen)}]", [read_single(f"logger.lightning.class_path={classes[0]}")]
 
 
 def known_names(registry: Registry) -> dict[str, Sequence[str]]:

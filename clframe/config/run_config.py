@@ -46,6 +46,10 @@ _SINGLE: dict[str, tuple[type, ...]] = {
 """What else is in it, and of which types."""
 
 
+_OF_LIGHTNING = ("class_path", "init_args")
+"""Settings of the logger ``lightning`` that are not those of the class it names."""
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """Everything that says what a run is.
@@ -61,7 +65,8 @@ class RunConfig:
         optimizer: adam, adamw, sgd, or a mapping with ``name`` and settings.
         scheduler: How the learning rate moves: none, cosine, linear, step, warmup_cosine, a class
             of ``torch.optim.lr_scheduler``, or a mapping with ``name`` and settings.
-        logger: csv, wandb, tensorboard, a list of them, a mapping, or None.
+        logger: csv, wandb, tensorboard, a list of them, a mapping, or None; a Lightning logger is
+            ``{"lightning": {"class_path": "package.module.Class", ...}}``.
         seed: Of everything that is drawn.
         data_dir: The data folder; None is ``$CLFRAME_DATA`` or ``~/.cache/clframe``.
         download: Whether missing data may be fetched.
@@ -204,8 +209,12 @@ class RunConfig:
         return [self.logger] if isinstance(self.logger, str) else list(self.logger)
 
     def logger_settings(self, name: str) -> dict[str, Any]:
-        """The settings of a chosen logger."""
-        return dict(self.logger.get(name) or {}) if isinstance(self.logger, Mapping) else {}
+        """The settings of a chosen logger; those of a Lightning logger's class are its own."""
+        given = dict(self.logger.get(name) or {}) if isinstance(self.logger, Mapping) else {}
+        if name == "lightning":
+            own = {key: given.pop(key) for key in list(given) if key not in _OF_LIGHTNING}
+            given["init_args"] = {**(given.get("init_args") or {}), **own}
+        return given
 
     def content(
         self,

@@ -48,6 +48,16 @@ def _all(learner: HasPlugins, hook: str, /, **arguments: Any) -> list[Any]:
     return answers
 
 
+def _named(learner: HasPlugins, hook: str, /, **arguments: Any) -> list[tuple[str, Any]]:
+    """Every plugin's answer that is not None, with the plugin's name."""
+    answers = learner.plugins.answers(hook, **arguments)
+    fits = ANSWERS[hook].fits
+    for _, answer in answers:
+        if not fits(answer):
+            refuse(learner.plugins.manager, hook, answer, arguments)
+    return answers
+
+
 def _first(learner: HasPlugins, hook: str, /, **arguments: Any) -> Any:
     """The first answer to a hook; None where nobody answers."""
     answer = getattr(learner.plugins.hook, hook)(**arguments)
@@ -94,11 +104,10 @@ def extra_batches(learner: HasPlugins, batch: Batch) -> list[Batch]:
     if not plugins.implements("extra_batches"):
         return [batch]
     parts = [batch]
-    for result in _all(learner, "extra_batches", learner=learner, batch=batch):
-        if isinstance(result, Batch):
-            parts.append(result)
-        else:
-            parts.extend(result)
+    for name, result in _named(learner, "extra_batches", learner=learner, batch=batch):
+        for part in [result] if isinstance(result, Batch) else result:
+            part.source = name
+            parts.append(part)
     return parts
 
 
@@ -109,13 +118,14 @@ def penalties(learner: HasPlugins, step: Step) -> tuple[list[Term], list[Tensor]
         return [], []
     terms: list[Term] = []
     added: list[Tensor] = []
-    for result in _all(learner, "penalty", learner=learner, step=step):
+    for name, result in _named(learner, "penalty", learner=learner, step=step):
         if isinstance(result, tuple):
             terms.append(Term(*result))
             step.terms.append(result[0].detach())
         else:
             added.append(result)
             step.terms.append(result.detach())
+        step.term_names.append(name)
     return terms, added
 
 

@@ -172,6 +172,7 @@ class Plugins:
         if trace.mode():
             trace.Trace(self.manager, trace.Printer(every_step=trace.mode() == "all"))
         self._implemented = {name for name in HOOKS if getattr(self.hook, name).get_hookimpls()}
+        self._named_calls: dict[str, list[tuple[str, Callable[..., Any]]]] = {}
 
     def implements(self, hook: str) -> bool:
         """Whether any plugin has this hook."""
@@ -188,6 +189,24 @@ class Plugins:
         for implementation in reversed(getattr(self.hook, hook).get_hookimpls()):
             others = [other for other in self.ordered if other is not implementation.plugin]
             yield self.manager.subset_hook_caller(hook, others)
+
+    def answers(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
+        """What plugins answer to a hook that collects results, each with its plugin's name.
+
+        Where a plugin wraps the hook, all are called at once and share the name ``a+b``.
+        """
+        calls = self._named_calls.get(hook)
+        if calls is None:
+            caller = getattr(self.hook, hook)
+            # pluggy calls the last one first.
+            found = list(reversed(caller.get_hookimpls()))
+            names = [one.plugin.name for one in found if not (one.wrapper or one.hookwrapper)]
+            if len(names) == len(found) > 1:
+                calls = list(zip(names, self.calls(hook), strict=True))
+            else:
+                calls = [("+".join(names), caller)]
+            self._named_calls[hook] = calls
+        return [(name, answer) for name, call in calls for answer in call(**arguments)]
 
     def state_dict(self) -> dict[str, dict[str, Any]]:
         """The state of every plugin by name."""

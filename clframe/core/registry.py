@@ -48,7 +48,7 @@ BUILT_IN_MODULES = (
 GIVEN: dict[str, tuple[str, ...]] = {
     "stream": ("data_dir", "download"),
     "model": ("stream", "input_shape", "n_outputs", "data_dir"),
-    "logger": ("run_dir", "run_config"),
+    "logger": ("run_dir", "run_config", "stream_name", "progress"),
 }
 """Parameters of factories that core fills in, by kind."""
 GIVEN_UNLESS_SET = ("seed", "scenario")

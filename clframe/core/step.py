@@ -19,7 +19,7 @@ class Term(NamedTuple):
 class Step:
     """What happened in one training step so far; handed to the per-step hooks."""
 
-    __slots__ = ("features", "loss", "losses", "outputs", "parts", "terms")
+    __slots__ = ("features", "loss", "losses", "outputs", "parts", "term_names", "terms")
 
     def __init__(self, parts: list[Batch], outputs: list[Any], features: list[Any]) -> None:
         self.parts = parts
@@ -30,6 +30,8 @@ class Step:
         """The loss of each part, where there is more than the current batch; detached."""
         self.terms: list[Tensor] = []
         """What plugins answered to ``penalty``, in their order; detached."""
+        self.term_names: list[str] = []
+        """Whose each of these is."""
 
     @property
     def batch(self) -> Batch:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from clframe.core.media import kind_of
 from clframe.core.serialization import plain_value
 from clframe.errors import PluginError, nearest
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 Value = Tensor | float
 Sink = Callable[[dict[str, float], int], None]
+MediaSink = Callable[[str, Any, str, int], None]
+"""Takes a name, what it is, a caption and the step."""
 
 _HELD = 256
 """Values that are held before they are read even if nothing else asks for it."""
@@ -42,6 +45,10 @@ class StepLog:
     def __init__(self) -> None:
         self.sink: Sink | None = None
         """Where values go; None drops them, since the run has no logger."""
+        self.media_sink: MediaSink | None = None
+        """Where pictures, tables and films go; None drops them, since the run has no logger."""
+        self.takes_media = False
+        """Whether a logger does, so that it is worth the trouble to make some."""
         self._points: list[tuple[int, str, Value]] = []
         self._of_epoch: dict[str, dict[str, Any]] = {}
 
@@ -175,6 +182,17 @@ def log(learner: Logs, name: str, value: Any, arguments: Mapping[str, Any]) -> N
         weight = options["batch_size"]
         of_epoch = f"{name}_epoch" if on_step else name
         step_log.add_to_epoch(of_epoch, number, options["reduce_fx"], weight)
+
+
+def log_media(learner: Logs, name: str, value: Any, caption: str) -> None:
+    """What ``learner.log_media`` does."""
+    kind_of(name, value)  # refused even where nothing would be sent
+    step_log, state = learner.step_log, learner.state
+    if step_log.media_sink is None or (state.loop is None and state.checkpointer.replaying):
+        return
+    step_log.flush()  # so that steps come in their order
+    step = state.global_steps if state.loop is None else learner.global_step + 1
+    step_log.media_sink(name, value, caption, step)
 
 
 def _check(learner: Logs, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

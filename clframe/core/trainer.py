@@ -79,8 +79,12 @@ class TrainerSettings:
             within training (continual evaluation); None for never. Training is not changed by it.
         evaluate_samples: Of each task, so many samples drawn once for all of these measurements;
             None for all.
-        log_every_n_steps: Log the loss every n steps too, as ``train/loss_step``, and what plugins
-            log in their steps only then; None logs the loss once per epoch and all that plugins do.
+        log_every_n_steps: Log the loss (``train/loss_step``), the learning rate and every plugin's
+            term of the loss (``terms/NAME``) every n steps, and what plugins log in their steps
+            only then; None logs the loss and the terms once per epoch, as means, and all that
+            plugins log.
+        log_grad_norm: Log the norm of all gradients before clipping, ``train/grad_norm``, in the
+            steps that are logged (all of them where ``log_every_n_steps`` is None).
         check_val_every_n_epoch: Evaluate the current tasks every n epochs; None for never.
         films: Record an episode of each task learned so far after each experience, as ``gif`` or
             ``mp4`` in the run folder; streams of robots only.
@@ -122,6 +126,7 @@ class TrainerSettings:
     evaluate_every_n_steps: int | None = None
     evaluate_samples: int | None = None
     log_every_n_steps: int | None = None
+    log_grad_norm: bool = False
     check_val_every_n_epoch: int | None = None
     films: Literal["gif", "mp4"] | None = None
     on_nan: Literal["stop", "ignore"] = "stop"

@@ -44,9 +44,11 @@ class Batch:
         loss: ``loss(outputs, batch)`` to be used instead of the learner's own.
         data: What the samples were taken from; None where they were made.
         positions: Where in ``data`` each sample is.
+
+    ``source`` is the name of the plugin that added it to a step.
     """
 
-    __slots__ = ("data", "loss", "positions", "task", "weight", "x", "y")
+    __slots__ = ("data", "loss", "positions", "source", "task", "weight", "x", "y")
 
     def __init__(
         self,
@@ -65,6 +67,7 @@ class Batch:
         self.loss = loss
         self.data = data
         self.positions = positions
+        self.source = ""
 
     def __len__(self) -> int:
         return len(self.task)

@@ -6,17 +6,23 @@ removed; so no point is there twice.
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
 from lightning.fabric.loggers.csv_logs import CSVLogger, _ExperimentWriter
 from lightning.fabric.loggers.tensorboard import TensorBoardLogger
 
+from clframe.core.media import Media
 from clframe.hookspecs import hookimpl
 from clframe.runs import append_file
 from clframe.runs.table import first_rows, with_columns
+from clframe.utils.console import notice
 from clframe.utils.files import write_text
 from clframe.utils.settings import at_least
 from clframe.utils.sums import PrefixSum, mark_of
@@ -27,6 +33,10 @@ if TYPE_CHECKING:
 
 class CSVTable(CSVLogger):
     """Lightning's CSV logger, able to continue an existing table."""
+
+    title = "csv"
+    numbers_only = True
+    """It is a table of numbers, so nobody expects pictures in it."""
 
     def __init__(self, run_dir: Path, flush_every_n_steps: int) -> None:
         super().__init__(run_dir, "", "csv", flush_logs_every_n_steps=flush_every_n_steps)
@@ -89,13 +99,25 @@ class _Table(_ExperimentWriter):
 
 
 class Board(TensorBoardLogger):
-    """Lightning's TensorBoard logger, able to continue an existing board."""
+    """Lightning's TensorBoard logger, able to continue an existing board.
 
-    def __init__(self, run_dir: Path) -> None:
+    Args:
+        run_dir: The run folder.
+        run_config: The resolved config of the run: a text at the start and, with the metrics at the
+            end, an entry of the hyperparameters.
+    """
+
+    title = "tensorboard"
+    takes_media = True
+
+    def __init__(self, run_dir: Path, run_config: Mapping[str, Any] | None = None) -> None:
         # A file of its own for each start: the one before may have been in the same second.
         suffix = f".{os.getpid()}.{time.time_ns()}"
         super().__init__(run_dir, "", "tensorboard", filename_suffix=suffix)
-        self._folder = run_dir / "tensorboard"
+        self._run_dir, self._folder = run_dir, run_dir / "tensorboard"
+        self._config = dict(run_config or {})
+        self._metrics: dict[str, float] = {}
+        self._told: set[str] = set()
         self._marks: dict[str, dict[str, Any]] = {}
         self._sums: dict[str, PrefixSum] = {}
 
@@ -115,7 +137,64 @@ class Board(TensorBoardLogger):
                 # tensorboardX writes from a thread that a full disk would end in silence, and its
                 # flush does not wait for it; one row per epoch needs no thread.
                 events.add_event = events._ev_writer.write_event
+            if self._config and not self._marks:  # a board that begins
+                text = yaml.safe_dump(self._config, sort_keys=False)
+                writer.add_text("config", f"```yaml\n{text}```", 0)
         return self._experiment
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Add numbers; those that are of the whole run are kept for the hyperparameters."""
+        super().log_metrics(dict(metrics), step)
+        self._metrics |= {k: v for k, v in metrics.items() if k.startswith("metrics/")}
+
+    def log_media(
+        self, media: Sequence[Media], step: int, numbers: Mapping[str, float] | None = None
+    ) -> None:
+        """Add pictures and films as they are, tables and texts as text."""
+        for one in media:
+            path = self._run_dir / one.path
+            if not path.is_file():
+                continue
+            if one.kind in ("table", "text"):
+                text = path.read_text()
+                shown = markdown(json.loads(text)) if one.kind == "table" else text
+                self.experiment.add_text(one.name, shown, step)
+            elif path.suffix == ".mp4":
+                if one.name not in self._told:
+                    self._told.add(one.name)
+                    notice(
+                        f"logger tensorboard shows no MP4 and goes without '{one.name}'; films as "
+                        "GIF (trainer.films=gif) are shown"
+                    )
+            else:
+                self._add_picture(one.name, path, step)
+
+    def _add_picture(self, name: str, path: Path, step: int) -> None:
+        """A PNG, JPEG or GIF with its own bytes, so that a film stays one."""
+        from PIL import Image
+
+        writer = self.experiment._get_file_writer()
+        ours = type(writer).__module__.startswith("tensorboardX")
+        where = "tensorboardX.proto" if ours else "tensorboard.compat.proto"
+        Summary: Any = importlib.import_module(f"{where}.summary_pb2").Summary
+        with Image.open(path) as image:
+            width, height = image.size
+        shown = Summary.Image(
+            height=height, width=width, colorspace=3, encoded_image_string=path.read_bytes()
+        )
+        writer.add_summary(Summary(value=[Summary.Value(tag=name, image=shown)]), step)
+
+    def finalize(self, status: str) -> None:
+        """Close the board; of a run that came to its end, with hyperparameters and metrics."""
+        if status == "success" and self._config and self._metrics:
+            values = {k: v for k, v in flat(self._config).items() if v is not None}
+            writer = self.experiment._get_file_writer()
+            ours = type(writer).__module__.startswith("tensorboardX")
+            where = "tensorboardX" if ours else "torch.utils.tensorboard"
+            hparams: Any = importlib.import_module(f"{where}.summary").hparams
+            for summary in hparams(values, self._metrics):
+                writer.add_summary(summary)
+        super().finalize(status)
 
     def _files(self) -> list[Path]:
         return sorted(self._folder.glob("events.out.tfevents.*"))
@@ -149,9 +228,48 @@ def csv(run_dir: Path, flush_every_n_steps: int = 100) -> CSVTable:
     return CSVTable(run_dir, flush_every_n_steps)
 
 
-def tensorboard(run_dir: Path) -> Board:
-    """TensorBoard event files, ``tensorboard/`` in the run folder."""
-    return Board(run_dir)
+def tensorboard(run_dir: Path, run_config: dict[str, Any]) -> Board:
+    """TensorBoard event files, ``tensorboard/`` in the run folder.
+
+    Args:
+        run_dir: The run folder.
+        run_config: The resolved config of the run.
+    """
+    return Board(run_dir, run_config)
+
+
+def markdown(table: Mapping[str, Any]) -> str:
+    r"""A table as Markdown.
+
+    >>> markdown({"columns": ["a", "b"], "rows": [["x", 0.25], ["y", None]]})
+    '| a | b |\n| --- | --- |\n| x | 0.25 |\n| y | |'
+    """
+    lines = [table["columns"], ["---"] * len(table["columns"]), *table["rows"]]
+    return "\n".join(
+        "|" + "".join(f" {_shown(cell)} |".replace("  ", " ") for cell in line) for line in lines
+    )
+
+
+def _shown(cell: Any) -> str:
+    if cell is None:
+        return ""
+    return f"{cell:.4g}" if isinstance(cell, float) else str(cell).replace("|", "\\|")
+
+
+def flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested settings by their full names; what is no number, text or choice, as text.
+
+    >>> flat({"trainer": {"devices": [0], "batch_size": 8}, "seed": 0})
+    {'trainer.devices': '[0]', 'trainer.batch_size': 8, 'seed': 0}
+    """
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{before}{name}.")
+        else:
+            plain = value is None or isinstance(value, bool | int | float | str)
+            found[f"{before}{name}"] = value if plain else str(value)
+    return found
 
 
 @hookimpl

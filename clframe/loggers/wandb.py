@@ -1,73 +1,107 @@
 """Weights & Biases: online where it can be, offline where it cannot, never a prompt or a hang.
 
-``WANDB_MODE`` decides where it is set, as W&B's own conventions say. Otherwise the run is online if
-a key is configured and the server answers within two seconds, and offline if not.
+``logger.wandb.mode`` decides, then ``WANDB_MODE``, as W&B's own conventions say. Otherwise the run
+is online if a key is configured and the server answers within two seconds, and offline if not.
 """
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import secrets
 import shutil
-import socket
-import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lightning.pytorch.loggers import WandbLogger
 
+from clframe.core.media import Media
 from clframe.hookspecs import hookimpl
+from clframe.loggers._wandb_server import answers, choose_mode, has_key, server
 from clframe.runs.append_file import AppendOnlyFile
 from clframe.utils.console import notice
 from clframe.utils.files import write_json
+from clframe.utils.sums import mark_of
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry
 
-_SECONDS = 2.0
-_FILM = "films"
+__all__ = ["WandbRun", "answers", "choose_mode", "has_key", "server", "wandb"]
+
+MEMORY = "clframe.json"
+"""In ``wandb/`` of the run folder: which W&B run it is."""
+POINTS = "points.jsonl"
+"""Beside it: everything that was logged."""
+_STEP = "trainer/global_step"
+_AXIS = "experience"
+_BY_EXPERIENCE = ("eval/", "matrix", "films", "samples")
+_MEDIA = "_media"
+_ARTIFACT = "_artifact"
 _TIMEOUTS = ("init_timeout", "finish_timeout", "login_timeout")
+_EXIT_CODES = {"success": 0, "stopped": 255}
+"""W&B's own code of a run that Ctrl-C has ended is 255; others that are not 0 are failures."""
+_taken: set[str] = set()
+"""Ids that came from the environment and belong to a run of this process already."""
 
 
 class WandbRun(WandbLogger):
     """Lightning's W&B logger, with a run of its own and a memory of what it was sent.
 
-    Several loggers in one process (one per seed) have one W&B run each. All numbers are also kept
-    in ``wandb/points.jsonl``. A run that is resumed is the same W&B run: online, what it logs again
-    on the way to where it was killed is passed over; offline, W&B may have lost the last points and
-    would begin to count anew, so the resumed run first logs all points again and takes the place
-    of the file before it.
+    Several loggers in one process (one per seed) have one W&B run each. All that is logged is also
+    kept in ``wandb/points.jsonl``, media as the names of their files. A run that is resumed is the
+    same W&B run. Online, W&B says how many points it has, and gets the others. Offline, W&B may
+    have lost the last points and cannot continue a file, so the resumed run first logs all points
+    again and takes the place of the file before it: one folder holds the whole run.
 
     Args:
         run_dir: The run folder; W&B's own files go below it.
+        log_model: Whether checkpoints are artifacts: the last one, or ``all``.
+        pretrain: The run folder that the model's weights come from.
         **settings: Of Lightning's logger.
     """
 
     remote = True
     """A server is involved, whose failures must not end the run."""
+    title = "W&B"
+    takes_media = True
 
-    def __init__(self, run_dir: Path, **settings: Any) -> None:
-        self._folder = run_dir / "wandb"
-        self._memory = self._folder / "clframe.json"
-        known = _recall(self._memory)
-        self._sent = int(known.get("sent", 0))
-        self._calls = 0
-        self._points = AppendOnlyFile(self._folder / "points.jsonl")
-        super().__init__(save_dir=str(run_dir), id=known.get("id") or _new_id(), **settings)
+    def __init__(
+        self,
+        run_dir: Path,
+        log_model: bool | Literal["all"] = False,
+        pretrain: str | None = None,
+        **settings: Any,
+    ) -> None:
+        self._run_dir, self._folder = run_dir, run_dir / "wandb"
+        self._memory = self._folder / MEMORY
+        known = run_id(run_dir)
+        self._resumed = known is not None
+        self._pretrain = pretrain
+        self._rows = 0
+        """Rows of this run so far; W&B has ``_sent`` of them, or more after a kill."""
+        self._sent = 0
+        self._points = AppendOnlyFile(self._folder / POINTS)
+        # Until a state is loaded: a run that was killed before it was saved begins anew.
+        self._points.rollback({**mark_of(b""), "bytes": 0})
+        self._defined: set[str] = set()
+        super().__init__(save_dir=str(run_dir), id=known or _new_id(), **settings)
+        self._wandb_init.pop("anonymous", None)  # W&B warns of it
+        self.log_model = log_model
 
     @property
     def experiment(self) -> Any:
         """The W&B run; offline if the server takes the connection and then does not answer."""
         if self._experiment is None:
-            self._remember()
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_json(self._memory, {"id": self._id})
             try:
                 self._begin()
             except Exception as error:
                 if self._is_offline:
                     raise
-                line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                line = _first_line(error)
                 notice(f"W&B: {line}; this run is logged offline (wandb sync sends it)")
                 self._wandb_init["mode"] = "offline"
                 self._begin()
@@ -78,171 +112,239 @@ class WandbRun(WandbLogger):
         return self._wandb_init.get("mode") in ("offline", "dryrun")
 
     def _begin(self) -> None:
-        """Start a W&B run of this logger's own; offline with all points that there are."""
+        """Start a W&B run of this logger's own, with the points that it has not got yet."""
         import wandb as package
 
         before = sorted(self._folder.glob(f"offline-run-*-{self._id}")) if self._is_offline else []
         # Lightning would take over whatever run is open, such as another seed's.
         run = package.init(**self._wandb_init, reinit="create_new")
-        if hasattr(run, "define_metric"):
-            run.define_metric("trainer/global_step")
-            run.define_metric("*", step_metric="trainer/global_step", step_sync=True)
+        self._defined = set()
+        run.define_metric(_STEP)
+        run.define_metric(_AXIS)
+        run.define_metric("*", step_metric=_STEP, step_sync=True)
         self._experiment = run
-        if self._is_offline:
-            for point in self._known_points():
-                run.log(self._with_film(point))
-            self._sent = self._calls
-            for folder in before:
-                shutil.rmtree(folder, ignore_errors=True)
+        there = 0
+        if not self._is_offline and getattr(run, "resumed", False) is True:
+            there = int(run.step)
+        rows = 0
+        for point in self._known_points():
+            rows += _ARTIFACT not in point
+            if rows > there or _ARTIFACT in point:  # W&B knows an artifact by its content
+                self._send(point)
+        self._sent = max(there, rows)
+        self._use_sources()
+        for folder in before:
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def _known_points(self) -> list[dict[str, Any]]:
+    def _known_points(self) -> Iterator[dict[str, Any]]:
         """What was logged before, up to where this run is."""
         try:
-            text = (self._folder / "points.jsonl").read_bytes()[: self._points.mark()["bytes"]]
-            return [json.loads(line) for line in text.decode().splitlines()]
+            text = (self._folder / POINTS).read_bytes()[: self._points.mark()["bytes"]]
+            yield from [json.loads(line) for line in text.decode().splitlines()]
         except (OSError, ValueError):
-            return []
+            return
 
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Send numbers, unless they were sent before the run was resumed."""
-        point = {**metrics, **({} if step is None else {"trainer/global_step": step})}
-        self._log(point, all(isinstance(value, int | float) for value in point.values()))
+        """Send numbers, unless W&B had them before the run was resumed."""
+        self._log({**metrics, **({} if step is None else {_STEP: step})})
 
-    def log_film(self, path: Path, step: int) -> None:
-        """Send a film of the run folder, unless it was sent before the run was resumed."""
-        place = path.relative_to(self._folder.parent).as_posix()
-        self._log({_FILM: place, "trainer/global_step": step}, kept=True)
+    def log_media(
+        self, media: Sequence[Media], step: int, numbers: Mapping[str, float] | None = None
+    ) -> None:
+        """Send pictures, films, tables and texts in one row."""
+        files = {one.name: [one.kind, one.path, one.caption] for one in media}
+        self._log({**(numbers or {}), _STEP: step, _MEDIA: files})
 
-    def _log(self, point: dict[str, Any], kept: bool) -> None:
-        run = self.experiment
-        self._calls += 1
-        if kept:
-            self._points.append(json.dumps(point) + "\n")
-        if self._calls > self._sent:
-            run.log(self._with_film(point))
-            self._sent = self._calls
-            self._remember()
+    def log_files(
+        self, name: str, kind: str, paths: Sequence[Path], aliases: Sequence[str]
+    ) -> None:
+        """Send files of the run folder as an artifact of this run."""
+        places = [path.relative_to(self._run_dir).as_posix() for path in paths]
+        point = {_ARTIFACT: [f"{name}-{self._id}", kind, places, list(aliases)]}
+        self.experiment  # noqa: B018  # begins the run
+        self._points.append(json.dumps(point) + "\n")
+        self._send(point)
 
-    def _with_film(self, point: dict[str, Any]) -> dict[str, Any]:
-        """A point with the film itself in place of its name, if it is still there."""
+    def _log(self, point: dict[str, Any]) -> None:
+        self.experiment  # noqa: B018  # begins the run, with all points before this one
+        self._points.append(json.dumps(point) + "\n")
+        self._rows += 1
+        if self._rows > self._sent:
+            self._send(point)
+            self._sent = self._rows
+
+    def _send(self, point: dict[str, Any]) -> None:
+        run = self._experiment
+        assert run is not None
+        if _ARTIFACT in point:
+            self._send_files(*point[_ARTIFACT])
+            return
+        row = {name: value for name, value in point.items() if name != _MEDIA}
+        for name, media in point.get(_MEDIA, {}).items():
+            row |= self._as_wandb(name, *media)
+        for name in row:
+            # By its whole name: of two patterns that fit, W&B may take either.
+            if name.startswith(_BY_EXPERIENCE) and name not in self._defined:
+                self._defined.add(name)
+                run.define_metric(name, step_metric=_AXIS, step_sync=False)
+        run.log(row)
+
+    def _as_wandb(self, name: str, kind: str, place: str, caption: str) -> dict[str, Any]:
+        """Media as W&B's own, if the file is still there."""
         import wandb as package
 
-        if not isinstance(point.get(_FILM), str):
-            return point
-        path = self._folder.parent / point[_FILM]
-        rest = {name: value for name, value in point.items() if name != _FILM}
-        return {**rest, _FILM: package.Video(str(path))} if path.is_file() else rest
+        path = self._run_dir / place
+        if not path.is_file():
+            return {}
+        if kind == "image":
+            return {name: package.Image(str(path), caption=caption or None)}
+        if kind == "film":
+            return {name: package.Video(str(path), caption=caption or None)}
+        if kind == "text":
+            return {name: package.Html(f"<pre>{html.escape(path.read_text())}</pre>")}
+        table = json.loads(path.read_text())
+        return {name: package.Table(columns=table["columns"], data=table["rows"])}
+
+    def _send_files(self, name: str, kind: str, places: Sequence[str], aliases: list[str]) -> None:
+        import wandb as package
+
+        artifact = package.Artifact(name, type=kind)
+        found = [place for place in places if (self._run_dir / place).is_file()]
+        if kind == "model" and len(found) < len(places):
+            return  # an earlier checkpoint, of which a run keeps the last few only
+        for place in found:
+            artifact.add_file(str(self._run_dir / place), name=place)
+        if found:
+            self._experiment.log_artifact(artifact, aliases=["latest", *aliases])  # type: ignore[union-attr]
+
+    def _use_sources(self) -> None:
+        """Say which checkpoints this run comes from: its own of before, another run's weights."""
+        if self._is_offline or not self.log_model:
+            return  # W&B knows artifacts by its server alone
+        earlier = run_id(Path(self._pretrain)) if self._pretrain else None
+        for source in ([self._id] if self._resumed else []) + ([earlier] if earlier else []):
+            try:
+                self._experiment.use_artifact(f"checkpoint-{source}:latest")  # type: ignore[union-attr]
+            except Exception as error:
+                notice(f"W&B: no lineage to checkpoint-{source}: {_first_line(error)}")
 
     def finalize(self, status: str) -> None:
-        """End the W&B run, marked as failed where the run did not come to its end."""
-        super().finalize(status)
-        if self._experiment is not None:
-            self._experiment.finish(exit_code=0 if status == "success" else 1)
+        """End the W&B run, marked as failed or stopped where the run did not come to its end."""
+        if self._experiment is None:
+            return
+        if self.log_model:
+            try:
+                self.log_checkpoint("final" if status == "success" else status)
+            except Exception as error:  # the run shall be told to have ended in any case
+                notice(f"W&B: the last checkpoint is not sent: {_first_line(error)}")
+        self._experiment.summary["status"] = "finished" if status == "success" else status
+        self._experiment.finish(exit_code=_EXIT_CODES.get(status, 1))
 
-    def _remember(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        write_json(self._memory, {"id": self._id, "sent": self._sent})
+    def log_checkpoint(self, alias: str) -> None:
+        """Send the checkpoints there are now, with what is needed to continue from them."""
+        files = sorted((self._run_dir / "checkpoints").glob("*.*"))
+        others = [self._run_dir / name for name in ("config.yaml", "events.jsonl")]
+        if files:
+            self.log_files("checkpoint", "model", [*files, *others], [alias])
 
     def state_dict(self) -> dict[str, Any]:
-        """How often something has been logged, and where that ends in the file."""
-        return {"calls": self._calls, "points": self._points.mark()}
+        """How many rows have been logged, and where that ends in the file."""
+        return {"calls": self._rows, "points": self._points.mark()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue after so many."""
-        self._calls = state["calls"]
+        self._rows = state["calls"]
         self._points.rollback(state["points"])
 
 
-def _recall(path: Path) -> dict[str, Any]:
+def run_id(run_dir: Path) -> str | None:
+    """The id of the W&B run that a run folder is logged to; None for none."""
     try:
-        return dict(json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
-        return {}
+        return str(json.loads((run_dir / "wandb" / MEMORY).read_text())["id"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _new_id() -> str:
+    """The id that W&B's agent gives to the run it starts, once; else a new one."""
+    given = os.environ.get("WANDB_RUN_ID")
+    if given and given not in _taken:
+        _taken.add(given)
+        return given
     return secrets.token_hex(4)
 
 
 def wandb(
     run_dir: Path,
     run_config: dict[str, Any],
-    project: str = "clframe",
+    stream_name: str = "",
+    progress: bool = True,
+    project: str | None = None,
     name: str | None = None,
     entity: str | None = None,
     group: str | None = None,
+    tags: tuple[str, ...] = (),
+    job_type: str | None = None,
+    notes: str | None = None,
+    mode: Literal["online", "offline", "disabled"] | None = None,
+    log_model: bool | Literal["all"] = False,
     timeout: float = 30.0,
 ) -> WandbRun:
-    """Weights & Biases: config, losses, the matrix as table and image, metrics.
+    """Weights & Biases: config, losses, matrices, films, pictures, results and checkpoints.
+
+    What is left out is taken from W&B's own variables (``WANDB_PROJECT``, ``WANDB_NAME``, ...).
 
     Args:
         run_dir: The run folder; W&B's own files go below it.
         run_config: The resolved config of the run.
-        project: W&B project.
-        name: Of the run; its folder if left out.
+        stream_name: What is learned.
+        progress: Whether the run shows what it does; W&B is silent, too, if not.
+        project: W&B project; clframe if left out.
+        name: Of the run; stream, strategy and folder if left out.
         entity: W&B user or team.
-        group: W&B group; the seeds of ``seeds=[...]`` share one if left out.
+        group: W&B group; ``STREAM/STRATEGY`` if left out. The seeds of ``seeds=[...]`` and the runs
+            of a sweep have the name of their common folder.
+        tags: Beside stream, strategy and scenario.
+        job_type: What kind of run it is; fit if left out.
+        notes: A longer description.
+        mode: online, offline or disabled; if left out, online where there are a key and a server.
+        log_model: Whether the checkpoint at the end is an artifact, or ``all``: one after each
+            experience.
         timeout: Seconds to wait for the server at the start and at the end of the run.
     """
     import wandb as package
 
     # Versions of W&B differ in which of these they know.
     known = package.Settings.model_fields
-    patience: dict[str, Any] = {name: timeout for name in _TIMEOUTS if name in known}
-    mode = os.environ.get("WANDB_MODE") or choose_mode()
+    how: dict[str, Any] = {name: timeout for name in _TIMEOUTS if name in known}
+    if not progress:
+        how["silent"] = True
+    of = stream_name
+    strategy = str(run_config.get("strategy_name", ""))
+    given = os.environ.get
+    in_sweep = (run_dir.parent / "sweep.json").is_file()
+    joint = run_dir.absolute().parent.name if in_sweep else f"{of}/{strategy}"
+    ours = [word[:64] for word in (of, strategy, str(run_config.get("scenario", ""))) if word]
+    others = [tag for tag in (given("WANDB_TAGS") or "").split(",") if tag]
     return WandbRun(
         run_dir,
-        name=name or "-".join(run_dir.absolute().parts[-3:]),
-        project=project,
+        log_model=log_model,
+        pretrain=run_config.get("pretrain"),
+        name=name or given("WANDB_NAME") or f"{of}-{strategy}-{run_dir.absolute().name}",
+        project=project or given("WANDB_PROJECT") or "clframe",
         entity=entity,
-        group=group,
+        group=group or given("WANDB_RUN_GROUP") or joint,
+        tags=list(dict.fromkeys([*ours, *others, *tags])),
+        job_type=job_type or given("WANDB_JOB_TYPE") or "fit",
+        notes=notes,
         config=run_config,
-        mode=mode,
-        settings=package.Settings(**patience),
+        mode=mode or given("WANDB_MODE") or choose_mode(),
+        settings=package.Settings(**how),
     )
-
-
-def choose_mode() -> str:
-    """Online or offline, with one sentence when it has to be offline."""
-    address = server()
-    if not has_key(address):
-        notice("W&B: no API key is configured, so this run is logged offline (wandb sync sends it)")
-        return "offline"
-    if not answers(address):
-        notice(
-            f"W&B: {address} does not answer, so this run is logged offline (wandb sync sends it)"
-        )
-        return "offline"
-    return "online"
-
-
-def server() -> str:
-    """The address of the W&B server."""
-    return os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai"
-
-
-def has_key(server: str) -> bool:
-    """Whether W&B would find a key without asking for one."""
-    if os.environ.get("WANDB_API_KEY"):
-        return True
-    import netrc
-
-    try:
-        stored = netrc.netrc(os.environ.get("NETRC") or str(Path.home() / ".netrc"))
-    except (OSError, netrc.NetrcParseError):
-        return False
-    return stored.authenticators(urllib.parse.urlparse(server).hostname or "") is not None
-
-
-def answers(server: str) -> bool:
-    """Whether a connection to the server can be opened in time."""
-    address = urllib.parse.urlparse(server)
-    port = address.port or (443 if address.scheme == "https" else 80)
-    try:
-        with socket.create_connection((address.hostname or "", port), timeout=_SECONDS):
-            return True
-    except OSError:
-        return False
 
 
 @hookimpl

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from clframe.core import hooks
 from clframe.core.matrix import BEFORE
+from clframe.core.media import Heatmap
 from clframe.core.plugin import Plugin
 from clframe.core.undisturbed import undisturbed
 from clframe.hookspecs import hookimpl
@@ -93,6 +94,17 @@ class Predictions(Plugin):
         for name, value in found.items():
             self.values[name].append(value)
         self.confusion[row] = square.tolist()
+        if learner.step_log.takes_media:
+            self._draw(learner, row, n)
+
+    def _draw(self, learner: Learner, row: str, n: int) -> None:
+        """Send the share of each class that is taken for each, of the classes that were tested."""
+        square = self.confusion[row]
+        tested = [unit for unit in range(n) if sum(square[unit])]
+        names = [str(unit) for unit in tested]
+        shares = [[square[i][j] / sum(square[i]) for j in tested] for i in tested]
+        picture = Heatmap(shares, names, names, x="predicted", y="label")
+        learner.log_media("confusion", picture, f"after {row}")
 
     def _add(
         self, learner: Learner, task: Task, table: Tensor, first_k: Tensor, confusion: Tensor

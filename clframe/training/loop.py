@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from clframe.core.state import LoopProgress
 from clframe.data.order import epoch_order
 from clframe.training.nonfinite import NonFiniteMonitor
+from clframe.training.step_values import StepValues, log_gradient_norm
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -99,7 +100,7 @@ class EpochLoop:
             self.monitor = NonFiniteMonitor(
                 self.learner, self.experience, self.progress, named=in_step > 1
             )
-        self.log_every = self.learner.engine.settings.log_every_n_steps
+        self.values = StepValues(self.learner)
         self.progress.before_save = self._before_save
 
     def begin(self) -> None:
@@ -137,8 +138,7 @@ class EpochLoop:
     def after_step(self, loss: Tensor, step: Step | None) -> None:
         """Count a step and save the run if it is time to."""
         progress = self.progress
-        if self.log_every is not None:
-            self.learner.log("train/loss_step", loss)
+        self.values.log(loss, step)
         progress.total += loss
         progress.steps += 1
         if self.monitor is not None:
@@ -219,6 +219,8 @@ class SingleStepper:
         self.engine.backward(loss)
         if self.on_backward:
             self.hook.after_backward(learner=learner, step=step)
+        if self.settings.log_grad_norm:
+            log_gradient_norm(learner, self.parameters)
         clip_gradients(self.parameters, self.settings)
         optimizer.step()
         if self.on_step:

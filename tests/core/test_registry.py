@@ -91,7 +91,9 @@ def test_every_logger_composes(name: str, tmp_path: Path) -> None:
     config = compose([f"logger={name}"])
     assert list(config.logger) == ([] if name == "none" else [name])
     if name not in ("none", "wandb"):
-        assert REGISTRY.build("logger", name, {}, run_dir=tmp_path, run_config={})
+        path = {"class_path": "lightning.pytorch.loggers.CSVLogger"}
+        values = path if name == "lightning" else {}
+        assert REGISTRY.build("logger", name, values, run_dir=tmp_path, run_config={})
 
 
 # Those of OpenLORIS and of pretrained networks have tests of their own, since they need data.

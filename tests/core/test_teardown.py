@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,6 @@ import pytest
 import clframe
 from clframe import Learner, Plugin, SettingError, hookimpl
 from clframe.testing import prepare, run_built, toy_stream
-
-WANDB_RUNS = runpy.run_path(str(Path(__file__).parents[1] / "wandb_runs.py"))
 
 
 class Tidy(Plugin):
@@ -134,32 +131,3 @@ def test_a_learner_is_torn_down_once_per_run() -> None:
     built = prepare(toy_stream(), tidy, max_epochs=1)
     run_built(built)
     assert tidy.ends == [None]
-
-
-# ------------------------------------------------------------ loggers
-
-CODE = """
-import sys
-import clframe
-from clframe import Plugin, hookimpl
-from clframe.testing import toy_stream
-class Broken(Plugin):
-    @hookimpl
-    def after_experience(self, experience):
-        if experience.index == 1 and sys.argv[1] == "failed":
-            raise clframe.ClframeError("it is enough")
-clframe.fit(toy_stream(), Broken(), max_epochs=1, logger="wandb", run_dir="run", progress=False)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("status", "code"), [("success", 0), ("failed", 1)])
-def test_wandb_is_told_how_the_run_ended(status: str, code: int, tmp_path: Path) -> None:
-    pytest.importorskip("wandb")
-    code_of_run = CODE.replace("sys.argv[1]", repr(status))
-    done = WANDB_RUNS["run"](code_of_run, tmp_path, WANDB_MODE="offline")
-    assert done.returncode == code, done.stderr
-    (path,) = (tmp_path / "run").rglob("*.wandb")
-    records = WANDB_RUNS["records"](path)
-    ends = [record.exit.exit_code for record in records if record.HasField("exit")]
-    assert ends == [code]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,67 @@ def test_log_every_n_steps_thins_out_and_logs_the_loss(tmp_path: Path) -> None:
     epochs = column(tmp_path / "run", "train/loss")
     means = dict(column(tmp_path / "run", "norms/mean"))
     assert means == pytest.approx(dict(epochs), rel=1e-5)
+
+
+class Pull(Plugin):
+    """Adds a term to the loss, except in the first steps, and looks at the gradients."""
+
+    def __init__(self) -> None:
+        self.terms: list[float] = []
+        self.norms: list[float] = []
+
+    @hookimpl
+    def penalty(self, learner: Learner) -> torch.Tensor | None:
+        if learner.global_step < 3:
+            return None
+        term = 0.1 * next(learner.model.parameters()).square().sum()
+        self.terms.append(term.item())
+        return term
+
+    @hookimpl
+    def after_backward(self, learner: Learner) -> None:
+        gradients = [p.grad.flatten() for p in learner.parameters() if p.grad is not None]
+        self.norms.append(torch.cat(gradients).double().norm().item())
+
+
+class Push(Pull):
+    """Another one: whose term it is must not be mistaken."""
+
+    @hookimpl
+    def penalty(self, learner: Learner) -> torch.Tensor:
+        self.terms.append(-1.0)
+        return next(learner.model.parameters()).sum() * 0 - 1
+
+
+@pytest.mark.parametrize("every", [None, 2])
+def test_terms_of_the_loss_are_logged_by_plugin(tmp_path: Path, every: int | None) -> None:
+    pull, push = Pull(), Push()
+    settings = {"log_every_n_steps": every, "log_grad_norm": True, "gradient_clip_val": 0.5}
+    fit(tmp_path / "run", pull, push, max_epochs=1, **settings)
+    logged = {name: dict(column(tmp_path / "run", f"terms/{name}")) for name in ("pull", "push")}
+    if every is None:
+        ends = [0, *(step for step, _ in column(tmp_path / "run", "train/loss"))]
+        first = ends[1]  # whose first three steps have no term of this plugin
+        means = {first: sum(pull.terms[: first - 3]) / (first - 3)}
+        for start, end in itertools.pairwise(ends[1:]):
+            means[end] = sum(pull.terms[start - 3 : end - 3]) / (end - start)
+        assert logged["pull"] == pytest.approx(means, rel=1e-4)
+        assert set(logged["push"]) == set(means)
+    else:
+        chosen = range(2, len(push.terms) + 1, 2)
+        terms = {step: pull.terms[step - 4] for step in chosen if step > 3}
+        assert logged["pull"] == pytest.approx(terms, rel=1e-4)
+        assert set(logged["push"]) == set(chosen)
+    assert set(logged["push"].values()) == {-1.0}
+    norms = column(tmp_path / "run", "train/grad_norm")
+    assert dict(norms) == pytest.approx(
+        {
+            step: pull.norms[step - 1]
+            for step in range(1, len(pull.norms) + 1)
+            if not step % (every or 1)
+        },
+        rel=1e-4,
+    )
 
 
 def test_a_resumed_run_logs_the_same(tmp_path: Path) -> None:

@@ -270,9 +270,9 @@ def test_the_report_shows_films_up_to_a_bound(
 
 LOGGED = """
 from pathlib import Path
+from clframe.core.media import Media
 from clframe.loggers.wandb import WandbRun
 
-film = Path("run/films/exp0.gif").absolute()
 state = None
 for steps in (4, 9):
     logger = WandbRun(Path("run").absolute(), mode="offline")
@@ -280,7 +280,7 @@ for steps in (4, 9):
         logger.load_state_dict(state)
     logger.log_metrics({"loss": 1.0}, steps)
     if state is None:
-        logger.log_film(film, steps)
+        logger.log_media([Media("films", "film", "films/exp0.gif")], steps)
     state = logger.state_dict()
     logger.finalize("success")
 """
@@ -298,4 +298,5 @@ def test_a_film_is_in_wandb_and_stays_when_the_run_is_resumed(tmp_path: Path) ->
     (sent,) = kept.rglob("*.gif")
     assert sent.read_bytes() == film.read_bytes()
     points = (tmp_path / "run" / "wandb" / "points.jsonl").read_text().splitlines()
-    assert json.loads(points[1]) == {"films": "films/exp0.gif", "trainer/global_step": 4}
+    media = {"films": ["film", "films/exp0.gif", ""]}
+    assert json.loads(points[1]) == {"_media": media, "trainer/global_step": 4}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import torch
 
@@ -16,7 +15,6 @@ from clframe.robot.evaluation import Evaluation
 from clframe.robot.filming import actor, film_episode
 from clframe.robot.frames import TILE, Shot, grid
 from clframe.robot.video import RecordVideo, rate_of
-from clframe.utils.console import notice
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
@@ -38,14 +36,10 @@ class Films(Plugin):
         folder: Where films go.
         ending: Of their names: gif or mp4.
         strategy: Who acts, for the title.
-        loggers: Those that have ``log_film`` are given each.
     """
 
-    def __init__(
-        self, folder: str, ending: str, strategy: str = "", loggers: Sequence[Any] = ()
-    ) -> None:
+    def __init__(self, folder: str, ending: str, strategy: str = "") -> None:
         self.folder, self.ending, self.strategy = Path(folder), ending, strategy
-        self.loggers = [logger for logger in loggers if hasattr(logger, "log_film")]
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
@@ -53,7 +47,7 @@ class Films(Plugin):
         ending = context.settings.films
         if ending is None or context.run_dir is None:
             return None
-        return cls(str(context.run_dir / FOLDER), ending, context.strategy, context.loggers)
+        return cls(str(context.run_dir / FOLDER), ending, context.strategy)
 
     @hookimpl
     def after_prepare(self, stream: Stream) -> None:
@@ -94,13 +88,8 @@ class Films(Plugin):
         path = self._path(len(learner.seen) - 1)
         pictures = grid(episodes, actor(self.strategy, learner), rate)
         film_files.write(path, pictures, rate / every)
-        for logger in list(self.loggers):
-            try:
-                logger.log_film(path, learner.global_steps)
-            except Exception as error:  # a server's failure is no reason to lose a run
-                self.loggers.remove(logger)
-                reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-                notice(f"{type(logger).__name__} takes no films and gets no more: {reason}")
+        if learner.step_log.takes_media:
+            learner.log_media("films", path, f"after {learner.seen[-1].name}")
 
     def _record(self, learner: Learner) -> tuple[dict[str, list[Shot]], float, int]:
         """An episode of each task, steps a second, and every how many of them are recorded."""

@@ -1,14 +1,17 @@
-"""Sends the numbers of a run to its Lightning loggers."""
+"""Sends the numbers, pictures, films and results of a run to its loggers."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from clframe.core.media import Media
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
+from clframe.plugins.builtin import pictures
 from clframe.utils.console import notice
 
 if TYPE_CHECKING:
@@ -23,22 +26,28 @@ _OF_EPOCH = "values of the epoch"
 
 
 class Logging(Plugin):
-    """Logs per-epoch losses, every row of the matrix and, at the end, the matrix and the metrics.
+    """Logs losses, samples and rows of the matrix on the way, and at the end metrics and results.
 
     Args:
-        loggers: Lightning loggers.
+        loggers: Lightning loggers. One with ``takes_media`` is given pictures, films and tables,
+            too (``log_media``), and one with ``log_files`` the results as an artifact.
+        run_dir: The run folder, in which media are kept.
     """
 
     supports_batched_seeds = True
 
-    def __init__(self, loggers: Sequence[Any]) -> None:
+    def __init__(self, loggers: Sequence[Any], run_dir: Path = Path()) -> None:
         self.loggers = list(loggers)
+        self.run_dir = run_dir
         self._step_log: StepLog | None = None
+        self._learner: Learner | None = None
+        self._told: set[str] = set()
+        self._written: dict[tuple[str, int], int] = {}
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
         """Only where the run is written."""
-        return None if context.run_dir is None else cls(context.loggers)
+        return None if context.run_dir is None else cls(context.loggers, context.run_dir)
 
     def state_dict(self) -> dict[str, Any]:
         """How far each logger is, of those that can continue where they were."""
@@ -81,14 +90,59 @@ class Logging(Plugin):
     def _give_up(self, logger: Any, error: Exception) -> None:
         self.loggers.remove(logger)
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        notice(f"{type(logger).__name__} failed and is left out from now on: {line}")
+        notice(f"logger {name_of(logger)} failed and is left out from now on: {line}")
+
+    # ------------------------------------------------------------ media
+
+    def log_media(
+        self, media: Sequence[Media], step: int, numbers: Mapping[str, float] | None = None
+    ) -> None:
+        """Send media, in one row with numbers, to every logger that takes them."""
+        taking = [logger for logger in self.loggers if getattr(logger, "takes_media", False)]
+        self._tell(lambda logger: logger.log_media(media, step, numbers), taking)
+
+    def _take_media(self, name: str, value: Any, caption: str, step: int) -> None:
+        """What ``learner.log_media`` is given; who cannot take it is named once."""
+        for logger in self.loggers:
+            others = any(getattr(other, "takes_media", False) for other in self.loggers)
+            quiet = others and getattr(logger, "numbers_only", False)
+            who = name_of(logger)
+            if not (getattr(logger, "takes_media", False) or quiet or who in self._told):
+                self._told.add(who)
+                hint = "" if others else "; logger=wandb and logger=tensorboard take more"
+                notice(f"logger {who} takes numbers alone and goes without '{name}'{hint}")
+        if not any(getattr(logger, "takes_media", False) for logger in self.loggers):
+            return
+        media = pictures.write(self.run_dir, name, value, caption, self._stem(name, step))
+        self.log_media([media], step, self._place())
+
+    def _stem(self, name: str, step: int) -> str:
+        """Of a file's name: the step, and which it is if there are several of a step."""
+        number = self._written[name, step] = self._written.get((name, step), 0) + 1
+        return f"{step:07d}" if number == 1 else f"{step:07d}-{number}"
+
+    def _place(self) -> dict[str, float]:
+        """The axis of experiences: how many have been learned."""
+        return {} if self._learner is None else {"experience": float(len(self._learner.seen))}
+
+    # ------------------------------------------------------------ hooks
 
     @hookimpl
     def configure(self, learner: Learner) -> None:
-        """Take what plugins log with ``learner.log``."""
+        """Take what plugins log with ``learner.log`` and ``learner.log_media``."""
         if self.loggers:
-            self._step_log = learner.step_log
+            self._learner, self._step_log = learner, learner.step_log
             learner.step_log.sink = self.log
+            learner.step_log.media_sink = self._take_media
+            taking = [getattr(logger, "takes_media", False) for logger in self.loggers]
+            learner.step_log.takes_media = any(taking)
+
+    @hookimpl(trylast=True)
+    def before_experience(self, learner: Learner, experience: Experience) -> None:
+        """Some samples of it, where a logger takes pictures."""
+        if learner.step_log.takes_media and not learner.state.checkpointer.replaying:
+            for name, grid in pictures.samples(learner, experience).items():
+                learner.log_media(name, grid, experience.name)
 
     @hookimpl(trylast=True)
     def after_epoch(
@@ -98,6 +152,9 @@ class Logging(Plugin):
         learner.step_log.flush()
         numbers = {f"train/{key}": float(value) for key, value in logs.items() if key != "seconds"}
         numbers |= learner.step_log.end_epoch()
+        groups = getattr(learner.optimizer, "param_groups", None)
+        if groups:
+            numbers.setdefault("train/lr", float(groups[0]["lr"]))
         numbers["train/experience"] = float(experience.index)
         numbers["train/epoch"] = float(epoch)
         self.log(numbers, learner.global_steps)
@@ -106,17 +163,17 @@ class Logging(Plugin):
     def after_evaluation(
         self, learner: Learner, row: str, results: dict[str, dict[str, float]]
     ) -> None:
-        """The row of the matrix, by task and as a mean."""
-        numbers = {}
-        firsts = []
-        for task, measures in results.items():
-            for measure, value in measures.items():
-                numbers[f"eval/{measure}/{task}"] = value
-            firsts.append(next(iter(measures.values())))
-        if firsts:
-            numbers["eval/mean"] = sum(firsts) / len(firsts)
-        numbers["eval/experiences"] = float(len(learner.seen))
-        self.log(numbers, learner.global_steps)
+        """The row of the matrix, by task and as a mean, and the matrix so far."""
+        self.log(row_numbers(results, len(learner.seen)), learner.global_steps)
+        if learner.seen and learner.step_log.takes_media:
+            self._log_matrix(learner)
+        for logger in [one for one in self.loggers if getattr(one, "log_model", None) == "all"]:
+            self._tell(lambda one: one.log_checkpoint(f"after-{row}"), [logger])
+
+    def _log_matrix(self, learner: Learner) -> None:
+        """The matrix so far as a table and as a heat map."""
+        media = pictures.of_matrix(self.run_dir, learner.state.matrix, len(learner.seen))
+        self.log_media(media, learner.global_steps, self._place())
 
     @hookimpl(trylast=True)
     def after_measurement(
@@ -128,7 +185,7 @@ class Logging(Plugin):
 
     @hookimpl(trylast=True)
     def after_run(self, learner: Learner, result: Result) -> None:
-        """The metrics, and the matrix as table and image where the logger takes them."""
+        """The metrics, and the results as an artifact where the logger has such."""
         numbers = {
             f"metrics/{family}.{name}": float(value)
             for family, values in result.metrics.items()
@@ -136,12 +193,16 @@ class Logging(Plugin):
             if isinstance(value, int | float)
         }
         self.log(numbers, learner.global_steps)
-        self._tell(lambda logger: _log_matrix(logger, result, learner.global_steps))
+        files = [self.run_dir / name for name in ("results.json", "matrix.csv", "config.yaml")]
+        for logger in [one for one in self.loggers if hasattr(one, "log_files")]:
+            self._tell(lambda one: one.log_files("results", "results", files, ["final"]), [logger])
 
     @hookimpl(trylast=True)
     def teardown(self, error: BaseException | None) -> None:
         """Close every logger, saying how the run ended."""
         status = "success" if error is None else "failed"
+        if isinstance(error, KeyboardInterrupt):
+            status = "stopped"
         if self._step_log is not None:
             with contextlib.nullcontext() if error is None else contextlib.suppress(Exception):
                 self._step_log.flush()
@@ -152,25 +213,23 @@ class Logging(Plugin):
                 self._tell(lambda one: one.finalize(status), [logger])
 
 
-def _log_matrix(logger: Any, result: Result, step: int) -> None:
-    """The matrix as a table and an image, for loggers that have such."""
-    if hasattr(logger, "log_table") and hasattr(logger, "log_image"):  # Weights & Biases
-        content = result.matrix.to_json()
-        rows = [[name, *row] for name, row in zip(content["rows"], content["values"], strict=True)]
-        logger.log_table("matrix", columns=["row", *content["columns"]], data=rows, step=step)
-        logger.log_image("matrix_image", images=[_picture(result)], step=step)
-    elif hasattr(getattr(logger, "experiment", None), "add_image"):  # TensorBoard
-        import numpy as np
+def row_numbers(results: Mapping[str, Mapping[str, float]], experiences: int) -> dict[str, float]:
+    """What is logged of a row of the matrix, after so many experiences.
 
-        logger.experiment.add_image("matrix", np.asarray(_picture(result)), step, dataformats="HWC")
+    >>> row_numbers({"a": {"accuracy": 1.0}, "b": {"accuracy": 0.5}}, 1)["eval/mean"]
+    0.75
+    """
+    numbers = {
+        f"eval/{measure}/{task}": value
+        for task, measures in results.items()
+        for measure, value in measures.items()
+    }
+    firsts = [next(iter(measures.values())) for measures in results.values()]
+    if firsts:
+        numbers["eval/mean"] = sum(firsts) / len(firsts)
+    return {**numbers, "eval/experiences": float(experiences), "experience": float(experiences)}
 
 
-def _picture(result: Result) -> Any:
-    import io
-
-    from PIL import Image
-
-    from clframe.report import figures
-
-    png = figures.to_png_bytes(figures.matrix_heatmap(result.matrix))
-    return Image.open(io.BytesIO(png)).convert("RGB")
+def name_of(logger: Any) -> str:
+    """What users call a logger."""
+    return str(getattr(logger, "title", type(logger).__name__))

@@ -16,6 +16,7 @@ from clframe.training.batched.data import Chunk, Feed, stack_inputs
 from clframe.training.batched.masks import Masks
 from clframe.training.batched.stack import Stack
 from clframe.training.loop import FitRequest, clip_gradients, run_epochs
+from clframe.training.step_values import log_gradient_norm
 
 
 def train_batched(stack: Stack, requests: Sequence[FitRequest]) -> None:
@@ -78,7 +79,9 @@ class BatchedStepper:
         if self.on_backward:
             for learner, step in zip(learners, steps, strict=True):
                 learner.plugins.hook.after_backward(learner=learner, step=step)
-        for parameters in self.parameters:
+        for learner, parameters in zip(learners, self.parameters, strict=True):
+            if self.settings.log_grad_norm:
+                log_gradient_norm(learner, parameters)
             clip_gradients(parameters, self.settings)
         if self.scheduled:
             self.stack.follow_schedule(optimizer)

@@ -1,0 +1,156 @@
+"""``clframe wandb RUN...``: send finished runs that were made without it to Weights & Biases."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clframe.cli.parser import Parser
+from clframe.errors import RunFolderError, SettingError
+from clframe.utils.console import notice, say
+
+if TYPE_CHECKING:
+    from clframe.runs.reader import Run
+
+
+def parser() -> Parser:
+    """The arguments of the command."""
+    parser = Parser(
+        "wandb",
+        "Send finished runs to Weights & Biases: numbers, matrices, films, results. Each is a W&B "
+        "run; settings are those of logger.wandb.",
+        [
+            ("clframe wandb RUN", "one run"),
+            ("clframe wandb SWEEP project=thesis", "all runs below a folder, to a project"),
+            ("clframe wandb RUN log_model=true", "with its last checkpoint as an artifact"),
+        ],
+    )
+    parser.add_argument(
+        "words", nargs="+", metavar="RUN or KEY=VALUE", help="run folders, and settings"
+    )
+    return parser
+
+
+def main(words: Sequence[str]) -> int:
+    """Send each run that is not on W&B yet."""
+    given = parser().parse(words).words
+    paths = [Path(word) for word in given if "=" not in word or Path(word).exists()]
+    chosen = [word for word in given if "=" in word and not Path(word).exists()]
+    if not paths:
+        raise SettingError("clframe wandb needs a run folder: clframe wandb RUN")
+    settings = _settings(chosen)
+    from clframe.runs.reader import find_runs, read_run
+
+    found = find_runs(paths)
+    for folder in found.unfinished:
+        notice(f"'{folder}' has not finished and is passed over")
+    for folder in found.finished:
+        send(read_run(folder), settings)
+    return 0
+
+
+def _settings(words: Sequence[str]) -> dict[str, Any]:
+    """Settings of the logger, read by Hydra's grammar and checked."""
+    from clframe.config.overrides import read_single
+    from clframe.core.registry import GIVEN
+    from clframe.loggers.wandb import wandb
+    from clframe.utils.settings import check
+
+    values = {}
+    for override in map(read_single, words):
+        key = override.key_or_group.removeprefix("logger.").removeprefix("wandb.")
+        values[key] = override.value()
+    checked = check(wandb, values, "logger 'wandb'", given=GIVEN["logger"])
+    return {name: checked[name] for name in values}
+
+
+def send(run: Run, settings: dict[str, Any]) -> None:
+    """Make a W&B run of what a run folder holds."""
+    from clframe.core.media import Media
+    from clframe.loggers.wandb import run_id, wandb
+    from clframe.plugins.builtin.films import FOLDER
+    from clframe.plugins.builtin.pictures import of_matrix
+
+    folder = run.folder
+    known = run_id(folder)
+    if known is not None:
+        raise RunFolderError(
+            f"'{folder}' is W&B run {known} already; one that was logged offline is sent with "
+            f"wandb sync {folder / 'wandb'}/offline-run-*"
+        )
+    logger = wandb(folder, run.settings or {}, run.result.stream, **settings)
+    step = 0
+    for numbers, step in points(run):
+        logger.log_metrics(numbers, step)
+        learned = int(numbers.get("experience", 0))
+        if not learned:
+            continue
+        matrix = run.result.matrix
+        first = len(matrix.rows) - len(matrix.learned)
+        place = {"experience": float(learned)}
+        logger.log_media(of_matrix(folder, _upto(run, first + learned), learned), step, place)
+        for film in sorted((folder / FOLDER).glob(f"exp{learned - 1}.*")):
+            media = Media("films", "film", f"{FOLDER}/{film.name}", f"after {learned}")
+            logger.log_media([media], step, place)
+    files = [folder / name for name in ("results.json", "matrix.csv", "config.yaml")]
+    logger.log_files("results", "results", files, ["final"])
+    logger.finalize("success")
+    say(f"{folder}: W&B run {run_id(folder)}")
+
+
+def _upto(run: Run, rows: int) -> Any:
+    """The matrix as it was when it had so many rows."""
+    from clframe.core.matrix import AccuracyMatrix
+
+    whole = run.result.matrix
+    part = AccuracyMatrix(whole.columns, whole.measure)
+    for name, values in zip(whole.rows[:rows], whole.values, strict=False):
+        part.add_row(name, dict(zip(whole.columns, values, strict=True)))
+    return part
+
+
+def points(run: Run) -> Iterator[tuple[dict[str, float], int]]:
+    """Rows of numbers with their steps: the CSV logger's where there are, else the events'."""
+    table = run.folder / "csv" / "metrics.csv"
+    if table.is_file():
+        with table.open(newline="") as file:
+            for row in csv.DictReader(file):
+                numbers = {k: float(v) for k, v in row.items() if v and k != "step"}
+                if "eval/experiences" in numbers:
+                    numbers["experience"] = numbers["eval/experiences"]
+                yield numbers, int(row["step"] or 0)
+        return
+    step = 0
+    for numbers, step in _of_events(run.folder / "events.jsonl"):
+        yield numbers, step
+    metrics = {f"metrics/{name}": v for name, v in run.metrics.items() if v is not None}
+    yield {name: v for name, v in metrics.items() if math.isfinite(v)}, step
+
+
+def _of_events(path: Path) -> Iterator[tuple[dict[str, float], int]]:
+    from clframe.plugins.builtin.logging import row_numbers
+
+    step = learned = 0
+    for line in path.read_text().splitlines() if path.is_file() else ():
+        event = json.loads(line)
+        if event["event"] == "epoch":
+            step = event["step"]
+            kept = {k: v for k, v in event.items() if k not in ("event", "step", "seconds")}
+            yield {f"train/{k}": float(v) for k, v in kept.items() if v is not None}, step
+        elif event["event"] == "experience":
+            learned += 1
+        elif event["event"] == "evaluation":
+            results = event.get("measures") or {t: {"value": v} for t, v in event["values"].items()}
+            known = {
+                task: {k: v for k, v in measures.items() if v is not None}
+                for task, measures in results.items()
+            }
+            yield row_numbers({t: m for t, m in known.items() if m}, learned), step
+        elif event["event"] == "measurement":
+            name = event["name"]
+            found = {f"{name}/{k}": v for k, v in event["values"].items() if v is not None}
+            yield found, event["step"]

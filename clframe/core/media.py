@@ -1,0 +1,143 @@
+"""Pictures, tables, films and texts that go to the loggers of a run, beside its numbers.
+
+A plugin sends one with ``learner.log_media(name, value)``. What a value may be:
+
+* a picture: an array of height x width (x 1, 3 or 4 channels), a tensor with its channels first,
+  a picture of PIL's, a figure of matplotlib's, or the path of a PNG or JPEG file;
+* a film: an array of time x height x width x channels, or the path of a GIF or MP4 file;
+* a :class:`Table`; a :class:`Heatmap`, which is drawn; a text.
+
+Numbers of a picture are bytes, or floats from 0 to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from torch import Tensor
+
+from clframe.errors import PluginError
+
+Kind = Literal["image", "film", "table", "text"]
+
+IMAGES = (".png", ".jpg", ".jpeg")
+FILMS = (".gif", ".mp4")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for ``learner.log_media``.
+
+    Args:
+        columns: Their headings.
+        rows: Texts and numbers.
+
+    >>> Table(["task", "seconds"], [["reach", 1.5]]).columns
+    ['task', 'seconds']
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise PluginError(
+                    f"a table of {len(self.columns)} columns has a row of {len(row)} cells: {row!r}"
+                )
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """Numbers by row and column, drawn as a picture with their names.
+
+    Args:
+        values: Rows of numbers; None where there is none.
+        rows: The names of the rows.
+        columns: The names of the columns.
+        x: What columns are.
+        y: What rows are.
+    """
+
+    values: Sequence[Sequence[float | None]]
+    rows: Sequence[str]
+    columns: Sequence[str]
+    x: str = ""
+    y: str = ""
+
+
+@dataclass(frozen=True)
+class Media:
+    """A picture, a film, a table or a text as a file of the run folder.
+
+    Args:
+        name: What loggers call it.
+        kind: What it is.
+        path: Its file, from the run folder.
+        caption: A line below it.
+    """
+
+    name: str
+    kind: Kind
+    path: str
+    caption: str = ""
+
+
+def kind_of(name: str, value: Any) -> Kind:
+    """What a value is.
+
+    Raises:
+        PluginError: It is nothing that can be logged.
+    """
+    if isinstance(value, Table):
+        return "table"
+    if isinstance(value, Heatmap) or hasattr(value, "savefig") or _is_picture_of_pil(value):
+        return "image"
+    if isinstance(value, Path):
+        if value.suffix.lower() in (*IMAGES, *FILMS) and value.is_file():
+            return "film" if value.suffix.lower() in FILMS else "image"
+        known = ", ".join((*IMAGES, *FILMS))
+        problem = "is no file" if not value.is_file() else f"ends in none of {known}"
+        raise PluginError(f"learner.log_media('{name}', ...): '{value}' {problem}")
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, Tensor | np.ndarray):
+        if value.ndim in (2, 3):
+            return "image"
+        if value.ndim == 4:
+            return "film"
+    shape = getattr(value, "shape", None)
+    got = f"a {type(value).__name__}" + ("" if shape is None else f" of shape {tuple(shape)}")
+    raise PluginError(
+        f"learner.log_media('{name}', ...) takes a picture, a film, a table or a text, got {got}: "
+        "see clframe.core.media; numbers go to learner.log"
+    )
+
+
+def picture(value: Any) -> Any:
+    """An array or tensor as bytes of height x width (x channels), or films with time before that.
+
+    >>> picture(np.ones((2, 3, 1))).shape, int(picture(np.ones((2, 3)))[0, 0])
+    ((2, 3), 255)
+    """
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().float().numpy() if value.is_floating_point() else value.cpu()
+        value = np.asarray(value)
+        if value.ndim > 2 and value.shape[-3] in (1, 3, 4):
+            value = np.moveaxis(value, -3, -1)
+    array = np.asarray(value)
+    if array.ndim > 2 and array.shape[-1] == 1:
+        array = array[..., 0]
+    if array.dtype == np.bool_:
+        array = array.astype(np.float32)
+    if np.issubdtype(array.dtype, np.floating):
+        array = np.nan_to_num(array).clip(0, 1) * 255
+    return array.round().astype(np.uint8) if array.dtype != np.uint8 else array
+
+
+def _is_picture_of_pil(value: Any) -> bool:
+    return hasattr(value, "save") and hasattr(value, "getbands")

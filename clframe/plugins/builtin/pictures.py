@@ -1,0 +1,187 @@
+"""Media as files of the run folder: what plugins log, heat maps, samples of an experience."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from clframe.core.media import FILMS, IMAGES, Heatmap, Media, Table, kind_of, picture
+from clframe.core.undisturbed import undisturbed
+from clframe.data.dataset import IndexedData, MapData
+from clframe.data.ordered import OrderedData
+from clframe.report import figures
+from clframe.report.canvas import new_figure, style
+from clframe.utils.files import write_bytes
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.matrix import AccuracyMatrix
+    from clframe.core.stream import Experience
+
+FOLDER = "media"
+"""In the run folder."""
+_SAMPLES = 16
+_SIDE = 96
+"""Pixels to which small samples are enlarged, at least half of it."""
+_STORED = (IndexedData, MapData, OrderedData)
+"""Data that is there to be looked at; to ask others for a batch would be to act, or to learn."""
+_MOST_NUMBERED = 12
+_MOST_NAMED = 30
+_FILM_RATE = 10
+
+
+def write(run_dir: Path, name: str, value: Any, caption: str, stem: str) -> Media:
+    """Put a value below ``media/`` in the run folder, unless it is a file there already.
+
+    Args:
+        run_dir: The run folder.
+        name: What loggers call it; also its folder.
+        value: See :mod:`clframe.core.media`.
+        caption: A line below it.
+        stem: Of the file's name.
+    """
+    kind = kind_of(name, value)
+    if isinstance(value, Path) and value.resolve().is_relative_to(run_dir.resolve()):
+        place = value.resolve().relative_to(run_dir.resolve())
+        return Media(name, kind, place.as_posix(), caption)
+    if isinstance(value, Path):
+        ending, content = value.suffix.lower(), value.read_bytes()
+    elif isinstance(value, Table):
+        ending, content = ".json", _table(value)
+    elif kind == "text":
+        ending, content = ".txt", str(value).encode()
+    elif kind == "film":
+        ending, content = FILMS[0], _gif(picture(value))
+    else:
+        ending, content = IMAGES[0], _png(value)
+    parts = [re.sub(r"[^\w.-]", "_", part).strip(".") or "_" for part in name.split("/")]
+    path = run_dir.joinpath(FOLDER, *parts, stem + ending)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, content)
+    return Media(name, kind, path.relative_to(run_dir).as_posix(), caption)
+
+
+def of_matrix(run_dir: Path, matrix: AccuracyMatrix, experiences: int) -> list[Media]:
+    """The matrix after so many experiences as a table and as a heat map."""
+    content = matrix.to_json()
+    rows = [[name, *row] for name, row in zip(content["rows"], content["values"], strict=True)]
+    values = {
+        "matrix": Table(["row", *content["columns"]], rows),
+        "matrix_image": figures.matrix_heatmap(matrix),
+    }
+    caption, stem = f"after {content['rows'][-1]}", f"exp{experiences - 1}"
+    return [write(run_dir, name, value, caption, stem) for name, value in values.items()]
+
+
+def _table(table: Table) -> bytes:
+    rows = [[_cell(cell) for cell in row] for row in table.rows]
+    return json.dumps({"columns": [str(name) for name in table.columns], "rows": rows}).encode()
+
+
+def _cell(value: Any) -> Any:
+    if hasattr(value, "item"):
+        value = value.item()
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _png(value: Any) -> bytes:
+    if isinstance(value, Heatmap):
+        value = draw(value)
+    if hasattr(value, "savefig"):
+        return figures.to_png_bytes(value)
+    from PIL import Image
+
+    image = value if hasattr(value, "getbands") else Image.fromarray(picture(value))
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _gif(pictures: Any) -> bytes:
+    from PIL import Image
+
+    first, *others = [Image.fromarray(one).convert("RGB") for one in pictures]
+    buffer = io.BytesIO()
+    shown = 1000 // _FILM_RATE
+    first.save(buffer, "GIF", save_all=True, append_images=others, duration=shown, loop=0)
+    return buffer.getvalue()
+
+
+def draw(heatmap: Heatmap) -> Any:
+    """A heat map as a figure, with numbers in the cells where they can be read."""
+    rows, columns = len(heatmap.rows), len(heatmap.columns)
+    figure = new_figure(min(2.4 + 0.5 * columns, 12), min(1.6 + 0.42 * rows, 12))
+    axes = figure.add_subplot()
+    cells = [[math.nan if x is None else x for x in row] for row in heatmap.values]
+    image = axes.imshow(np.array(cells, float).reshape(rows, columns), cmap="viridis")
+    for many, names, put in (
+        (columns, heatmap.columns, axes.set_xticks),
+        (rows, heatmap.rows, axes.set_yticks),
+    ):
+        named = range(0, many, -(-many // _MOST_NAMED))
+        put(list(named), [names[place] for place in named])
+    axes.tick_params(axis="x", rotation=90 if columns > 8 else 0)
+    axes.set_xlabel(heatmap.x)
+    axes.set_ylabel(heatmap.y)
+    style(axes)
+    figure.colorbar(image, ax=axes)
+    if max(rows, columns) <= _MOST_NUMBERED:
+        low, high = image.get_clim()
+        for i, row in enumerate(cells):
+            for j, value in enumerate(row):
+                if not math.isnan(value):
+                    ink = "white" if value - low < 0.6 * (high - low) else "black"
+                    axes.text(j, i, f"{value:.2g}", ha="center", va="center", color=ink, fontsize=8)
+    return figure
+
+
+def samples(learner: Learner, experience: Experience) -> dict[str, Any]:
+    """A picture of some samples of an experience, one for each kind of image that it has."""
+    data = experience.data
+    if not isinstance(data, _STORED):
+        return {}
+    count = min(len(data), _SAMPLES)
+    if not count:
+        return {}
+    with undisturbed(learner):
+        places = torch.arange(count) * len(data) // count
+        x = next(iter(data.batches(places, count))).x
+    named = x if isinstance(x, Mapping) else {"": x}
+    shape = learner.stream.input_shape
+    found = {}
+    for name, tensor in named.items():
+        if not isinstance(tensor, torch.Tensor):
+            continue
+        tensor = tensor.detach().cpu().float()
+        if not name and tensor.ndim == 2 and len(shape) == 3:
+            tensor = tensor.reshape(-1, *shape)  # pictures that the model takes as rows of numbers
+        while tensor.ndim > 4:
+            tensor = tensor[:, -1]  # the last of a sequence
+        if tensor.ndim == 4 and tensor.shape[1] in (1, 3, 4) and min(tensor.shape[2:]) > 3:
+            found[f"samples/{name}" if name else "samples"] = _grid(tensor)
+    return found
+
+
+def _grid(images: torch.Tensor) -> Any:
+    """Images side by side, eight to a row; whatever their scale was, from dark to light."""
+    low, high = images.min(), images.max()
+    if low < 0 or high > 1:
+        images = (images - low) / (high - low).clamp(min=1e-8)
+    times = max(1, _SIDE // max(images.shape[2:]))
+    images = images.repeat_interleave(times, 2).repeat_interleave(times, 3)
+    n, channels, height, width = images.shape
+    columns = min(n, 8)
+    rows = -(-n // columns)
+    grid = torch.ones(channels, rows * (height + 2), columns * (width + 2))
+    for place, image in enumerate(images):
+        top, left = place // columns * (height + 2) + 1, place % columns * (width + 2) + 1
+        grid[:, top : top + height, left : left + width] = image
+    return picture(grid)

@@ -1,0 +1,88 @@
+"""What the training loop itself logs of its steps: the loss, its terms, norms, learning rates.
+
+Everything stays on the device until the step log reads it; see :mod:`clframe.core.step_log`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.step import Step
+
+TERMS = "terms/"
+"""What the names of terms begin with; a plugin's own name follows."""
+TASK = "task"
+"""The term of the current batch itself."""
+
+
+class StepValues:
+    """Logs the steps of one learner.
+
+    With ``trainer.log_every_n_steps`` every n-th step is logged by itself; without it, the mean of
+    each term over an epoch is.
+
+    Args:
+        learner: Who learns.
+    """
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+        self.log_every = learner.engine.settings.log_every_n_steps
+
+    def log(self, loss: Tensor, step: Step | None) -> None:
+        """Log a step before it is counted."""
+        step_log = self.learner.step_log
+        if step_log.sink is None:
+            return
+        if self.log_every is None:
+            for name, value in terms(step):
+                step_log.add_to_epoch(name, value, "mean", 1)
+            return
+        number = self.learner.global_step + 1
+        if number % self.log_every:
+            return
+        step_log.add(number, "train/loss_step", loss)
+        for name, value in terms(step):
+            step_log.add(number, name, value)
+        rate = learning_rate(self.learner)
+        if rate is not None:
+            step_log.add(number, "train/lr", rate)
+
+
+def terms(step: Step | None) -> Iterator[tuple[str, Tensor]]:
+    """What the loss of a step is made of, by name, where it is more than the current batch's.
+
+    Values are as plugins gave them: a penalty as it is added, a part's loss or a term of the
+    weighted mean before its weight. A second one of the same plugin is ``terms/NAME_2``.
+    """
+    if step is None or not step.losses:
+        return
+    names = [*(part.source for part in step.parts[1:]), *step.term_names]
+    values = [*step.losses[1:], *step.terms]
+    if len(names) != len(values):
+        return  # a plugin has computed the loss more than once
+    yield TERMS + TASK, step.losses[0]
+    given: dict[str, int] = {}
+    for name, value in zip(names, values, strict=True):
+        given[name] = number = given.get(name, 0) + 1
+        yield f"{TERMS}{name}" if number == 1 else f"{TERMS}{name}_{number}", value
+
+
+def learning_rate(learner: Learner) -> float | None:
+    """Of the optimizer's first group of parameters; None where there is no optimizer."""
+    groups = getattr(learner.optimizer, "param_groups", None)
+    return float(groups[0]["lr"]) if groups else None
+
+
+def log_gradient_norm(learner: Learner, parameters: Sequence[nn.Parameter]) -> None:
+    """Log the norm of all gradients together, if this step is logged."""
+    every = learner.engine.settings.log_every_n_steps or 1
+    if learner.step_log.sink is None or (learner.global_step + 1) % every:
+        return
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    learner.log("train/grad_norm", nn.utils.get_total_norm(gradients))
