@@ -152,10 +152,12 @@ def measure(
     learner.eval()
     tasks = [task for task in tasks_to_measure(learner) if task.name not in results]
     with learner.state.timing.measuring():
+        hooks.working(learner, "tasks", 0, len(tasks))
         with torch.inference_mode():
             results |= hooks.evaluate_tasks(learner, tasks) if tasks else {}
-        for task in tasks:
+        for number, task in enumerate(tasks):
             if task.name not in results:
+                hooks.working(learner, "tasks", number, len(tasks), task.name)
                 with torch.inference_mode():
                     results[task.name] = hooks.evaluate_task(learner, task)
                 if checkpointer is not None:

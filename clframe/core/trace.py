@@ -15,7 +15,9 @@ from typing import Any
 
 import pluggy
 
-PER_STEP = frozenset({"extra_batches", "penalty", "after_backward", "after_step", "predict"})
+PER_STEP = frozenset(
+    {"extra_batches", "penalty", "after_backward", "after_step", "predict", "working"}
+)
 """Hooks that are called many times per experience."""
 
 
