@@ -51,12 +51,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plugins.builtin": METHODS | {"report", "runs"},
     # What is done with runs.
     "report": CORE | {"metrics", "runs"},
+    "watch": CORE | {"report", "runs"},
     "sweep": CORE | {"api", "build", "config", "report", "run", "runs", "training"},
     "cli": {
         *CORE,
         *("api", "bddl", "build", "checkpoint", "config", "distributed", "loggers", "metrics"),
         *("plugins", "render", "report", "robot", "run", "runs", "strategies", "streams"),
-        *("sweep", "testing", "training"),
+        *("sweep", "testing", "training", "watch"),
     },
     "__main__": {"cli"},
     # Public names, imported when they are first used.

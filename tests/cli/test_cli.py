@@ -252,7 +252,7 @@ def test_a_stopped_run_leaves_with_130_and_goes_on(here: Path, sign: signal.Sign
     rest = process.stderr.read()
     assert process.wait(timeout=60) == 130, said + rest
     assert "Traceback" not in rest
-    assert "resume=RUN" in rest
+    assert "stopped; continue with clframe fit resume=" in rest
     process.stderr.close()
     assert not (here / "run/results.json").exists()
     assert main(["fit", "resume=run"]) == 0
