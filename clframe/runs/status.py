@@ -43,7 +43,7 @@ def words(status: Mapping[str, Any]) -> str:
     ...         "loss": 0.25,
     ...     }
     ... )
-    'learning exp1 (2 of 5), epoch 3 of 10, step 3 of 8, loss 0.2500'
+    'learning exp1 (2 of 5), epoch 3 of 10, step 3 of 8, loss 0.25'
     >>> words(
     ...     {
     ...         "phase": "evaluating",
@@ -87,5 +87,5 @@ def words(status: Mapping[str, Any]) -> str:
         parts.append(f"{one} {done}" + (f" of {total}" if total else ""))
     loss = status.get("loss")
     if phase == "learning" and isinstance(loss, int | float):
-        parts.append(f"loss {loss:.4f}")
+        parts.append(f"loss {loss:.3g}")
     return ", ".join(parts)

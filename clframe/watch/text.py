@@ -71,11 +71,14 @@ def _of_run(
 ) -> list[str]:
     sparks, full, empty = _BLOCKS if blocks else _PLAIN
     lines = [*_wrapped(title(view), width), *_wrapped(f"folder: {view['folder']}", width)]
-    lines += _wrapped(place(view), width)
-    if view["state"] == RUNNING and view["left"] is not None:
+    running = view["state"] == RUNNING
+    lines += _wrapped(view["now"] if running else view["sentence"], width)
+    if running and view["left"] is not None:
         share = _share(view)
         done = round(share * _BAR)
-        lines.append(f"{full * done}{empty * (_BAR - done)} {share:4.0%}")
+        spent = duration(view["seconds"] + time.time() - view["at"])
+        bar = f"{full * done}{empty * (_BAR - done)} {share:4.0%}"
+        lines += _wrapped(f"{bar}  {spent} so far, {time_left(view)}", width)
     curves = _curves(view, width, sparks)
     metrics = [f"{name} {value:.3f}" for name, value in view["metrics"].items()]
     after = [*([""] if curves else []), *curves, *_wrapped("   ".join(metrics), width)]
