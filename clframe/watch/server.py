@@ -138,6 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
             "Content-Length": str(len(content)),
             "ETag": tag,
             "Cache-Control": "no-cache",
+            "Connection": "close",  # nothing waits for a page that is gone
             "Content-Security-Policy": _POLICY,
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",

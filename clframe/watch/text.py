@@ -103,8 +103,8 @@ def _matrix(view: Mapping[str, Any], width: int, room: int | None, color: bool) 
     for chosen in (pairs, [pair for pair in pairs if pair[0] in view["measured"]]):
         while chosen:
             rows, values = zip(*chosen, strict=True)
-            rows = [shortened(row, 24) for row in rows]
-            lines = matrix_table(rows, view["columns"], values, color, width).splitlines()
+            named = [row if row in view["columns"] else shortened(row, 24) for row in rows]
+            lines = matrix_table(named, view["columns"], values, color, width).splitlines()
             if room is None or len(lines) <= room:
                 return lines
             if chosen is pairs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -9,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -142,22 +142,20 @@ def test_files_that_are_half_written_shortened_or_gone(run: Path) -> None:
 def test_a_pipe_gets_a_line_when_something_happens(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terminal, "_EVERY", 0.02)
     lock = Lock(run / ".lock")
     lock.take()
 
-    def go_on() -> None:
-        time.sleep(0.2)
+    def measure() -> None:
         with (run / "events.jsonl").open("a") as file:
             file.write(json.dumps(row("exp1", 0.75, 1.0)) + "\n")
-        time.sleep(0.2)
+
+    def stop() -> None:
         write_status(run, state="stopped")
         lock.release()
 
-    thread = threading.Thread(target=go_on)
-    thread.start()
+    meanwhile = iter([lambda: None, measure, stop])  # between one look at the folder and the next
+    monkeypatch.setattr(terminal.time, "sleep", lambda seconds: next(meanwhile)())
     assert main(["watch", str(run.parent)]) == 0  # the newest run below it
-    thread.join()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "ewc on toy (task-incremental, seed 3)"
     assert lines[2:4] == [
@@ -246,29 +244,28 @@ def test_the_server_answers_this_machine_only(
 ) -> None:
     with PageServer(OneRun(run), port=None) as server:
 
-        def ask(path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
+        def ask(path: str, method: str = "GET", **headers: str) -> tuple[int, bytes, str]:
             connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
             named = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, path, headers=named)
-            return connection.getresponse()
+            with contextlib.closing(connection), connection.getresponse() as answer:
+                return answer.status, answer.read(), answer.headers.get("ETag", "")
 
-        page = ask("/")
-        assert page.status == 200
-        text = page.read().decode()
-        assert "://" not in text.replace("http://www.w3.org/2000/svg", "")  # nothing from elsewhere
-        answer = ask("/state")
-        assert json.loads(answer.read())["state"] == "dead"
-        tag = answer.headers["ETag"]
-        same = ask("/state", If_None_Match=tag)
-        assert (same.status, same.read()) == (304, b"")
+        code, page, _ = ask("/")
+        assert code == 200
+        elsewhere = page.decode().replace("http://www.w3.org/2000/svg", "")
+        assert "://" not in elsewhere
+        _, state, tag = ask("/state")
+        assert json.loads(state)["state"] == "dead"
+        assert ask("/state", If_None_Match=tag)[:2] == (304, b"")
         write_status(run, state="failed", why="x")
-        assert ask("/state", If_None_Match=tag).status == 200
+        assert ask("/state", If_None_Match=tag)[0] == 200
         for host in ("evil.example", f"evil.example:{server.port}", "127.0.0.1:1", ""):
-            assert ask("/state", Host=host).status == 403
-        assert ask("/state", Host=f"LOCALHOST:{server.port}").status == 200
+            assert ask("/state", Host=host)[0] == 403
+        assert ask("/state", Host=f"LOCALHOST:{server.port}")[0] == 200
         for path in ("/config.yaml", "/../config.yaml", "//etc/passwd", "/state/"):
-            assert ask(path).status == 404
-        assert ask("/state", "POST").status == 501
-        assert ask("/", "HEAD").read() == b""
+            assert ask(path)[0] == 404
+        assert ask("/state", "POST")[0] == 501
+        assert ask("/", "HEAD")[:2] == (200, b"")
         assert main(["watch", str(run), "--web", "--port", str(server.port)]) == 2
         assert f"port {server.port} of this machine is taken" in capsys.readouterr().err

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clframe.cli.main import main
 from clframe.watch.place import OneRun
 from clframe.watch.server import PageServer
 
@@ -43,34 +43,39 @@ QUIET = (
 )
 
 
-@pytest.fixture
-def fit(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    (tmp_path / "waits.py").write_text(WAITS)
+def learn(folder: Path) -> None:
+    """What the process that is watched does."""
+    os.chdir(folder)
     words = ["stream=split_mnist", "strategy=waits", "plugin_path=waits.py", "model.hidden=[8]"]
     words += ["max_epochs=2", "logger=none", "progress=false", "run_dir=run", "scenario=task"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "clframe", "fit", *words], cwd=tmp_path, env=environment
-    )
+    os._exit(main(["fit", *words]))
+
+
+@pytest.fixture
+def fit(tmp_path: Path) -> Iterator[BaseProcess]:
+    """A process of its own, forked so that it need not import torch again."""
+    (tmp_path / "waits.py").write_text(WAITS)
+    process = multiprocessing.get_context("fork").Process(target=learn, args=(tmp_path,))
+    process.start()
     yield process
     process.kill()
-    process.wait()
+    process.join()
 
 
-def test_the_page_of_a_running_fit(fit: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_the_page_of_a_running_fit(fit: BaseProcess, tmp_path: Path) -> None:
     run = tmp_path / "run"
     with sync_api.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.set_default_timeout(120_000)
+        page.set_default_timeout(300_000)
         errors: list[str] = []
         asked: list[str] = []
         page.on("console", lambda message: errors.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while not (run / "events.jsonl").exists():
-            assert fit.poll() is None
+            assert fit.is_alive()
             assert time.monotonic() < deadline
             time.sleep(0.05)
         with PageServer(OneRun(run)) as server:
@@ -94,8 +99,8 @@ def test_the_page_of_a_running_fit(fit: subprocess.Popen[bytes], tmp_path: Path)
             }
         page.wait_for_selector("#gone:not([hidden])")
         assert page.locator("#badge").text_content() == "server gone"
-        os.kill(fit.pid, signal.SIGKILL)
-        fit.wait()
+        fit.kill()  # without a chance to say anything
+        fit.join()
         with PageServer(OneRun(run), port):  # it is found again, without a reload
             page.wait_for_selector("#badge.dead")
             assert page.evaluate("window.same")

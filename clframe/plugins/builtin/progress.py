@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _NAME = 20
 """Letters of an experience's name that are shown."""
+_BAR = "{desc} {percentage:3.0f}%|{bar}|"
 
 
 class Progress(Following):
@@ -101,7 +102,8 @@ class ProgressBar(Progress):
         super().moved(learner)
         self.close()
         self.bar = tqdm(
-            bar_format="{desc} {percentage:3.0f}%|{bar}|{postfix}",
+            bar_format=_BAR,
+            delay=1e-3,  # not before there is something in it
             leave=False,
             dynamic_ncols=True,
             file=sys.stderr,
@@ -137,7 +139,7 @@ class ProgressBar(Progress):
         if self.left is not None:
             told.append(f"{duration(self.left)} left")
         bar.set_description_str(" ".join(words), refresh=False)
-        bar.set_postfix_str("  ".join(told), refresh=False)
+        bar.bar_format = "  ".join([_BAR, *told])  # tqdm would put a comma before them
         bar.refresh()
 
     def measured(self, learner: Learner, row: str, results: dict[str, dict[str, float]]) -> None:
