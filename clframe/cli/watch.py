@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError
 from clframe.utils.console import say
+
+if TYPE_CHECKING:
+    from clframe.watch.place import OneRun, SweepWatcher
 
 
 def parser() -> Parser:
@@ -58,12 +62,12 @@ def main(words: Sequence[str]) -> int:
         return 130
 
 
-def _serve(watched: object, arguments: argparse.Namespace) -> int:
+def _serve(watched: OneRun | SweepWatcher, arguments: argparse.Namespace) -> int:
     import webbrowser
 
     from clframe.watch.server import PageServer
 
-    with PageServer(watched, arguments.port) as server:  # type: ignore[arg-type]
+    with PageServer(watched, arguments.port) as server:
         say(f"{server.address} (Ctrl-C ends)")
         if arguments.open:
             webbrowser.open(server.address)

@@ -38,9 +38,8 @@ class RunWatcher:
     def view(self) -> dict[str, Any]:
         """The run as it is now; the same dictionary as long as nothing has changed."""
         self.events.update()
-        results, status = self._finished(), {}
-        if not results:
-            status = read_status(self.folder)
+        results = self._finished()
+        status = {} if results else read_status(self.folder)
         state, at = self._state(results, status)
         if state == RUNNING and status.get("state") != RUNNING:
             status = {}  # of the process before this one

@@ -43,7 +43,8 @@ class Output(io.TextIOWrapper):
     """What is printed, as a terminal or as a pipe."""
 
     def __init__(self, terminal: bool) -> None:
-        super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
+        self.kept = io.BytesIO()
+        super().__init__(self.kept, encoding="utf-8", write_through=True)
         self.terminal = terminal
 
     def isatty(self) -> bool:
@@ -53,7 +54,7 @@ class Output(io.TextIOWrapper):
     @property
     def text(self) -> str:
         """All that was printed."""
-        return self.buffer.getvalue().decode()  # type: ignore[attr-defined, no-any-return]
+        return self.kept.getvalue().decode()
 
 
 @contextlib.contextmanager

@@ -18,7 +18,6 @@ import pytest
 
 from clframe.cli.main import main
 from clframe.utils.lock import Lock
-from clframe.watch import terminal
 from clframe.watch.events import Events
 from clframe.watch.place import OneRun, watcher
 from clframe.watch.process import holder
@@ -154,7 +153,7 @@ def test_a_pipe_gets_a_line_when_something_happens(
         lock.release()
 
     meanwhile = iter([lambda: None, measure, stop])  # between one look at the folder and the next
-    monkeypatch.setattr(terminal.time, "sleep", lambda seconds: next(meanwhile)())
+    monkeypatch.setattr(time, "sleep", lambda seconds: next(meanwhile)())
     assert main(["watch", str(run.parent)]) == 0  # the newest run below it
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "ewc on toy (task-incremental, seed 3)"
