@@ -71,8 +71,9 @@ def write_volatile(path: Path, content: str) -> None:
     try:
         temporary.write_text(content, encoding="utf-8")
         os.replace(temporary, path)
-    finally:
+    except OSError:
         temporary.unlink(missing_ok=True)
+        raise
 
 
 def write_text(path: Path, content: str) -> None:

@@ -71,10 +71,6 @@ class Status(Following):
         if time.monotonic() >= self._next:
             self.write(learner, "running")
 
-    def measured(self, learner: Learner, row: str, results: dict[str, dict[str, float]]) -> None:
-        """The row itself is in the events."""
-        self.write(learner, "running")
-
     @hookimpl
     def teardown(self, learner: Learner, error: BaseException | None) -> None:
         """A run that has finished needs no status; else it says how the run ended."""
