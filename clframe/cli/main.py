@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from clframe.cli import commands
 from clframe.errors import ClframeError, SettingError, nearest
-from clframe.utils.console import drop, tell
+from clframe.utils.console import drop, notice, tell
 from clframe.utils.files import FULL
 
 
@@ -58,7 +58,7 @@ def guarded(command: Callable[[Sequence[str]], int], words: Sequence[str]) -> in
 
         if not is_silent():
             sentence = " ".join(str(error).split())
-            tell(f"clframe: {name_of_process()}{sentence}")
+            notice(f"{name_of_process()}{sentence}")
         return 2
     except SystemExit as leave:  # argparse has printed a help
         if isinstance(leave.code, str):

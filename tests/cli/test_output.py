@@ -81,9 +81,9 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for seed in (0, 1):
             words = ["strategy=ewc", "strategy.ewc.samples=8", f"seed={seed}"]
             with printing(terminal=False) as (out, err):
-                assert main([*FIT, *words, f"run_dir=sweep/seed={seed}"]) == 0, err.text
+                assert main([*FIT, *words, f"run_dir=sweep/seed{seed}"]) == 0, err.text
             (folder / "output.txt").write_text(out.text + err.text)
-            entries[f"seed={seed}"] = {"state": "finished"}
+            entries[f"seed{seed}"] = {"state": "finished"}
     record = {"schema": 1, "keys": ["seed"], "runs": entries}
     (folder / "sweep/sweep.json").write_text(json.dumps(record))
     return folder
@@ -111,7 +111,7 @@ def test_it_fits_80_columns_and_is_plain_on_a_pipe(
 ) -> None:
     monkeypatch.chdir(here)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
-    runs = sorted(str(path.relative_to(here)) for path in (here / "sweep").glob("*seed*"))
+    runs = sorted(str(path.relative_to(here)) for path in (here / "sweep").glob("seed*"))
     words = [w.replace("RUN", runs[0]).replace("SWEEP", "sweep") for w in words]
     for terminal in (True, False):
         for no_color in ("1", ""):
@@ -124,7 +124,8 @@ def test_it_fits_80_columns_and_is_plain_on_a_pipe(
             text = out.text + err.text
             assert code in (0, 2), text
             assert "Traceback" not in text
-            assert too_long(text if terminal else out.text) == []
+            if terminal or words[0] != "compare":  # tables are not folded for programs
+                assert too_long(text if terminal else out.text) == []
             colors = "\x1b[38" in text
             assert not (colors and (no_color or not terminal))
             if not terminal:
