@@ -92,10 +92,10 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def too_long(text: str) -> list[str]:
     """Lines of more than 80 columns that could have been broken between words.
 
-    What is drawn over itself counts piece by piece; what is to be pasted stays whole.
+    What is drawn over itself counts piece by piece; what is to be pasted or read by a program stays whole.
     """
     lines = re.split(r"[\r\n]", ESCAPE.sub("", text))
-    pasted = re.compile(r"\s*\S+$|\s*clframe |    \w+=\S")
+    pasted = re.compile(r"\s*\S+$|\s*clframe |    \w+=\S|\{")
     return [line for line in lines if len(line) > 80 and not pasted.match(line)]
 
 
