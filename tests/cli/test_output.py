@@ -92,7 +92,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def too_long(text: str) -> list[str]:
     """Lines of more than 80 columns that could have been broken between words.
 
-    What is drawn over itself counts piece by piece; what is to be pasted or read by a program stays whole.
+    What is drawn over itself counts piece by piece; what is to be pasted, or read by a program,
+    stays whole.
     """
     lines = re.split(r"[\r\n]", ESCAPE.sub("", text))
     pasted = re.compile(r"\s*\S+$|\s*clframe |    \w+=\S|\{")

@@ -102,8 +102,8 @@ class ProgressBar(Progress):
         super().moved(learner)
         self.close()
         self.bar = tqdm(
+            desc=self.where(),
             bar_format=_BAR,
-            delay=1e-3,  # not before there is something in it
             leave=False,
             dynamic_ncols=True,
             file=sys.stderr,
@@ -118,13 +118,8 @@ class ProgressBar(Progress):
     def draw(self, learner: Learner) -> None:
         """Put into the bar where the run is."""
         place, bar, loop = self.place, self.bar, learner.state.loop
-        words = [f"[{place.get('experience', -1) + 1}/{self.total}]"]
-        words.append(shortened(str(place.get("name", "before")), _NAME))
         told = []
         if place["phase"] == "learning":
-            if "epoch" in place:
-                epochs = f"/{place['epochs']}" if place.get("epochs") else ""
-                words.append(f"epoch {place['epoch'] + 1}{epochs}")
             if loop is not None:
                 bar.n, bar.total = loop.taken, loop.planned
                 if loop.steps:
@@ -132,15 +127,26 @@ class ProgressBar(Progress):
             if self.decisions:
                 told.append(self.speed())
         else:
-            words.append(f"evaluating {shortened(place['task'], _NAME)}".rstrip())
             bar.n, bar.total = place["tasks_done"], place["tasks"]
             if place.get("total"):
                 bar.n += min(1.0, place["done"] / place["total"])
         if self.left is not None:
             told.append(f"{duration(self.left)} left")
-        bar.set_description_str(" ".join(words), refresh=False)
+        bar.set_description_str(self.where(), refresh=False)
         bar.bar_format = "  ".join([_BAR, *told])  # tqdm would put a comma before them
         bar.refresh()
+
+    def where(self) -> str:
+        """Which experience it is, and what is done with it."""
+        place = self.place
+        words = [f"[{place.get('experience', -1) + 1}/{self.total}]"]
+        words.append(shortened(str(place.get("name", "before")), _NAME))
+        if place["phase"] == "evaluating":
+            words.append(f"evaluating {shortened(place['task'], _NAME)}".rstrip())
+        elif "epoch" in place:
+            epochs = f"/{place['epochs']}" if place.get("epochs") else ""
+            words.append(f"epoch {place['epoch'] + 1}{epochs}")
+        return " ".join(words)
 
     def measured(self, learner: Learner, row: str, results: dict[str, dict[str, float]]) -> None:
         """The line takes the bar's place."""
