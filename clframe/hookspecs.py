@@ -29,6 +29,7 @@ A run goes like this; names with parentheses are hooks, the rest is core::
                 predict(learner, x, task)
         after_evaluation(learner, row, results)          one row of the matrix
     after_measurement(learner, name, step, values)   whenever a plugin has measured something
+    working(learner, unit, done, total, task)        now and then while something takes long
     metrics(result)                            numbers computed from the matrix
     after_run(learner, result)
     teardown(learner, error)                   always, however the run ended
@@ -255,6 +256,17 @@ class HookSpecs:
         name="mine", step=step, values={"task0": 0.5})``. The built-in answers write an event and
         send ``mine/task0`` to every logger. ``step`` counts optimizer steps from the beginning of
         the run. The return value is not used.
+        """
+
+    @hookspec
+    def working(self, learner: Learner, unit: str, done: int, total: int | None, task: str) -> None:
+        """Show how far the work at hand is; nothing that is learned may depend on it.
+
+        Core calls it within training, a few times a second at most (``unit`` is "steps", of this
+        call of the loop), and before each task that is measured ("tasks"); rollouts call it for
+        "episodes". ``task`` is the name of the task that is measured, else empty. A plugin whose
+        own work takes long may call it, too: ``learner.plugins.hook.working(learner=learner,
+        unit="samples", done=500, total=6000, task="")``. The return value is not used.
         """
 
     # ---------------------------------------------------------------- end

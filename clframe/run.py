@@ -24,6 +24,7 @@ from clframe.core import hooks
 from clframe.core.learner import Learner
 from clframe.core.matrix import BEFORE, AccuracyMatrix
 from clframe.core.results import Result, environment
+from clframe.core.rows import tasks_of_row
 from clframe.core.state import RunState
 from clframe.core.stream import Stream, Task
 from clframe.data import loader
@@ -185,10 +186,12 @@ def measure(
     learner.eval()
     tasks = [task for task in tasks_to_measure(learner) if task.name not in results]
     with learner.state.timing.measuring():
+        hooks.working(learner, "tasks", 0, len(tasks))
         with torch.inference_mode():
             results |= hooks.evaluate_tasks(learner, tasks) if tasks else {}
-        for task in tasks:
+        for number, task in enumerate(tasks):
             if task.name not in results:
+                hooks.working(learner, "tasks", number, len(tasks), task.name)
                 with torch.inference_mode():
                     results[task.name] = hooks.evaluate_task(learner, task)
                 if checkpointer is not None:
@@ -198,17 +201,8 @@ def measure(
 
 
 def tasks_to_measure(learner: Learner) -> list[Task]:
-    """All tasks or those learned so far; between two full rows only the newest ones.
-
-    See ``trainer.evaluate_every`` and ``trainer.evaluate_tasks``.
-    """
-    stream, seen, settings = learner.stream, learner.seen, learner.engine.settings
-    if seen and len(seen) % settings.evaluate_every and len(seen) != len(stream):
-        return list(seen[-1].tasks)
-    if settings.evaluate_tasks == "all":
-        return list(stream.tasks)
-    learned = {task.name for one in seen or stream.experiences[:1] for task in one.tasks}
-    return [task for task in stream.tasks if task.name in learned]
+    """Those of the row that comes now; see :func:`clframe.core.rows.tasks_of_row`."""
+    return tasks_of_row(learner.stream, learner.engine.settings, len(learner.seen))
 
 
 def add_row(matrix: AccuracyMatrix, row: str, results: dict[str, dict[str, float]]) -> None:

@@ -52,6 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plugins.builtin": METHODS | {"report", "runs"},
     # What is done with runs.
     "report": CORE | {"metrics", "runs"},
+    "watch": CORE | {"report", "runs"},
     "sweep": CORE | {"api", "build", "config", "report", "run", "runs", "training"},
     "lineage": CORE
     | {"api", "build", "checkpoint", "config", "run", "runs", "strategies", "training"},
@@ -61,7 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "metrics",
         *("plugins", "render", "report", "robot", "run", "runs", "strategies", "streams"),
         # What a run would have logged is sent later as the run itself would have done it.
-        *("sweep", "testing", "training", "plugins.builtin"),
+        *("sweep", "testing", "training", "watch", "plugins.builtin"),
     },
     "__main__": {"cli"},
     # Public names, imported when they are first used.

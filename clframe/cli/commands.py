@@ -15,6 +15,7 @@ from typing import Any
 
 from clframe.cli.parser import Parser
 from clframe.errors import PluginError
+from clframe.utils.console import wrapped
 
 ENTRY_POINT_GROUP = "clframe.commands"
 
@@ -81,6 +82,7 @@ class Command:
 BUILT_IN = (
     Command("fit", "KEY=VALUE...", "learn a stream and fill the matrix; -m for a sweep"),
     Command("eval", "RUN", "measure a run's final model on every task again"),
+    Command("watch", "RUN", "follow a run in the terminal or, with --web, on a page"),
     Command("report", "RUN...", "write report.html"),
     Command("compare", "RUN...", "table over strategies and seeds, with significance"),
     Command("verify", "RUN", "learn an experience of a run again and compare every bit"),
@@ -139,11 +141,11 @@ def checked() -> Iterator[tuple[bool, str]]:
 def overview() -> str:
     """The help of ``clframe`` alone."""
     lines = ["clframe: continual learning as a composition of plugins", ""]
-    lines += [_line(command) for command in BUILT_IN]
+    lines += [line for command in BUILT_IN for line in _lines(command)]
     others = [command for command in known().values() if command.point is not None]
     if others:
         lines += ["", "of installed packages:", ""]
-        lines += [f"{_line(command)} [{command.origin}]" for command in others]
+        lines += [line for one in others for line in _lines(one, f" [{one.origin}]")]
     lines += [
         "",
         "  clframe fit strategy=ewc stream=split_mnist scenario=task seed=1",
@@ -151,11 +153,12 @@ def overview() -> str:
         "  clframe fit -m strategy=ewc,si seed=0..4",
         "  clframe fit resume=RUN",
         "",
-        "clframe COMMAND --help explains a command; clframe list NAME explains a name.",
+        *wrapped("clframe COMMAND --help explains a command; clframe list NAME explains a name."),
         "CLFRAME_DEBUG=1 shows the traceback of an error.",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _line(command: Command) -> str:
-    return f"  {f'clframe {command.name} {command.arguments}':<29} {command.summary}".rstrip()
+def _lines(command: Command, origin: str = "") -> list[str]:
+    start = f"  {f'clframe {command.name} {command.arguments}':<29} "
+    return wrapped(f"{command.summary}{origin}", 32, start) or [start.rstrip()]

@@ -12,8 +12,10 @@ from pathlib import Path
 from clframe.cli import commands
 from clframe.cli.parser import Parser
 from clframe.errors import DataError
-from clframe.utils.console import say
+from clframe.utils.console import say, wrapped
 
+_MARKS = {True: "ok ", None: "-  ", False: "BAD"}
+"""Before a line: it is there, it is not there but nothing is broken, it is broken."""
 PACKAGES = (
     "clframe",
     "torch",
@@ -34,9 +36,9 @@ def parser() -> Parser:
     parser = Parser(
         "doctor",
         "Versions, devices, data, robots, folders, W&B and plugins of this machine. Exit code 2 if "
-        "something\nis broken.",
+        "something is broken.",
         [
-            ("clframe doctor", "ok or BAD before every line"),
+            ("clframe doctor", "before every line: ok, - for what is not there, or BAD"),
             ("clframe doctor --gpu --out gpu.md", "learn small streams on the GPU and the CPU"),
         ],
     )
@@ -68,12 +70,13 @@ def main(words: Sequence[str]) -> int:
     ):
         say(title)
         for good, line in lines:
-            broken = broken or not good
-            say(f"  {'ok ' if good else 'BAD'} {line}")
+            broken = broken or good is False
+            for part in wrapped(line, 6, f"  {_MARKS[good]} "):
+                say(part)
     return 2 if broken else 0
 
 
-def _versions() -> Iterator[tuple[bool, str]]:
+def _versions() -> Iterator[tuple[bool | None, str]]:
     yield True, f"Python {platform.python_version()} on {platform.platform()}"
     for package in PACKAGES:
         try:
@@ -86,7 +89,7 @@ def _versions() -> Iterator[tuple[bool, str]]:
         yield False, f"torch and torchvision do not belong together: {str(error).splitlines()[0]}"
 
 
-def _devices() -> Iterator[tuple[bool, str]]:
+def _devices() -> Iterator[tuple[bool | None, str]]:
     import torch
     from lightning.fabric.accelerators import ACCELERATOR_REGISTRY
 
@@ -98,7 +101,7 @@ def _devices() -> Iterator[tuple[bool, str]]:
     yield True, "precision: 32-true and bf16-mixed on cpu; 16-mixed needs an accelerator"
 
 
-def _data() -> Iterator[tuple[bool, str]]:
+def _data() -> Iterator[tuple[bool | None, str]]:
     from clframe.data.folder import default_data_dir
 
     folder = default_data_dir()
@@ -111,10 +114,10 @@ def _data() -> Iterator[tuple[bool, str]]:
     ):
         found = (folder / place).is_dir()
         spare = "; split_mnist runs on the embedded subset" if title == "MNIST" else ""
-        yield True, f"{title}: {'found' if found else f'not in {folder / place}{spare}'}"
+        yield found or None, f"{title}: {'found' if found else f'not in {folder / place}{spare}'}"
 
 
-def _robots() -> Iterator[tuple[bool, str]]:
+def _robots() -> Iterator[tuple[bool | None, str]]:
     """Which robot streams can run here; an extra that is not installed is nothing bad."""
     from clframe.data.folder import default_data_dir
     from clframe.streams.metaworld import environments
@@ -129,7 +132,7 @@ def _robots() -> Iterator[tuple[bool, str]]:
             if missing
             else "can run"
         )
-        yield True, f"{title}: {state}"
+        yield None if missing else True, f"{title}: {state}"
     yield from _libero(default_data_dir())
     if not _installed("metaworld"):
         return
@@ -141,35 +144,40 @@ def _robots() -> Iterator[tuple[bool, str]]:
             "results of different versions should not be mixed",
         )
     made = sorted((default_data_dir() / "demos").glob("*/*_demo.hdf5"))
-    yield True, f"demonstrations: {len(made)} tasks in {default_data_dir() / 'demos'}"
+    yield (
+        True if made else None,
+        f"demonstrations: {len(made)} tasks in {default_data_dir() / 'demos'}",
+    )
 
 
-def _libero(data_dir: Path) -> Iterator[tuple[bool, str]]:
+def _libero(data_dir: Path) -> Iterator[tuple[bool | None, str]]:
     """Whether the real LIBERO can run here; each of its parts is the user's to fetch."""
     from clframe.streams.libero import paths as libero
     from clframe.streams.libero.tasks import SUITES, LiberoTask, tasks_of
 
     problem = libero.not_usable()
     said = ", ".join(f"{name} {at}" for name, at in libero.versions().items())
-    yield True, f"LIBERO, package: {f'{said}, can run' if problem is None else problem}"
+    usable = None if problem else True
+    yield usable, f"LIBERO, package: {f'{said}, can run' if problem is None else problem}"
     places = libero.Places(data_dir)
     try:
         yield True, f"LIBERO, assets: found in {places.asset_folder()}"
     except DataError as error:
-        yield True, str(error)
+        yield None, str(error)
     files: dict[str, Callable[[LiberoTask], Path]] = {
         "initial states": places.init_file,
         "demonstrations": places.demonstration_file,
     }
     for title, file_of in files.items():
-        counts = []
+        counts, found = [], False
         for suite in SUITES:
             there = 0
             for task in tasks_of(suite):
                 with contextlib.suppress(DataError):
                     there += file_of(task).is_file()
+            found = found or there > 0
             counts.append(f"{suite} {there} of {len(tasks_of(suite))}")
-        yield True, f"LIBERO, {title}: {', '.join(counts)}"
+        yield found or None, f"LIBERO, {title}: {', '.join(counts)}"
 
 
 def _installed(package: str) -> bool:
@@ -180,7 +188,7 @@ def _installed(package: str) -> bool:
     return True
 
 
-def _folders() -> Iterator[tuple[bool, str]]:
+def _folders() -> Iterator[tuple[bool | None, str]]:
     from clframe.data.folder import default_data_dir
 
     for title, path in (("runs", Path("runs")), ("data", default_data_dir())):
@@ -191,7 +199,7 @@ def _folders() -> Iterator[tuple[bool, str]]:
         yield writable, f"{title}: '{path}' can{'' if writable else 'not'} be written"
 
 
-def _wandb() -> Iterator[tuple[bool, str]]:
+def _wandb() -> Iterator[tuple[bool | None, str]]:
     from clframe.loggers.wandb import answers, has_key, server
 
     mode = os.environ.get("WANDB_MODE")
@@ -199,16 +207,16 @@ def _wandb() -> Iterator[tuple[bool, str]]:
         yield True, f"WANDB_MODE={mode} decides"
         return
     key = has_key(server())
-    yield True, f"API key: {'configured' if key else 'none, so runs are logged offline'}"
+    yield key or None, f"API key: {'configured' if key else 'none, so runs are logged offline'}"
     if key:
         reached = answers(server())
         yield (
-            True,
+            reached or None,
             f"{server()}: {'answers' if reached else 'no answer, so runs are logged offline'}",
         )
 
 
-def _plugins() -> Iterator[tuple[bool, str]]:
+def _plugins() -> Iterator[tuple[bool | None, str]]:
     import warnings
 
     from clframe.core.registry import KINDS, discover

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError
 from clframe.robot.perturbation import Perturbation
-from clframe.utils.console import matrix_table, say
+from clframe.utils.console import columns, matrix_table, say
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream
@@ -56,10 +57,12 @@ def main(words: Sequence[str]) -> int:
     recorded = matrix.to_json()
     rows = [f"recorded ({recorded['rows'][-1]})", *fresh.rows]
     values = [recorded["values"][-1], *fresh.cells]
-    say(matrix_table(rows, matrix.columns, values))
+    terminal = sys.stdout.isatty()
+    say(matrix_table(rows, matrix.columns, values, width=columns() if terminal else None))
     if values[0] != values[1]:
         say("the two differ: data, code or hardware changed since the run")
-    say(json.dumps({"columns": matrix.columns, "values": values[1]}))
+    if not terminal:  # for programs
+        say(json.dumps({"columns": matrix.columns, "values": values[1]}))
     return 0
 
 

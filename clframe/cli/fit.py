@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from clframe.cli.parser import Parser
 from clframe.config.overrides import take_config_dirs
 from clframe.distributed import launch
 from clframe.errors import SettingError
-from clframe.utils.console import colored, hide_library_warnings, matrix_table, say
+from clframe.utils.console import colored, hide_library_warnings, matrix_table, say, wrapped
 from clframe.utils.processes import hangup
 
 _DASHED = re.compile(r"^--((?!config-dir=|cfg=|multirun=)[A-Za-z_][\w.]*=)")
@@ -85,7 +84,8 @@ def _choices() -> str:
     """The groups with their names, and the other keys: what the help has beside the options."""
     text = (importlib.resources.files("clframe.configs") / "fit.yaml").read_text(encoding="utf-8")
     known = catalog.cached()
-    lines = ["groups, chosen by GROUP=NAME; settings are GROUP.SETTING=VALUE or SETTING=VALUE:"]
+    first = "groups, chosen by GROUP=NAME; settings are GROUP.SETTING=VALUE or SETTING=VALUE:"
+    lines = wrapped(first)
     for group in [*re.findall(r"^  - (?:optional )?(\w+):", text, re.M), "checkpoint"]:
         names = known.groups.get(group, []) if known is not None else []
         listed = ", ".join(_shortened(names)) or f"see clframe list {catalog.plural(group)}"
@@ -93,13 +93,13 @@ def _choices() -> str:
     lines += ["", "other keys:"]
     for key, meaning in _root_keys(text):
         lines += _columns(key, meaning)
-    lines += ["", "clframe list NAME explains a name and its settings, also those of the trainer."]
+    last = "clframe list NAME explains a name and its settings, also those of the trainer."
+    lines += ["", *wrapped(last)]
     return "\n".join(lines)
 
 
 def _columns(name: str, text: str) -> list[str]:
-    start, rest = f"  {name:<15} ", " " * 18
-    return textwrap.wrap(text, 98, initial_indent=start, subsequent_indent=rest)
+    return wrapped(text, 18, f"  {name:<15} ")
 
 
 def _root_keys(text: str) -> Iterator[tuple[str, str]]:
@@ -173,6 +173,10 @@ def run_seeds(overrides: Sequence[str], seeds: str) -> int:
     return 0
 
 
+def _say(text: str) -> None:
+    say("\n".join(wrapped(text, 2, "")))
+
+
 def show(result: Any) -> None:
     """The matrix and the headline metrics."""
     from clframe.cli.show import headline
@@ -181,11 +185,11 @@ def show(result: Any) -> None:
     color = colored(sys.stdout)
     width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
     say()
-    say(
-        f"{result.strategy} on {result.stream} ({result.scenario}-incremental, "
-        f"seed {result.seed}), data: {result.source}"
+    _say(
+        f"{result.strategy} on {result.stream} ({result.scenario}-incremental, seed {result.seed})"
     )
-    say(f"{content['measure']} on each task (columns) after each experience (rows):")
+    _say(f"data: {result.source}")
+    _say(f"{content['measure']} on each task (columns) after each experience (rows):")
     say()
     say(matrix_table(content["rows"], content["columns"], content["values"], color, width))
     say()
@@ -206,11 +210,9 @@ def show_seeds(results: Sequence[Any]) -> None:
     mean = sum(result.matrix.values for result in results) / len(results)
     seeds = ", ".join(str(result.seed) for result in results)
     say()
-    say(
-        f"{first.strategy} on {first.stream} ({first.scenario}-incremental, seeds {seeds}), "
-        f"data: {first.source}"
-    )
-    say(f"mean {content['measure']} over seeds on each task after each experience:")
+    _say(f"{first.strategy} on {first.stream} ({first.scenario}-incremental, seeds {seeds})")
+    _say(f"data: {first.source}")
+    _say(f"mean {content['measure']} over seeds on each task after each experience:")
     say()
     width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
     table = mean.tolist()

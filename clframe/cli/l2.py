@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clframe.cli.parser import Parser
 from clframe.errors import DataError, SettingError
+from clframe.utils.console import wrapped
 
 if TYPE_CHECKING:
     from clframe.metrics.l2.lifetimes import LifetimesResult
@@ -103,11 +104,15 @@ def _show(result: L2Result) -> None:
     from clframe.metrics.l2.tables import lifetime_table, task_table
 
     write = sys.stdout.write
-    write(f"{result.name}: {result.num_lx} learning and {result.num_ex} evaluation experiences, ")
-    write(f"measure {result.measure}, profile {result.profile}\n\n")
+    head = (
+        f"{result.name}: {result.num_lx} learning and {result.num_ex} evaluation experiences, "
+        f"measure {result.measure}, profile {result.profile}"
+    )
+    write("\n".join(wrapped(head, 2, "")) + "\n\n")
     write(task_table(result) + "\n\n" + lifetime_table(result) + "\n")
     if result.notes:
-        write("\n" + "\n".join(f"note: {text}" for text in result.notes) + "\n")
+        notes = ["\n".join(wrapped(f"note: {text}", 6, "")) for text in result.notes]
+        write("\n" + "\n".join(notes) + "\n")
 
 
 def _show_several(several: LifetimesResult) -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import shutil
-import textwrap
 from collections.abc import Iterable, Sequence
 
 from clframe.cli import catalog
 from clframe.cli.catalog import Catalog, Item, Setting
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError, nearest
-from clframe.utils.console import say
+from clframe.utils.console import columns, say, wrapped
 
 _APART = ("experiment", "trainer", "checkpoint")
 """Kinds that are listed only when asked for, or with everything else in full."""
@@ -99,7 +97,7 @@ def _record(item: Item) -> dict[str, object]:
 def _listing(known: Catalog, kind: str, in_full: bool) -> Iterable[str]:
     items = list(known.items[kind].values())
     if kind in ("trainer", "checkpoint"):
-        return _explained(items[0].settings) if in_full else [_briefly(items[0].settings, 2)]
+        return _explained(items[0].settings) if in_full else _briefly(items[0].settings, 2)
     if in_full:
         return [line for item in items for line in (*_heading(item), *_details(known, item), "")]
     if kind == "strategy":
@@ -112,7 +110,8 @@ def _strategy_lines(item: Item) -> list[str]:
     facts.append("scenarios: " + ", ".join(item.scenarios))
     but = f" but {', '.join(item.conflicts)}" if item.conflicts else ""
     facts.append(f"composes with all{but}")
-    return [f"  {item.name:<18} {item.summary}", " " * _COLUMN + " | ".join(facts)]
+    start = f"  {item.name:<18} "
+    return [*wrapped(item.summary, _COLUMN, start), *wrapped(" | ".join(facts), _COLUMN)]
 
 
 def _lines(items: Sequence[Item]) -> Iterable[str]:
@@ -122,14 +121,14 @@ def _lines(items: Sequence[Item]) -> Iterable[str]:
         name = item.name
         if others:  # one line for all tasks of a kind
             name = f"{name} ... {others[-1].name} ({len(others) + 1})"
-        yield f"  {name:<18} {item.summary}{origin}"
+        yield from wrapped(f"{item.summary}{origin}", _COLUMN, f"  {name:<18} ")
         if item.settings and item.kind != "metric" and not item.internal:
-            yield _briefly(item.settings, _COLUMN)
+            yield from _briefly(item.settings, _COLUMN)
 
 
-def _briefly(settings: dict[str, Setting], indent: int) -> str:
+def _briefly(settings: dict[str, Setting], indent: int) -> list[str]:
     shown = ", ".join(f"{name}={setting.shown}" for name, setting in settings.items())
-    return " " * indent + shown
+    return wrapped(shown, indent)
 
 
 # ------------------------------------------------------------ one name
@@ -155,15 +154,15 @@ def _show_name(known: Catalog, name: str, kinds: list[str], as_json: bool) -> No
 
 def _heading(item: Item) -> list[str]:
     lines = [f"{item.name} ({item.kind}, from {item.origin})"]
-    lines += _wrapped(item.summary, 2)
+    lines += wrapped(item.summary, 2)
     if item.paper:
-        lines += _wrapped(f"paper: {item.paper}", 2)
+        lines += wrapped(f"paper: {item.paper}", 2)
     if item.scenarios:
         but = f" but {', '.join(item.conflicts)}" if item.conflicts else ""
-        lines.append(f"  scenarios: {', '.join(item.scenarios)}; composes with all{but}")
+        lines += wrapped(f"scenarios: {', '.join(item.scenarios)}; composes with all{but}", 2)
     if item.model:
         model = ", ".join(f"{key}={value}" for key, value in item.model.items() if key != "name")
-        lines += _wrapped(f"learned by model={item.model.get('name')} {model}".rstrip(), 2)
+        lines += wrapped(f"learned by model={item.model.get('name')} {model}".rstrip(), 2)
     return lines
 
 
@@ -192,9 +191,9 @@ def _explained(settings: dict[str, Setting]) -> list[str]:
     for name, setting in settings.items():
         line = f"    {name}={_typed(setting.default)}  ({setting.type})"
         # What can be typed stays on a line of its own, however long.
-        fits = len(line) <= _width()
-        lines += [line] if fits else [line.partition("  (")[0], *_wrapped(f"({setting.type})", 8)]
-        lines += _wrapped(setting.meaning, 8)
+        fits = len(line) <= columns()
+        lines += [line] if fits else [line.partition("  (")[0], *wrapped(f"({setting.type})", 8)]
+        lines += wrapped(setting.meaning, 8)
     return lines
 
 
@@ -203,13 +202,3 @@ def _typed(value: object) -> str:
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     return str(value)
-
-
-def _width() -> int:
-    return min(100, shutil.get_terminal_size((100, 24)).columns)
-
-
-def _wrapped(text: str, indent: int) -> list[str]:
-    width = _width()
-    space = " " * indent
-    return textwrap.wrap(text, width, initial_indent=space, subsequent_indent=space)

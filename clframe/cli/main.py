@@ -6,12 +6,13 @@ Nothing heavy is imported before a command is known, so ``clframe --help`` answe
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 
 from clframe.cli import commands
 from clframe.errors import ClframeError, SettingError, nearest
-from clframe.utils.console import drop, tell
+from clframe.utils.console import drop, notice, tell
 from clframe.utils.files import FULL
 
 
@@ -57,14 +58,14 @@ def guarded(command: Callable[[Sequence[str]], int], words: Sequence[str]) -> in
 
         if not is_silent():
             sentence = " ".join(str(error).split())
-            tell(f"clframe: {name_of_process()}{sentence}")
+            notice(f"{name_of_process()}{sentence}")
         return 2
     except SystemExit as leave:  # argparse has printed a help
         if isinstance(leave.code, str):
             raise
         return int(leave.code or 0)
-    except KeyboardInterrupt:
-        tell("clframe: stopped; a run continues from its folder with resume=RUN")
+    except KeyboardInterrupt as stop:
+        tell(f"clframe: stopped{_to_resume(stop)}")
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as in `clframe list | head`
         drop(sys.stdout.fileno())
@@ -73,6 +74,14 @@ def guarded(command: Callable[[Sequence[str]], int], words: Sequence[str]) -> in
         if error.errno not in FULL:
             raise
         return _of_full_disk(error)
+
+
+def _to_resume(stop: BaseException) -> str:
+    """How the run that was stopped is continued; empty where none was."""
+    folder = getattr(stop, "run_dir", None)
+    return (
+        "" if folder is None else f"; continue with clframe fit resume={shlex.quote(str(folder))}"
+    )
 
 
 def _of_full_disk(error: OSError) -> int:

@@ -12,8 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from clframe.errors import SettingError, nearest
+from clframe.utils.console import columns, wrapped
 
 _TRUTH = {"true": True, "false": False}
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """As wide as everything else."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=columns())
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,7 +46,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(
             prog=f"clframe {command}",
             description=description,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
             allow_abbrev=False,
         )
         self.command = command
@@ -150,14 +158,20 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Description, arguments and examples."""
-        parts = [self._format_subcommands() if self.subcommands else super().format_help().rstrip()]
+        given = self.description or ""
+        self.description = "\n".join(wrapped(" ".join(given.split())))
+        try:
+            text = self._format_subcommands() if self.subcommands else super().format_help()
+        finally:
+            self.description = given
+        parts = [text.rstrip()]
         if self.more is not None:
             parts.append(self.more().rstrip())
         examples = [*self.examples]
         for parser in self.subcommands.values():
             examples += parser.examples
         if examples:
-            lines = [f"  {command}\n      {text}" for command, text in examples]
+            lines = ["\n".join([f"  {line}", *wrapped(text, 6)]) for line, text in examples]
             parts.append("\n".join(["examples:", *lines]))
         return "\n\n".join(parts) + "\n"
 
@@ -166,7 +180,8 @@ class Parser(argparse.ArgumentParser):
         lines.append("")
         for parser in self.subcommands.values():
             usage = " ".join(parser.format_usage().split()).removeprefix("usage: ")
-            lines += [f"  {usage.replace('[-h] ', '')}", f"      {parser.description}"]
+            lines += wrapped(usage.replace("[-h] ", ""), 6, "  ")
+            lines += wrapped(parser.description or "", 6)
         return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clframe.metrics.catalog import CATALOG
+from clframe.utils.console import wrapped
 
 _FIRST = ("gem", "openloris", "libero")
 """The families most people look for first; others follow in the order of the catalogue."""
@@ -19,5 +20,5 @@ def headline(metrics: Mapping[str, Mapping[str, Any]]) -> str:
     for (family, _, key), words in shown:
         value = metrics.get(family, {}).get(key)
         if isinstance(value, int | float):
-            lines.append(f"{family + '.' + key:<20}{value:>8.3f}  {words}")
+            lines += wrapped(words, 30, f"{family + '.' + key:<20}{value:>8.3f}  ")
     return "\n".join(lines)

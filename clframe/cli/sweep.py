@@ -25,7 +25,8 @@ from clframe.sweep.job import STOPPED, Job, failure
 from clframe.sweep.launcher import Interrupts, Launcher, run_all
 from clframe.sweep.launchers import make_launcher
 from clframe.sweep.manifest import Manifest, lock_folder
-from clframe.utils.console import notice, say
+from clframe.utils.console import columns, notice, say, tell, wrapped
+from clframe.utils.remaining import duration
 
 _FIGURES = ("gem.acc", "gem.bwt", *HEADLINES)
 
@@ -144,11 +145,8 @@ def _run(
             if why is not None:
                 failures[ended.job.name] = why
             summary = _figures(ended.job.folder) if why is None else f"failed: {why}"
-            sys.stderr.write(
-                f"[{done:>{digits}}/{len(jobs)}] {ended.job.title:<{widest}}  {summary}  "
-                f"({_duration(ended.seconds)})\n"
-            )
-            sys.stderr.flush()
+            line = f"{ended.job.title:<{widest}}  {summary}  ({duration(ended.seconds)})"
+            _tell(f"[{done:>{digits}}/{len(jobs)}] ", line)
     finally:
         launcher.close()
     return failures
@@ -161,16 +159,10 @@ def _figures(folder: Path) -> str:
     return "  ".join(f"{name} {format_value(metrics[name])}" for name in found[:2])
 
 
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return (
-        f"{hours} h {minutes} min"
-        if hours
-        else f"{minutes} min {rest} s"
-        if minutes
-        else f"{rest} s"
-    )
+def _tell(start: str, line: str) -> None:
+    """A line on standard error; on a terminal that is too narrow for it, in several."""
+    fits = not sys.stderr.isatty() or len(start) + len(line) < columns()
+    tell(start + line if fits else "\n".join(wrapped(line, len(start), start)))
 
 
 def _conclude(
@@ -182,7 +174,8 @@ def _conclude(
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         say()
         say(as_text(compare(finished, by=swept_settings(finished, list(plan.axes))), width))
-        say(f"sweep folder: {folder} (a page with figures: clframe report {folder})")
+        say(f"sweep folder: {folder}")
+        say(f"a page with figures: clframe report {folder}")
     for job in jobs:
         if job.name in failures:
             log = folder / "logs" / job.log.name

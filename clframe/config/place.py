@@ -38,6 +38,7 @@ ROOT_KEYS = (
     "plugin_path",
     "run_dir",
     "resume",
+    "progress",
 )
 NO_SCHEDULER = "none"
 

@@ -114,6 +114,8 @@ class RunConfig:
             object.__setattr__(self, name, _folder(name, getattr(self, name)))
         if self.active_outputs not in ("seen", "all"):
             raise SettingError(f"active_outputs must be seen or all, got {self.active_outputs!r}")
+        if not isinstance(self.progress, bool):
+            raise SettingError(f"progress must be true or false, got {self.progress!r}")
         if self.scenario is not None and self.scenario not in SCENARIOS:
             raise SettingError(
                 f"scenario must be one of {', '.join(SCENARIOS)}, got '{self.scenario}'"

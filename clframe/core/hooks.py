@@ -181,6 +181,12 @@ def evaluate_task(learner: HasPlugins, task: Task) -> dict[str, float]:
     return measures
 
 
+def working(learner: HasPlugins, unit: str, done: int, total: int | None, task: str = "") -> None:
+    """Tell whoever shows it how far the work at hand is."""
+    if learner.plugins.implements("working"):
+        learner.plugins.hook.working(learner=learner, unit=unit, done=done, total=total, task=task)
+
+
 def predict(learner: HasPlugins, x: Any, task: Task) -> Tensor:
     """Scores of the first plugin that predicts; else the learner's own."""
     if not learner.plugins.implements("predict"):

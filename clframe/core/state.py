@@ -33,6 +33,8 @@ class LoopProgress:
         done: Whether the call has come to its end.
         started: When the current epoch began, less what it took before the run was resumed.
         before_save: Called before the run is saved; raises if a loss was not finite.
+        per_epoch: Steps of a whole epoch.
+        planned: Steps of the whole call, as far as is known beforehand.
     """
 
     total: Tensor
@@ -43,6 +45,13 @@ class LoopProgress:
     done: bool = False
     started: float = 0.0
     before_save: Callable[[], None] | None = None
+    per_epoch: int = 0
+    planned: int | None = None
+
+    @property
+    def taken(self) -> int:
+        """Steps taken in this call."""
+        return self.epochs * self.per_epoch + self.steps
 
 
 class LoopCheckpointer(Protocol):

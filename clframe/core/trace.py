@@ -18,7 +18,9 @@ import pluggy
 
 from clframe.core.answers import describe
 
-PER_STEP = frozenset({"extra_batches", "penalty", "after_backward", "after_step", "predict"})
+PER_STEP = frozenset(
+    {"extra_batches", "penalty", "after_backward", "after_step", "predict", "working"}
+)
 """Hooks that are called many times per experience."""
 
 

@@ -149,6 +149,7 @@ def run_episodes(
     horizon: int,
     num_envs: int = 6,
     window: int = 1,
+    on_end: Callable[[int], None] | None = None,
 ) -> list[Outcome]:
     """Run one episode for each seed; an episode is a success if the goal holds at any step.
 
@@ -161,6 +162,7 @@ def run_episodes(
         horizon: Steps until an episode is given up.
         num_envs: Environments stepped at once.
         window: Observations that the policy sees.
+        on_end: Called with the number of episodes that have ended, whenever one has.
     """
     waiting = collections.deque(enumerate(seeds))
     num_envs = max(1, min(num_envs, len(seeds)))
@@ -191,6 +193,8 @@ def run_episodes(
             if success or ended or steps[slot] >= horizon:
                 outcomes[number_of.pop(slot)] = Outcome(success, steps[slot], measures)
                 free.append(slot)
+                if on_end is not None:
+                    on_end(len(outcomes) - len(waiting) - len(number_of))
             else:
                 windows.add(slot, observation)
     return [outcome for outcome in outcomes if outcome is not None]

@@ -138,14 +138,20 @@ def evaluate(
     """Run the task's episodes (or those of other seeds) with the learner as it is."""
     # A policy that remembers its episode does so only here, and not while it learns.
     acting: Any = getattr(learner.model, "acting", contextlib.nullcontext)
+    chosen = evaluation.seeds if seeds is None else seeds
+
+    def tell(ended: int) -> None:
+        hooks.working(learner, "episodes", ended, len(chosen), task.name)
+
     with learner.engine.autocast(), acting():
         return run_episodes(
             pool,
             evaluation.key,
             evaluation.robot.environment,
-            evaluation.seeds if seeds is None else seeds,
+            chosen,
             policy_of(learner, task, evaluation.inputs),
             evaluation.horizon,
             evaluation.num_envs,
             evaluation.inputs.window,
+            tell,
         )

@@ -27,6 +27,10 @@ def translate_errors(learner: Learner, folder: RunFolder | None) -> Iterator[Non
     """Translate what the machine does to a run into errors that say what to do."""
     try:
         yield
+    except KeyboardInterrupt as stop:
+        if folder is not None and folder.begun:
+            stop.run_dir = folder.path  # type: ignore[attr-defined]
+        raise
     except DataError as error:
         raise DataError(f"{_where(learner)} {error}{_resume(folder)}") from error
     except (ClframeError, ConnectionError):  # connections are not files; their owners know them

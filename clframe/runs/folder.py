@@ -18,6 +18,7 @@ from clframe.core.results_file import RESULTS, read_text, refuse_links
 from clframe.errors import RunFolderError
 from clframe.runs import table
 from clframe.runs.reader import CONFIG, EVENTS, parse_config
+from clframe.runs.status import STATUS
 from clframe.utils import sums
 from clframe.utils.console import notice
 from clframe.utils.files import remove_temporary, write_json, write_text
@@ -179,7 +180,7 @@ class RunFolder:
 
     def _discard(self) -> None:
         """Remove a run that never began, and the folders that were made for it."""
-        for path in (self.config, self.events, self.lock.path):
+        for path in (self.config, self.events, self.path / STATUS, self.lock.path):
             path.unlink(missing_ok=True)
         for path in self._created:
             with contextlib.suppress(OSError):  # somebody else's files are in it

@@ -28,6 +28,7 @@ DEFAULT_PLUGINS = (
     "validation_loss",
     "metrics",
     "recorder",
+    "status",
     "lifetime_log",
     "logging",
     "progress",

@@ -8,6 +8,7 @@ the same whether one learner takes a step or several seeds take it as one batche
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from clframe.core.stream import Experience
     from clframe.core.trainer import Budget, TrainerSettings
     from clframe.data.dataset import Batch, Data
+
+
+_WORD_EVERY = 0.25
+"""Seconds between two words on how far the loop is."""
 
 
 class FitRequest(NamedTuple):
@@ -92,6 +97,7 @@ class EpochLoop:
         self.n = len(data)
         self.in_step = in_step
         self.device = self.learner.engine.device
+        batch_size = self.budget.batch_size
         self.used = 0
         """Samples of the current epoch."""
         self.progress = LoopProgress(torch.zeros((), device=self.device), self.budget.steps)
@@ -102,6 +108,10 @@ class EpochLoop:
             )
         self.values = StepValues(self.learner)
         self.progress.before_save = self._before_save
+        self.progress.per_epoch = -(-samples_of_epoch(self.n, self.budget, None) // batch_size)
+        self.progress.planned = planned_steps(self.progress.per_epoch, self.budget)
+        told = self.learner.plugins.implements("working")
+        self.next_word = 0.0 if told else math.inf
 
     def begin(self) -> None:
         """Start, or go to where a resumed run was."""
@@ -146,6 +156,16 @@ class EpochLoop:
         if self.schedule is not None:
             self.schedule.after_step()
         self.checkpointer.after_step(progress)
+        now = time.monotonic()
+        if now >= self.next_word:
+            self.next_word = now + _WORD_EVERY
+            self.hook.working(
+                learner=self.learner,
+                unit="steps",
+                done=progress.taken,
+                total=progress.planned,
+                task="",
+            )
 
     def end_epoch(self) -> None:
         """Look at the losses, count, and call the hook with the epoch's logs."""
@@ -240,6 +260,14 @@ def clip_gradients(parameters: Sequence[nn.Parameter], settings: TrainerSettings
         nn.utils.clip_grad_norm_(parameters, bound)
     else:
         nn.utils.clip_grad_value_(parameters, bound)
+
+
+def planned_steps(per_epoch: int, budget: Budget) -> int | None:
+    """How many steps a call of the loop takes: the first limit that ends it."""
+    limits = [] if budget.steps is None else [budget.steps]
+    if budget.epochs is not None:
+        limits.append(budget.epochs * per_epoch)
+    return min(limits, default=None)
 
 
 def samples_of_epoch(n: int, budget: Budget, steps_left: int | None) -> int:

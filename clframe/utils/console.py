@@ -6,7 +6,9 @@ Colors only on a terminal and never with ``NO_COLOR``; nothing here touches torc
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,9 +20,33 @@ _LONG = 24
 _SHADES = (131, 137, 143, 107, 71)
 
 
+def columns() -> int:
+    """How long a line of text may be: as wide as the terminal, and 80 where there is none."""
+    return max(20, min(100, shutil.get_terminal_size((80, 24)).columns))
+
+
+def wrapped(text: str, indent: int = 0, first: str | None = None) -> list[str]:
+    """A text in lines that fit, broken between words; what has no spaces stays whole.
+
+    Args:
+        text: The text.
+        indent: Spaces before every line.
+        first: What the first line begins with instead.
+    """
+    return textwrap.wrap(
+        text,
+        columns(),
+        initial_indent=" " * indent if first is None else first,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def notice(sentence: str) -> None:
-    """One sentence to the user, on standard error."""
-    tell(f"clframe: {sentence}")
+    """One sentence to the user, on standard error: in one line, or as the terminal has room."""
+    text = f"clframe: {sentence}"
+    tell("\n".join(wrapped(text, 2, "")) if sys.stderr.isatty() else text)
 
 
 def tell(line: str) -> None:
@@ -68,6 +94,15 @@ def _show_warning(
 def say(text: str = "") -> None:
     """One line of output."""
     print(text, flush=True)  # noqa: T201
+
+
+def shortened(text: str, width: int) -> str:
+    """A text that is not longer than so many letters.
+
+    >>> shortened("pick up the alphabet soup", 12)
+    'pick up the…'
+    """
+    return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"
 
 
 def colored(stream: TextIO) -> bool:

@@ -62,6 +62,20 @@ def write_bytes(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def write_volatile(path: Path, content: str) -> None:
+    """Replace a file that is only worth something while it is new.
+
+    A reader never sees half of it, but nothing waits for the disk.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(content, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
 def write_text(path: Path, content: str) -> None:
     """The same for text."""
     write_bytes(path, content.encode())

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING, Any, Self
 
-from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
-from clframe.utils.console import tell
+from clframe.plugins.builtin._following import Following
+from clframe.utils.console import shortened, tell
+from clframe.utils.remaining import duration
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
     from clframe.core.learner import Learner
-    from clframe.core.step import Step
-    from clframe.core.stream import Experience, Stream
+    from clframe.core.stream import Stream
 
-_REFRESH = 0.25
-"""Seconds between two updates of the bar; the loss is read from the device only then."""
+_NAME = 20
+"""Letters of an experience's name that are shown."""
+_BAR = "{desc} {percentage:3.0f}%|{bar}|"
 
 
-class Progress(Plugin):
-    """Prints one line per experience."""
-
-    supports_batched_seeds = True
+class Progress(Following):
+    """Prints one line per experience, with the time left for the whole stream."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.total = 0
-        self.last: dict[str, Any] = {}
         self.clear()
 
     def clear(self) -> None:
         """Count anew."""
-        self.last = {}
+        self.last: dict[str, Any] = {}
         self.samples = self.updates = self.decisions = 0
         self.seconds = 0.0
 
@@ -46,10 +44,10 @@ class Progress(Plugin):
         """Remember how many experiences there are."""
         self.total = len(stream)
 
-    @hookimpl
-    def before_experience(self, experience: Experience) -> None:
-        """Start counting."""
-        self.clear()
+    def moved(self, learner: Learner) -> None:
+        """Count an experience's own samples only."""
+        if self.place["phase"] == "learning":
+            self.clear()
 
     @hookimpl(trylast=True)
     def after_epoch(self, logs: dict[str, Any]) -> None:
@@ -60,20 +58,19 @@ class Progress(Plugin):
         self.decisions += logs.get("decisions", 0)
         self.seconds += logs["seconds"]
 
-    @hookimpl(trylast=True)
-    def after_evaluation(
-        self, learner: Learner, row: str, results: dict[str, dict[str, float]]
-    ) -> None:
+    def measured(self, learner: Learner, row: str, results: dict[str, dict[str, float]]) -> None:
         """Say what was learned and how well."""
         values = [next(iter(measures.values())) for measures in results.values()]
         mean = sum(values) / max(len(values), 1)
         measure = next(iter(next(iter(results.values()))), "measure") if results else "measure"
-        line = f"{row:<8} mean {measure} {mean:.3f}"
+        line = f"{shortened(row, _NAME):<8} mean {measure} {mean:.3f}"
         if learner.seen:
             line = f"[{len(learner.seen)}/{self.total}] {line}"
         if self.last:
             line += f"  loss {self.last['loss']:.4f}  {self.speed()}"
-        self.show(line)
+        if self.left and len(learner.seen) < self.total:
+            line += f"  {duration(self.left)} left"
+        tell(line)
 
     def speed(self) -> str:
         """What a second had in it: samples, or decisions and updates of learning by reward."""
@@ -83,65 +80,78 @@ class Progress(Plugin):
         rates = (self.decisions / seconds, self.updates / seconds)
         return f"{rates[0]:,.0f} decisions/s  {rates[1]:,.0f} updates/s"
 
-    def show(self, line: str) -> None:
-        """Print a line."""
-        tell(line)
-
 
 class ProgressBar(Progress):
-    """Shows a bar with experience, epoch, loss and speed, and one line per experience."""
+    """Shows a bar with place, loss and the time left for the stream, and a line per experience."""
 
     name = "progress_bar"
 
     def __init__(self) -> None:
         super().__init__()
         self.bar: Any = None
-        self.next_refresh = 0.0
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
         """Where progress is shown on a terminal."""
         return cls() if context.progress and sys.stderr.isatty() else None
 
-    @hookimpl
-    def before_experience(self, experience: Experience) -> None:
-        """Start a bar."""
+    def moved(self, learner: Learner) -> None:
+        """Start a bar for what is done now."""
         from tqdm import tqdm
 
-        self.clear()
+        super().moved(learner)
+        self.close()
         self.bar = tqdm(
-            desc=f"[{experience.index + 1}/{self.total}] {experience.name}",
-            unit=" samples",
-            unit_scale=True,
+            desc=self.where(),
+            bar_format=_BAR,
             leave=False,
             dynamic_ncols=True,
             file=sys.stderr,
         )
+        self.draw(learner)
 
-    @hookimpl
-    def before_epoch(self, learner: Learner, experience: Experience, epoch: int) -> None:
-        """Name the epoch."""
+    def advanced(self, learner: Learner) -> None:
+        """Redraw the bar; the loss is read from the device only here."""
         if self.bar is not None:
-            self.bar.set_description_str(
-                f"[{experience.index + 1}/{self.total}] {experience.name} epoch {epoch + 1}"
-            )
+            self.draw(learner)
 
-    @hookimpl(trylast=True)
-    def after_step(self, step: Step) -> None:
-        """Count samples; read the loss only when the bar is redrawn."""
-        if self.bar is None:
-            return
-        self.bar.n += len(step.batch)
-        now = time.perf_counter()
-        if now >= self.next_refresh:
-            self.next_refresh = now + _REFRESH
-            loss = f"loss {float(step.loss.detach()):.4f}"  # type: ignore[union-attr]
-            self.bar.set_postfix_str(f"{loss}  {self.speed()}" if self.decisions else loss)
+    def draw(self, learner: Learner) -> None:
+        """Put into the bar where the run is."""
+        place, bar, loop = self.place, self.bar, learner.state.loop
+        told = []
+        if place["phase"] == "learning":
+            if loop is not None:
+                bar.n, bar.total = loop.taken, loop.planned
+                if loop.steps:
+                    told.append(f"loss {float(loop.total) / loop.steps:.4f}")
+            if self.decisions:
+                told.append(self.speed())
+        else:
+            bar.n, bar.total = place["tasks_done"], place["tasks"]
+            if place.get("total"):
+                bar.n += min(1.0, place["done"] / place["total"])
+        if self.left is not None:
+            told.append(f"{duration(self.left)} left")
+        bar.set_description_str(self.where(), refresh=False)
+        bar.bar_format = "  ".join([_BAR, *told])  # tqdm would put a comma before them
+        bar.refresh()
 
-    @hookimpl(trylast=True)
-    def after_experience(self) -> None:
-        """Take the bar away."""
+    def where(self) -> str:
+        """Which experience it is, and what is done with it."""
+        place = self.place
+        words = [f"[{place.get('experience', -1) + 1}/{self.total}]"]
+        words.append(shortened(str(place.get("name", "before")), _NAME))
+        if place["phase"] == "evaluating":
+            words.append(f"evaluating {shortened(place['task'], _NAME)}".rstrip())
+        elif "epoch" in place:
+            epochs = f"/{place['epochs']}" if place.get("epochs") else ""
+            words.append(f"epoch {place['epoch'] + 1}{epochs}")
+        return " ".join(words)
+
+    def measured(self, learner: Learner, row: str, results: dict[str, dict[str, float]]) -> None:
+        """The line takes the bar's place."""
         self.close()
+        super().measured(learner, row, results)
 
     @hookimpl
     def teardown(self) -> None:

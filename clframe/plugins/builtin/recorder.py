@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from clframe.core.stream import Experience, Stream
     from clframe.data.dataset import Data
 
+_SECONDS = ("train_seconds", "eval_seconds")
+
 
 class Recorder(Plugin):
     """Appends every epoch, experience and evaluation to ``events.jsonl``.
@@ -30,6 +32,10 @@ class Recorder(Plugin):
 
     def __init__(self, path: str) -> None:
         self.file = AppendOnlyFile(Path(path))
+        self._before: dict[str, float] | None = None
+        """Seconds that the run had taken at the last row of the matrix."""
+        self._learned: float | None = None
+        """Seconds of evaluation when the experience had been learned."""
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
@@ -72,19 +78,36 @@ class Recorder(Plugin):
             **{key: value for key, value in logs.items() if key != "steps"},
         )
 
+    @hookimpl(tryfirst=True)
+    def before_experience(self, learner: Learner) -> None:
+        """A resumed run knows here what it had taken."""
+        self._before = self._before or learner.state.timing.state_dict()
+
     @hookimpl(trylast=True)
     def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:
-        """One line per experience."""
+        """One line per experience, with the seconds that learning it took."""
+        taken, before = learner.state.timing.state_dict(), self._before or {}
+        self._learned = taken["eval_seconds"]
         self.write(
-            "experience", experience=experience.index, name=experience.name, samples=len(data)
+            "experience",
+            experience=experience.index,
+            name=experience.name,
+            samples=len(data),
+            seconds=sum(taken[key] - before.get(key, 0.0) for key in _SECONDS),
         )
 
     @hookimpl(trylast=True)
-    def after_evaluation(self, row: str, results: dict[str, dict[str, float]]) -> None:
-        """One line per row of the matrix."""
+    def after_evaluation(
+        self, learner: Learner, row: str, results: dict[str, dict[str, float]]
+    ) -> None:
+        """One line per row of the matrix, with the seconds that measuring it took."""
+        self._before = learner.state.timing.state_dict()
         measures = {task: dict(values) for task, values in results.items()}
         first = {task: next(iter(values.values())) for task, values in measures.items()}
-        self.write("evaluation", row=row, values=first, measures=measures)
+        taken = {}
+        if self._learned is not None or not learner.seen:  # else resumed within the row
+            taken["seconds"] = self._before["eval_seconds"] - (self._learned or 0.0)
+        self.write("evaluation", row=row, values=first, measures=measures, **taken)
 
     @hookimpl(trylast=True)
     def after_measurement(self, name: str, step: int, values: dict[str, float]) -> None:

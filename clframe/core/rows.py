@@ -1,0 +1,28 @@
+"""Which tasks fill a row of the matrix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clframe.core.stream import Stream, Task
+    from clframe.core.trainer import TrainerSettings
+
+
+def tasks_of_row(stream: Stream, settings: TrainerSettings, learned: int) -> list[Task]:
+    """All tasks or those learned so far; between two full rows only the newest ones.
+
+    See ``trainer.evaluate_every`` and ``trainer.evaluate_tasks``.
+
+    Args:
+        stream: What is learned.
+        settings: How.
+        learned: How many experiences have been learned; 0 for the untrained model.
+    """
+    seen = stream.experiences[:learned]
+    if seen and learned % settings.evaluate_every and learned != len(stream):
+        return list(seen[-1].tasks)
+    if settings.evaluate_tasks == "all":
+        return list(stream.tasks)
+    names = {task.name for one in seen or stream.experiences[:1] for task in one.tasks}
+    return [task for task in stream.tasks if task.name in names]

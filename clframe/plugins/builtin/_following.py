@@ -1,0 +1,133 @@
+"""What all that show how far a run is have in common: where it is, and when it will be done."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clframe.core.plugin import Plugin
+from clframe.core.rows import tasks_of_row
+from clframe.hookspecs import hookimpl
+from clframe.runs.reader import EVENTS
+from clframe.utils.remaining import StreamClock
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Experience
+
+
+class Following(Plugin):
+    """Follows a run through its hooks; the time left is that of the whole stream."""
+
+    supports_batched_seeds = True
+
+    def __init__(self) -> None:
+        self.clock: StreamClock | None = None
+        self.place: dict[str, Any] = {"phase": "preparing"}
+        """Where the run is, as ``status.json`` says it."""
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the end of the stream; None as long as that cannot be said."""
+        return None if self.clock is None else self.clock.left(time.monotonic())
+
+    def started(self, learner: Learner) -> StreamClock:
+        """The clock; it starts when the run does, or goes on, with what is known of its past."""
+        if self.clock is None:
+            stream, settings = learner.stream, learner.engine.settings
+            tasks = [len(tasks_of_row(stream, settings, n + 1)) for n in range(len(stream))]
+            self.clock = StreamClock(tasks, time.monotonic(), len(learner.seen))
+            if learner.seen and learner.state.run_dir is not None:
+                _recall(self.clock, learner.state.run_dir / EVENTS, len(learner.seen))
+        return self.clock
+
+    @hookimpl(tryfirst=True)
+    def before_experience(self, learner: Learner, experience: Experience) -> None:
+        """An experience begins."""
+        self.started(learner)
+        self.place = {
+            "phase": "learning",
+            "experience": experience.index,
+            "name": experience.name,
+        }
+        self.moved(learner)
+
+    @hookimpl(trylast=True)
+    def working(self, learner: Learner, unit: str, done: int, total: int | None, task: str) -> None:
+        """Steps, tasks, episodes, or what a plugin counts."""
+        clock, place = self.started(learner), self.place
+        if unit == "tasks":
+            self._evaluate(learner, done, total or 0, task)
+            return
+        if unit == "steps":
+            clock.step(time.monotonic(), done, total)
+            loop = learner.state.loop
+            if loop is not None and loop.per_epoch:
+                place |= {"epoch": learner.state.epoch, "step": loop.steps, "steps": loop.per_epoch}
+                place["epochs"] = None if total is None else -(-total // loop.per_epoch)
+            for key in ("unit", "done", "total", "task"):
+                place.pop(key, None)
+        else:
+            place |= {"unit": unit, "done": done, "total": total, "task": task}
+            if not clock.learning and total and place.get("tasks"):
+                clock.evaluating((place["tasks_done"] + done / total) / place["tasks"])
+        self.advanced(learner)
+
+    def _evaluate(self, learner: Learner, done: int, total: int, task: str) -> None:
+        """A row of the matrix, or another task of it, is measured now."""
+        self.started(learner).evaluating(done / max(total, 1))
+        last = learner.seen[-1] if learner.seen else None
+        self.place = {"phase": "evaluating", "tasks": total, "tasks_done": done, "task": task}
+        if last is not None:
+            self.place |= {"experience": last.index, "name": last.name}
+        self.moved(learner)
+
+    @hookimpl(trylast=True)
+    def after_experience(self, learner: Learner) -> None:
+        """What the experience took is known."""
+        self.started(learner).learned(time.monotonic())
+
+    @hookimpl(trylast=True)
+    def after_evaluation(
+        self, learner: Learner, row: str, results: dict[str, dict[str, float]]
+    ) -> None:
+        """What the row took is known."""
+        self.started(learner).evaluated(time.monotonic(), len(results))
+        self.measured(learner, row, results)
+
+    # ------------------------------------------------------------ what is made of it
+
+    def moved(self, learner: Learner) -> None:
+        """The run has turned to something else."""
+
+    def advanced(self, learner: Learner) -> None:
+        """The run is further with what it does."""
+
+    def measured(self, learner: Learner, row: str, results: dict[str, dict[str, float]]) -> None:
+        """There is another row of the matrix."""
+
+
+def _recall(clock: StreamClock, path: Path, learned: int) -> None:
+    """Tell the clock of a resumed run what its first experiences took."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except OSError:
+        return
+    steps = last = 0
+    seconds: float | None = None
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        kind = event.get("event")
+        if kind == "epoch":
+            last = int(event.get("step", last))
+        elif kind == "experience" and event.get("experience", learned) < learned:
+            seconds = event.get("seconds")
+            clock.remember(seconds, last - steps, None)
+            steps = last
+        elif kind == "evaluation" and event.get("seconds") is not None:
+            clock.remember(None, 0, event["seconds"] / max(len(event.get("values", ())), 1))

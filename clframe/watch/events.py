@@ -1,0 +1,96 @@
+"""Reads ``events.jsonl`` while it grows: what is new, and all again where a run was resumed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clframe.core.results_file import number
+
+_CHECKED = 256
+"""Bytes before the place of the last reading that have to be what they were."""
+_CURVE = 400
+"""Points of a curve that are kept at most."""
+
+
+@dataclass
+class Events:
+    """What the events of a run have told so far.
+
+    Args:
+        path: The file; it may come later, and become shorter when a run is resumed.
+    """
+
+    path: Path
+    stream: str = ""
+    source: str = ""
+    measure: str = ""
+    rows: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    """The matrix: values by task, by row."""
+    losses: dict[tuple[int, int], tuple[int, float]] = field(default_factory=dict)
+    """Step and mean loss by experience and epoch."""
+    learned: dict[int, str] = field(default_factory=dict)
+    """Names of the experiences that have been learned."""
+    seconds: float = 0.0
+    """Of learning and evaluation so far."""
+    _place: int = 0
+    _tail: bytes = b""
+
+    def update(self) -> None:
+        """Read what is new; a line that is still being written waits for the next time."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(max(0, self._place - len(self._tail)))
+                if file.read(len(self._tail)) != self._tail:
+                    self._forget()
+                    file.seek(0)
+                content = file.read()
+        except OSError:
+            return
+        whole = content[: content.rfind(b"\n") + 1]
+        if not whole:
+            return
+        self._place += len(whole)
+        self._tail = (self._tail + whole)[-_CHECKED:]
+        for line in whole.splitlines():
+            try:
+                event = json.loads(line)
+            except (ValueError, RecursionError):  # a line that a killed process left half written
+                continue
+            if isinstance(event, dict):
+                self._take(event)
+
+    def _forget(self) -> None:
+        fresh = Events(self.path)
+        for name, value in vars(fresh).items():
+            setattr(self, name, value)
+
+    def _take(self, event: dict[str, Any]) -> None:
+        kind, experience = event.get("event"), event.get("experience")
+        if kind == "prepare":
+            self.stream, self.source = str(event.get("stream", "")), str(event.get("source", ""))
+        elif kind == "epoch" and isinstance(experience, int):
+            loss, step = number(event.get("loss")), event.get("step")
+            if loss is not None and isinstance(step, int):
+                self.losses[experience, int(event.get("epoch", 0))] = (step, loss)
+        elif kind == "experience" and isinstance(experience, int):
+            self.learned[experience] = str(event.get("name", f"exp{experience}"))
+            self.seconds += number(event.get("seconds")) or 0.0
+        elif kind == "evaluation" and isinstance(event.get("values"), dict):
+            self.rows[str(event.get("row"))] = {
+                str(task): number(value) for task, value in event["values"].items()
+            }
+            self.seconds += number(event.get("seconds")) or 0.0
+            measures = event.get("measures")
+            for found in measures.values() if isinstance(measures, dict) else ():
+                if isinstance(found, dict) and found:
+                    self.measure = str(next(iter(found)))
+                    break
+
+    def curve(self) -> list[tuple[int, float, int]]:
+        """Step, mean loss and experience of the epochs, thinned out where there are very many."""
+        points = [(*self.losses[key], key[0]) for key in sorted(self.losses)]
+        every = -(-len(points) // _CURVE) or 1
+        return points[::-1][::every][::-1]
