@@ -7,7 +7,7 @@ taken as better when higher.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from clframe.metrics.catalog import CATALOG, FAMILIES
@@ -21,6 +21,17 @@ HEADLINES = tuple(name for name, info in CATALOG.items() if info.headline)
 
 PER_EXPERIENCE = tuple(f"{family.name}." for family in FAMILIES if family.per == "experience")
 """Families whose lists hold a value per experience; the lists of others hold one per task."""
+
+CARDS = {
+    "gem.acc": "mean {measure} at the end, all tasks",
+    "openloris.accuracy": "mean {measure} on tasks seen so far, all along",
+    "gem.bwt": "change on earlier tasks since they were learned",
+    "forgetting.best_minus_last": "forgetting: best so far minus last",
+    "libero.fwt": "mean {measure} while a task is learned",
+    "libero.nbt": "{measure} lost while later tasks are learned",
+    "libero.auc": "mean {measure} from learning a task to the end",
+}
+"""What a reader looks for first, in words that need no paper."""
 
 # A report explains R[i, j] only; the symbols of these formulas need docs/metrics.md.
 _OTHER_SYMBOLS = ("continual_world.", "l2.")
@@ -43,6 +54,30 @@ def formula(metric: str, facts: Facts | None = None) -> str:
     """The formula of a metric; empty if there is none to be read without explanation."""
     info = info_of(metric, facts)
     return "" if info is None or metric.startswith(_OTHER_SYMBOLS) else info.formula
+
+
+def card_words(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The headline numbers that there are, with their words; at most six."""
+    for name, words in CARDS.items():
+        # Where LIBERO's NBT is known it says the same of robots.
+        if name in metrics and not (name.startswith("forgetting.") and "libero.nbt" in metrics):
+            yield name, words
+
+
+def direction(metric: str, facts: Facts | None = None) -> str:
+    """Which way is better: "higher", "lower" or "neither".
+
+    Args:
+        metric: Its full name.
+        facts: What the results of its run say.
+    """
+    return {True: "higher", False: "lower", None: "neither"}[higher_is_better(metric, facts)]
+
+
+def meaning(metric: str, facts: Facts | None = None) -> str:
+    """What a metric says, in words; empty if nobody has said."""
+    info = info_of(metric, facts)
+    return "" if info is None else info.words or info.meaning
 
 
 def unit(metric: str, facts: Facts | None = None) -> str:
