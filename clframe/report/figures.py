@@ -24,7 +24,7 @@ from clframe.report.canvas import (
     to_png_bytes,
     to_svg,
 )
-from clframe.report.charts import metric_bars
+from clframe.report.charts import metric_bars, seen_so_far
 from clframe.report.spider import spider, spiders
 from clframe.runs.reader import Epoch
 from clframe.utils.statistics import Summary, summarize
@@ -41,6 +41,7 @@ __all__ = [
     "mean_matrix",
     "metric_bars",
     "save",
+    "seen_so_far",
     "spider",
     "spiders",
     "to_png_bytes",
