@@ -34,6 +34,7 @@ from clframe.report.names import (
     format_timing,
     format_value,
     formula,
+    timing_words,
 )
 from clframe.report.run_page import (
     environment_of,
@@ -54,12 +55,7 @@ _OPENLORIS = {
     "openloris.fwt": "FWT",
     "openloris.overall": "Over-all",
 }
-_COSTS = {
-    "train_seconds": "training",
-    "eval_seconds": "evaluation",
-    "samples_per_second": "samples per second",
-    "peak_memory_bytes": "peak memory",
-}
+_COSTS = ("train_seconds", "eval_seconds", "samples_per_second", "peak_memory_bytes")
 
 
 def comparison_page(runs: Sequence[Run], notes: Sequence[str] = (), by: Sequence[str] = ()) -> Page:
@@ -409,7 +405,7 @@ def _costs(tables: Sequence[Table]) -> Iterator[Block]:
             (Head(group.label), [Cell(_cost(group, name)) for name in known])
             for group in table.groups
         ]
-        heads = [Head("strategy"), *(Head(_COSTS[name]) for name in known)]
+        heads = [Head("strategy"), *(Head(timing_words(name)) for name in known)]
         note = f"{heading(table)}: means over runs ± one standard error." if rows else ""
         yield TableBlock(f"Time and memory on {table.stream}", heads, rows, note)
 

@@ -35,6 +35,12 @@ CARDS = {
 
 # A report explains R[i, j] only; the symbols of these formulas need docs/metrics.md.
 _OTHER_SYMBOLS = ("continual_world.", "l2.")
+_TIMINGS = {
+    "train_seconds": "training",
+    "eval_seconds": "evaluation",
+    "cpu_seconds": "processor time",
+    "eval_share": "share of evaluation",
+}
 _COSTS = ("_seconds", "_bytes", "seconds")
 
 
@@ -127,6 +133,16 @@ def format_value(value: float | None, digits: int = 4) -> str:
     return f"{value + 0.0:.{digits}f}"  # + 0.0 makes 0.0 of -0.0
 
 
+def timing_words(name: str) -> str:
+    """What a timing is of, without the unit that its value has.
+
+    >>> timing_words("train_seconds"), timing_words("own_seconds")
+    ('training', 'own')
+    """
+    plain = name.removesuffix("_seconds").removesuffix("_bytes").replace("_", " ")
+    return _TIMINGS.get(name, plain)
+
+
 def format_timing(name: str, value: float | None) -> str:
     """A timing in the unit its name says, in a size a person can read.
 
@@ -142,6 +158,8 @@ def format_timing(name: str, value: float | None) -> str:
                 return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
             size /= 1024
         return f"{size:.1f} TiB"
+    if name.endswith("_share"):
+        return f"{100 * value:.1f} %"
     if "_per_" in name:
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     if name.endswith("seconds"):

@@ -41,6 +41,7 @@ from clframe.report.names import (
     formula,
     meaning,
     sort_metrics,
+    timing_words,
     unit,
 )
 from clframe.report.samples import samples
@@ -106,19 +107,29 @@ def _sections(run: Run, experts: Sequence[Path]) -> Iterator[Section]:
         "A line per task; a line that falls after its task was learned shows forgetting.",
     )
     table = Details("The matrix as a table", [matrix_table(result)])
-    figures = Figures([matrix, curves])
+    losses = []
+    if run.epochs:
+        losses.append(
+            Drawing(
+                "training_loss",
+                lambda width: loss_curves({result.strategy: run.epochs}, width),
+                "training loss per epoch",
+                "Mean training loss of each epoch.",
+            )
+        )
+    figures = Figures([matrix, curves, *losses])
     yield Section("matrix", "Matrix, and each task over the run", [figures, table])
     yield Section("success", "Success curves", list(_success(result)))
     yield Section("perturbed", "Under perturbation", list(tensor_blocks([run])))
     yield Section("lifetime", "Lifetime", list(_lifetime(run, experts)))
-    yield Section("learning", "While learning", list(_learning(run)))
+    yield Section("learning", "While learning", list(_learning(result)))
     yield from measured.sections(result)
     yield Section("samples", "Samples of each experience", list(samples(run.folder)))
     learned = [row for row in result.matrix.rows if row != BEFORE]
     yield Section("films", "Films", list(films(run.folder, learned)))
     yield Section("troubles", "What went wrong, and where", list(troubles(run)))
     yield Section("metrics", "Metrics", [*_metric_tables(run), *_list_tables(run)])
-    timing = {_words(name): format_timing(name, value) for name, value in run.timing.items()}
+    timing = {timing_words(name): format_timing(name, x) for name, x in run.timing.items()}
     pairs = [Pairs("Time and memory", timing), Pairs("Environment", environment_of(run))]
     shown = (
         [Side([pair for pair in pairs if pair.entries])] if any(p.entries for p in pairs) else []
@@ -207,38 +218,26 @@ def _lifetime(run: Run, experts: Sequence[Path]) -> Iterator[Block]:
         ]
         if rows:
             yield Table("L2 metrics", [Head("metric"), Head("value")], rows,
-                        "Of the whole lifetime (New et al., 2022), as `clframe l2` computes them.",
+                        "Of the whole lifetime (New et al., 2022), as clframe l2 computes them.",
                         )  # fmt: skip
 
 
-def _learning(run: Run) -> Iterator[Block]:
-    result, drawings, rest = run.result, [], 0
-    if result.curves:
-        shown = dict(list(result.curves.items())[:_MOST_PANELS])
-        tasks, measure = result.matrix.columns, result.matrix.measure
-        rest = len(result.curves) - len(shown)
-        drawings.append(
-            Drawing(
-                "while_learning",
-                lambda width: learning_curves(shown, tasks, measure, width),
-                f"{result.matrix.measure} while learning each experience",
-                "A panel per experience, a line per task in the colors of the figure above."
-                + (f" {rest} later experiences are not shown." if rest else ""),
-                wide=len(shown) > 6,
-                relaid=True,
-            )
-        )  # fmt: skip
-    if run.epochs:
-        drawings.append(
-            Drawing(
-                "training_loss",
-                lambda width: loss_curves({result.strategy: run.epochs}, width=width),
-                "training loss per epoch",
-                "Mean training loss of each epoch.",
-            )
-        )
-    if drawings:
-        yield Figures(drawings)
+def _learning(result: Result) -> Iterator[Block]:
+    if not result.curves:
+        return
+    shown = dict(list(result.curves.items())[:_MOST_PANELS])
+    tasks, measure = result.matrix.columns, result.matrix.measure
+    rest = len(result.curves) - len(shown)
+    drawing = Drawing(
+        "while_learning",
+        lambda width: learning_curves(shown, tasks, measure, width),
+        f"{measure} while learning each experience",
+        "A panel per experience, a line per task in the colors of the figure above."
+        + (f" {rest} later experiences are not shown." if rest else ""),
+        wide=True,
+        relaid=True,
+    )
+    yield Figures([drawing])
 
 
 def _metric_tables(run: Run) -> Iterator[Block]:

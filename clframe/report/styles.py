@@ -69,8 +69,8 @@ def styles_of(names: Iterable[str]) -> dict[str, Style]:
 
 def _style(name: str, turn: int) -> Style:
     if name in _BOUNDS and not turn:
-        stroke, marker = _BOUNDS[name]
-        return Style(GRAY, _STROKES[stroke], marker)
+        bound, mark = _BOUNDS[name]
+        return Style(GRAY, _STROKES[bound], mark)
     known = name in _KNOWN
     place = _KNOWN.index(name) if known else zlib.crc32(name.encode())
     place += turn
