@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 INK = "#1f2328"
 MUTED = "#656d76"
 GRID = "#d8dee4"
-_THEME = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)"}
+PAPER = "#fefefe"
+_THEME = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", PAPER: "var(--page)"}
 """Colors that follow the page (light, dark, print) when a figure is put into it."""
 
 FORMATS = (".png", ".svg", ".pdf")

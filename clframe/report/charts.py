@@ -11,6 +11,7 @@ from clframe.report.canvas import (
     HALF,
     INK,
     MUTED,
+    PAPER,
     label,
     labels,
     legend,
@@ -115,7 +116,7 @@ def _strategy_lines(axes: Axes, series: Mapping[str, Line]) -> None:
         shown = look[name].line(linewidth=1.8, markersize=5, markeredgewidth=0.6)
         # A thin rim keeps markers apart where lines cross.
         if look[name].marker not in ("x", "+"):
-            shown["markeredgecolor"] = "white"
+            shown["markeredgecolor"] = PAPER
         axes.plot(places, line.means, label=label(name), **shown)
         if line.low is not None and line.high is not None:
             axes.fill_between(

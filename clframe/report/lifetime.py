@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from clframe.core.matrix import BEFORE
 from clframe.core.results import Result
 from clframe.errors import ClframeError
-from clframe.report.canvas import HALF, INK, MUTED, colors, label, new_figure, style
+from clframe.report.canvas import HALF, INK, MUTED, PAPER, colors, label, new_figure, style
 from clframe.runs.reader import LOG
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def lifetime_figure(result: L2Result, width: float = HALF) -> Figure:
             [float(s.exp_num.mean()) for s in points],
             [float(s.value.mean()) for s in points],
             color=color, marker="o", markersize=4, linewidth=0.9, linestyle=(0, (1, 1.5)),
-            markeredgecolor="white", markeredgewidth=0.5,
+            markeredgecolor=PAPER, markeredgewidth=0.5,
         )  # fmt: skip
     style(axes, grid="y")
     axes.margins(x=0.01)
