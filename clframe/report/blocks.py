@@ -180,11 +180,13 @@ class Section:
         name: Unique on the page; its address within it.
         title: The heading.
         blocks: What is in it.
+        minor: Whether it belongs to the section before it.
     """
 
     name: str
     title: str
     blocks: Sequence[Block] = ()
+    minor: bool = False
 
 
 @dataclass(frozen=True)

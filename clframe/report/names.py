@@ -41,6 +41,7 @@ _TIMINGS = {
     "cpu_seconds": "processor time",
     "eval_share": "share of evaluation",
 }
+_NOTHING = 1e-12  # what is left of differences that are none
 _COSTS = ("_seconds", "_bytes", "seconds")
 
 
@@ -124,6 +125,8 @@ def format_value(value: float | None, digits: int = 4) -> str:
     """
     if value is None:
         return "-"
+    if abs(value) < _NOTHING:
+        value = 0.0
     if abs(value) >= 10_000:
         return f"{value:.0f}" if abs(value) < 1e12 else f"{value:.3g}"
     if abs(value) >= 10:

@@ -64,16 +64,18 @@ def spiders(panels: Mapping[str, Series], width: float | None = None) -> Figure:
     known = [x for s in panels.values() for values in s.values() for x in values.values()]
     bounds = [x for x in known if x is not None]
     look = styles_of(methods)
+    # Up to the next quarter: where all are low, differences could not be seen on the whole scale.
+    top = max(0.25, math.ceil(4 * max(bounds, default=1.0)) / 4)
     for index, (title, series) in enumerate(panels.items()):
         left = panel * (index % across)
-        top = height - (side + head + 0.34) * (index // across)
+        upper = height - (side + head + 0.34) * (index // across)
         # In inches: a square in the middle of the panel, with the labels around it.
-        place = (left + (panel - side) / 2, top - head - side, side, side)
+        place = (left + (panel - side) / 2, upper - head - side, side, side)
         axes: Any = figure.add_subplot(projection="polar")  # its methods are not in the type stubs
         axes.set_position([a / b for a, b in zip(place, (width, height) * 2, strict=True)])
-        _draw(axes, series, (min([0.0, *bounds]), max([1.0, *bounds])), look)
+        _draw(axes, series, (min([0.0, *bounds]), top), look)
         if title:
-            x, y = (left + panel / 2) / width, (top - 0.2) / height
+            x, y = (left + panel / 2) / width, (upper - 0.2) / height
             figure.text(x, y, label(title), color=INK, fontsize=10.5, weight="bold", ha="center")
         if index == 0:
             lines, names = axes.get_legend_handles_labels()
@@ -117,7 +119,9 @@ def _draw(
             "center" if abs(side) < 0.1 else "left" if side > 0 else "right"
         )
     axes.tick_params(axis="y", labelcolor=MUTED, labelsize=7.5)
-    axes.set_yticks([0.25, 0.5, 0.75, 1.0], ["25", "50", "75", "100"])
+    step = {0.25: 0.05, 0.5: 0.1}.get(bounds[1], 0.25)
+    ticks = [step * i for i in range(1, round(bounds[1] / step) + 1)]
+    axes.set_yticks(ticks, [f"{100 * tick:.3g}" for tick in ticks])
     axes.set_rlabel_position(180 / len(spokes))
     axes.grid(visible=True, color=GRID)
     axes.spines["polar"].set_color(GRID)

@@ -9,7 +9,7 @@ import pytest
 
 from clframe.cli.main import main
 from clframe.report.compare import compare
-from clframe.report.comparison_page import factors
+from clframe.report.comparison_figures import factors
 from clframe.report.html import report_html
 from clframe.runs.reader import read_run
 
@@ -72,7 +72,8 @@ def test_page_of_a_run(make_run: MakeRun) -> None:
     assert text == report_html([read_run(folder)]), "the same folder gives the same page"
     page = Page(text)
     check_self_contained(page)
-    assert page.tags.count("svg") == 4
+    # Matrix, tasks and loss; what was measured while learning is drawn for phones, too.
+    assert page.tags.count("svg") == 5
     ids = [value for name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids)), "each id is on the page once"
     targets = {value for name, value in page.attributes if name == "href" and value[0] == "#"}
