@@ -292,6 +292,7 @@ def learning_curves(
     """
     across = min(len(curves), max(2, int(width / 1.7)))
     down = math.ceil(len(curves) / across)
+    across = math.ceil(len(curves) / down)
     figure = new_figure(width, 0.4 + 1.5 * down)
     shade = dict(zip(tasks, colors(len(tasks)), strict=True))
     for index, (name, lines) in enumerate(curves.items()):

@@ -121,7 +121,7 @@ def success_figure(
             )  # fmt: skip
         axes.plot(learning, curve.held, color=MUTED, linewidth=1, linestyle=(0, (2, 2)))
         axes.plot(learning, curve.learning, color=_GAINED, linewidth=1.6)
-        axes.plot(places, values, color=INK, linewidth=1.2, marker="o", markersize=3)
+        axes.plot(places, values, color=INK, linewidth=1.2, marker="o", markersize=3, clip_on=False)
         axes.axvline(1, color=GRID, linewidth=0.8)
         lost = "" if curve.nbt is None else f"  NBT {curve.nbt:.2f}"
         _title(axes, f"{index + 1} {curve.task}", f"FWT {curve.fwt:.2f}{lost}")
@@ -169,6 +169,7 @@ def methods_figure(
 def _panels(count: int, width: float, measure: str) -> tuple[Figure, list[Axes]]:
     across = min(count, max(2, int(width / 2.1)))
     down = math.ceil(count / across)
+    across = math.ceil(count / down)  # four are two by two and not three and one
     figure = new_figure(width, 0.75 + 1.45 * down)
     panels = [figure.add_subplot(down, across, i + 1) for i in range(count)]
     for index, axes in enumerate(panels):
