@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from clframe.core.matrix import BEFORE, AccuracyMatrix
+from clframe.core.matrix import BEFORE, AccuracyMatrix, Cells
 from clframe.core.results import Result
 from clframe.core.results_file import leaves
 from clframe.report import intervals, measured, success
@@ -139,7 +139,7 @@ def _sections(run: Run, experts: Sequence[Path]) -> Iterator[Section]:
 
 
 def matrix_drawing(
-    matrix: AccuracyMatrix, errors: object = None, name: str = "matrix", caption: str = ""
+    matrix: AccuracyMatrix, errors: Cells | None = None, name: str = "matrix", caption: str = ""
 ) -> Drawing:
     """The matrix as a heat map; over the whole page where it has many columns."""
     return Drawing(
