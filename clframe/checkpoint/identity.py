@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from clframe.core.stream import Stream
     from clframe.data.dataset import Data
 
-_FREE = ("data_dir", "download", "logger", "checkpoint", "plugin_path")
+_FREE = ("data_dir", "download", "logger", "checkpoint", "plugin_path", "overrides")
 """Settings that do not change a run's numbers, or whose effect is compared in another way."""
-_FREE_OF_TRAINER = ("device_memory", "films")
+_FREE_OF_TRAINER = ("device_memory", "films", "sample_images")
 _NOT_SETTINGS = ("version", "data", "plugins", "device")
 _OF_PROCESSES = ("trainer.devices", "trainer.num_nodes", "trainer.strategy")
 _SAMPLES = 16

@@ -21,7 +21,7 @@ def parser() -> Parser:
         [
             ("clframe compare runs", "all runs below the folder"),
             ("clframe compare runs --metric gem.acc gem.bwt", "these metrics"),
-            ("clframe compare runs --format markdown --out table.md", "into a file"),
+            ("clframe compare runs --format latex --out table.tex", "for a paper (booktabs)"),
         ],
     )
     add_runs(parser, "a run folder or a folder above runs")
@@ -30,7 +30,8 @@ def parser() -> Parser:
         help="such as gem.bwt or timing.train_seconds; 'all' for every metric")  # fmt: skip
     add("--by", nargs="+", action="extend", default=[], metavar="SETTING",
         help="settings that make rows of their own, such as trainer.max_epochs")  # fmt: skip
-    add("--format", choices=sorted(FORMATS), default="text", help="default: text")
+    add("--format", choices=sorted(FORMATS), default="text",
+        help="text (default), markdown, latex (booktabs), csv or json")  # fmt: skip
     add("--out", type=Path, metavar="FILE", help="write here instead of printing")
     return parser
 

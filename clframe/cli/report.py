@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,21 +26,30 @@ def parser() -> Parser:
             ("clframe report runs/split_mnist/ewc/20250101-120000-s0", "one run, in its folder"),
             ("clframe report runs/split_mnist", "all runs below: one page there"),
             ("clframe report runs/split_mnist runs/permuted_mnist --out both.html", "one page"),
+            ("clframe report runs/split_mnist --figures figures", "figures for a paper, too"),
+            ("clframe report --write-templates my_templates", "templates to edit"),
         ],
     )
     add_runs(
         parser,
         "a run folder, or a sweep or another folder above runs, which get one report together",
+        needed=False,
     )
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="one report of all the runs, written here"
-    )
+    add = parser.add_argument
+    add("--out", type=Path, metavar="FILE", help="one report of all the runs, written here")
+    add("--figures", type=Path, metavar="DIR",
+        help="write every figure as PNG, PDF and SVG for a paper, too")  # fmt: skip
+    add("--ste", type=Path, nargs="+", action="extend", default=[], metavar="DIR",
+        help="single-task experts (clframe ste) for the lifetime of a run")  # fmt: skip
+    add("--templates", type=Path, metavar="DIR", help="edited templates that take clframe's place")
+    add("--write-templates", type=Path, metavar="DIR", help="put copies of the templates here")
     return parser
 
 
-def add_runs(parser: Parser, text: str) -> None:
+def add_runs(parser: Parser, text: str, *, needed: bool = True) -> None:
     """Take run folders as ``runs``."""
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=text)
+    count = "+" if needed else "*"
+    parser.add_argument("runs", nargs=count, type=Path, metavar="RUN", help=text)
 
 
 def main(words: Sequence[str]) -> int:
@@ -47,29 +57,60 @@ def main(words: Sequence[str]) -> int:
     arguments = parser().parse(words)
     from clframe.core.results_file import run_folder
 
+    if arguments.write_templates is not None:
+        from clframe.report.rendering import write_templates
+
+        for path in write_templates(arguments.write_templates):
+            sys.stdout.write(f"{path}\n")
+        if not arguments.runs:
+            return 0
+    if not arguments.runs:
+        raise SettingError("clframe report: the following arguments are required: RUN")
+    for path in arguments.ste:
+        if not path.is_dir():
+            raise SettingError(f"--ste {path} is no folder; clframe ste --out DIR makes one.")
     if arguments.out is not None:
         if arguments.out.is_dir():
             raise SettingError(f"--out {arguments.out} is a folder; name the file to write.")
         if arguments.out.suffix.lower() not in (".html", ".htm"):
             raise SettingError(
                 f"--out {arguments.out}: a report is a page in HTML; name a file that ends in "
-                f".html, such as {arguments.out.with_suffix('.html')}, and print that to a PDF."
+                f".html, such as {arguments.out.with_suffix('.html')}, and print that to a PDF, or "
+                "write its figures with --figures DIR."
             )
-        _write_report(arguments.runs, arguments.out)
+        _write_report(arguments.runs, arguments.out, arguments)
         return 0
     for path in dict.fromkeys(arguments.runs):
-        _write_report([path], run_folder(path) / REPORT)
+        _write_report([path], run_folder(path) / REPORT, arguments)
     return 0
 
 
-def _write_report(paths: Sequence[Path], out: Path) -> None:
+def _write_report(paths: Sequence[Path], out: Path, arguments: argparse.Namespace) -> None:
+    from clframe.report.drawings import save_drawings
     from clframe.report.files import write_atomically
-    from clframe.report.html import report_html
+    from clframe.report.html import report_page
+    from clframe.report.rendering import render
     from clframe.report.sweeps import told_apart
 
     runs, notes = read_runs(paths)
-    write_atomically(out, report_html(runs, notes, told_apart(paths, runs)))
+    if arguments.ste and len(runs) > 1:
+        raise SettingError("--ste is for the report of one run; clframe l2 takes several.")
+    page = report_page(runs, notes, told_apart(paths, runs), arguments.ste)
+    write_atomically(out, render(page, arguments.templates))
     sys.stdout.write(f"{out}\n")
+    if arguments.figures is not None:
+        folder = arguments.figures
+        if len(arguments.runs) > 1 and arguments.out is None:
+            folder = folder / (run_name(paths[0]) or "runs")
+        written = save_drawings(page.drawings(), folder)
+        sys.stdout.write(f"{folder}: {len(written)} files of {len(written) // 3} figures\n")
+
+
+def run_name(path: Path) -> str:
+    """What the figures of one of several reports are put under."""
+    from clframe.core.results_file import run_folder
+
+    return run_folder(path).resolve().name
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:

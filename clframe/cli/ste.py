@@ -113,7 +113,9 @@ def train_experts(config: RunConfig, places: Mapping[str, Path]) -> None:
     for task, place in places.items():
         assert isinstance(config.stream, Mapping)
         stream = {"name": "single_task", "base": dict(config.stream), "task": task}
-        expert = config.replace(stream=stream, run_dir=place, strategy_name="expert")
+        expert = config.replace(
+            stream=stream, run_dir=place, strategy_name="expert", overrides=None
+        )
         jobs.append(job_of(expert, task))
     failures = run_jobs(jobs)
     for job in jobs:

@@ -48,6 +48,7 @@ def compose(overrides: Sequence[str]) -> RunConfig:
     """
     from omegaconf import OmegaConf
 
+    asked = list(overrides)
     overrides, resume, allowed = divide_resume(overrides)
     overrides, config_dirs = take_config_dirs(overrides)
     if resume not in (None, "auto"):
@@ -82,6 +83,7 @@ def compose(overrides: Sequence[str]) -> RunConfig:
         names = names or list(made["strategy"] or {})
     name = joined(names, measuring_plugins(registry))
     made |= {"strategy_name": name, "resume": resume, "resume_allow": allowed}
+    made["overrides"] = [word for word in asked if not word.startswith("resume")]
     return RunConfig(**made)
 
 
@@ -190,7 +192,7 @@ def compose_resumed(
         return RunConfig.from_content(content, path).replace(resume_allow=allowed)
     registry = discover(plugin_paths(overrides) or content.get("plugin_path") or (), config_dirs)
     choices, changes = divide(overrides, registry)
-    name = content.pop("strategy_name", None)
+    name, asked = content.pop("strategy_name", None), content.pop("overrides", None)
     with _sentences():
         for override in map(read_single, choices):
             key = override.key_or_group
@@ -208,7 +210,8 @@ def compose_resumed(
             change(config, override, (*GROUPS, *ROOT_KEYS))
         made = arguments(config, registry)
     resumed = RunConfig.from_content(made, path)
-    return resumed.replace(strategy_name=name, resume_allow=allowed)
+    asked = None if not isinstance(asked, list) else [*asked, *overrides]
+    return resumed.replace(strategy_name=name, resume_allow=allowed, overrides=asked)
 
 
 def _chosen(override: Override, content: Mapping[str, Any], registry: Registry) -> Any:

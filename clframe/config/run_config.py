@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clframe.checkpoint.settings import CheckpointSettings
+from clframe.config.given import given_overrides
 from clframe.core.learning import STREAMS_OWN, name_of
 from clframe.core.make import Named
 from clframe.core.stream import SCENARIOS, Scenario, Stream
@@ -81,6 +82,8 @@ class RunConfig:
             ``["trainer.max_epochs"]``, ``["version"]``, ``["data"]`` or ``["plugins"]``.
         progress: Whether to show how far the run is.
         strategy_name: What to call the strategy in the records; None takes the names given.
+        overrides: What was asked for in the words of the command line, for the records; None takes
+            it from what else is given.
         trainer: Settings of :class:`clframe.core.trainer.TrainerSettings`.
         checkpoint: Settings of :class:`clframe.checkpoint.settings.CheckpointSettings`.
     """
@@ -104,6 +107,7 @@ class RunConfig:
     resume_allow: Sequence[str] = ()
     progress: bool = True
     strategy_name: str | None = None
+    overrides: Sequence[str] | None = None
     trainer: Mapping[str, Any] | None = field(default_factory=dict)
     checkpoint: Mapping[str, Any] | None = field(default_factory=dict)
 
@@ -249,7 +253,18 @@ class RunConfig:
             "pretrain": None if self.pretrain is None else str(self.pretrain),
             "plugin_path": [str(path) for path in self.plugin_paths] or None,
             "strategy_name": name,
+            "overrides": self._asked_for(),
         }
+
+    def _asked_for(self) -> list[str] | None:
+        """The overrides that ask for this run; None where objects of Python are part of it."""
+        if self.overrides is None:
+            fields = dataclasses.fields(self)
+            values = {entry.name: getattr(self, entry.name) for entry in fields}
+            return given_overrides(values, {entry.name: entry.default for entry in fields})
+        places = ("run_dir", "resume", "seed", "seeds", "sweep_dir", "progress")
+        kept = [word for word in map(str, self.overrides) if word.partition("=")[0] not in places]
+        return [*kept, f"seed={self.seed}"]
 
     def _learner_record(self, registry: Registry, stream: str) -> dict[str, Any]:
         """The learner's name with all settings, of which some are the stream's."""

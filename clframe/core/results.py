@@ -19,6 +19,7 @@ from clframe.utils.version import __version__
 if TYPE_CHECKING:
     from torch import nn
 
+_ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("torch", "torchvision", "lightning", "pluggy", "hydra-core", "mujoco", "numpy", "timm")
 
 
@@ -163,7 +164,12 @@ def without_nan(value: Any) -> Any:
 
 
 def environment(device: str) -> dict[str, Any]:
-    """Versions, device and revision: what is needed to make the same run again."""
+    """Versions, device and revisions: what is needed to make the same run again.
+
+    ``revision`` is that of clframe's own checkout, ``project`` that of the user's, where the run is
+    started within one.
+    """
+    project = _project(Path.cwd())
     return {
         "clframe": __version__,
         "python": platform.python_version(),
@@ -171,6 +177,7 @@ def environment(device: str) -> dict[str, Any]:
         "versions": dict(_versions()),
         "device": device,
         "revision": _revision(),
+        **({} if project is None else {"project": project}),
     }
 
 
@@ -189,13 +196,27 @@ def _versions() -> dict[str, str | None]:
 @functools.cache
 def _revision() -> str | None:
     """The git revision of a development checkout; None for an installed package."""
-    root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():
+    return _git(_ROOT, "rev-parse", "HEAD") if (_ROOT / ".git").exists() else None
+
+
+@functools.cache
+def _project(folder: Path) -> str | None:
+    """The git revision of what the user works in, with ``-dirty`` where files were changed since.
+
+    None outside of a repository and within clframe's own.
+    """
+    root = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
+    if root is None or root == _ROOT:
         return None
+    return _git(root, "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*")
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    """What git says; None if it says nothing, or not soon."""
     try:
         done = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False
+            ["git", *words], cwd=folder, capture_output=True, text=True, check=False, timeout=5
         )
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

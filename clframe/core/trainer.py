@@ -88,6 +88,8 @@ class TrainerSettings:
         check_val_every_n_epoch: Evaluate the current tasks every n epochs; None for never.
         films: Record an episode of each task learned so far after each experience, as ``gif`` or
             ``mp4`` in the run folder; streams of robots only.
+        sample_images: Of each experience, keep a strip of so many training images, scaled down, in
+            the run folder for the report; 0 for none. Inputs that are no pictures are left out.
         on_nan: When the loss is not finite, ``stop`` with a sentence that says where and whose term
             it was (no checkpoint is taken of such a run), or ``ignore`` it.
         augment: Random changes of the training images, such as ``[flip, {crop: {padding: 4}}]``;
@@ -129,6 +131,7 @@ class TrainerSettings:
     log_grad_norm: bool = False
     check_val_every_n_epoch: int | None = None
     films: Literal["gif", "mp4"] | None = None
+    sample_images: int = 8
     on_nan: Literal["stop", "ignore"] = "stop"
     augment: tuple[Any, ...] = ()
     device_memory: int | str | None = None
@@ -153,6 +156,7 @@ class TrainerSettings:
             ("evaluate_samples", 1),
             ("log_every_n_steps", 1),
             ("check_val_every_n_epoch", 1),
+            ("sample_images", 0),
         ):
             at_least(getattr(self, name), bound, f"trainer.{name}")
         if self.passes is not None:

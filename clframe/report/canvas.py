@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from clframe.errors import SettingError
 from clframe.report.files import write_atomically
+from clframe.report.styles import HUES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,13 +26,18 @@ if TYPE_CHECKING:
 INK = "#1f2328"
 MUTED = "#656d76"
 GRID = "#d8dee4"
-_THEME = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)"}
+PAPER = "#fefefe"
+_THEME = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", PAPER: "var(--page)"}
 """Colors that follow the page (light, dark, print) when a figure is put into it."""
 
-# Eight hues of middle lightness: readable on white and on black, apart for color-blind eyes.
-_HUES = ("#3b7dd8", "#e0762c", "#1f9e77", "#c2508f", "#8a6fd1", "#a88a10", "#3aa6b9", "#d4504c")
-
 FORMATS = (".png", ".svg", ".pdf")
+HALF, WHOLE = 4.6, 10.6
+"""Inches of a figure that shares the width of the page with another, and of one that takes it."""
+NARROW = 3.8
+"""Inches of a figure on a page as narrow as a phone."""
+COLUMN, COLUMNS = 3.4, 7.0
+"""Inches of a figure in one column of a paper, and in both."""
+_LEGEND_BELOW = 4.4  # below, a legend at the side would leave too little for the lines
 _LONGEST_LABEL = 26
 
 
@@ -58,13 +65,37 @@ def style(axes: Axes, *, grid: str | None = None) -> None:
         axes.set_axisbelow(True)
 
 
+def legend(figure: Figure, axes: Axes, width: float) -> None:
+    """Name the lines beside the axes, or below them where the figure is narrow."""
+    lines, names = axes.get_legend_handles_labels()
+    if not names:
+        return
+    look = {"frameon": False, "fontsize": 8.5, "labelcolor": INK, "handlelength": 2.6}
+    if width >= _LEGEND_BELOW:
+        figure.legend(lines, names, loc="outside right upper", **look)
+        return
+    # A name of n characters takes about 0.065 n inches, its line and the space around it 0.65.
+    across = max(1, int(width / (0.65 + 0.065 * max(map(len, names)))))
+    figure.legend(
+        lines, names, loc="outside lower center", ncols=min(across, len(names)),
+        columnspacing=1.2, **look,
+    )  # fmt: skip
+
+
+def percent_axis(axes: Axes, measure: str) -> None:
+    """Let y go from 0 to 100 percent of a measure."""
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
+    axes.set_ylabel(f"{label(measure)} (%)")
+
+
 def colors(count: int) -> list[str]:
     """Colors for `count` lines: distinct hues for a few, an ordered blend for many."""
-    if count <= len(_HUES):
-        return list(_HUES[:count])
+    if count <= len(HUES):
+        return list(HUES[:count])
     from matplotlib.colors import LinearSegmentedColormap, to_hex
 
-    blend = LinearSegmentedColormap.from_list("order", [_HUES[i] for i in (0, 6, 2, 5, 1, 7, 3)])
+    blend = LinearSegmentedColormap.from_list("order", [HUES[i] for i in (0, 6, 2, 5, 1, 7, 3)])
     return [to_hex(blend(i / (count - 1))) for i in range(count)]
 
 
@@ -85,8 +116,13 @@ def labels(names: Sequence[str]) -> list[str]:
     return [label(name) for name in names]
 
 
-def save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path, dpi: int = 150) -> None:
     """Write a figure as PNG, SVG or PDF, by the end of the file's name.
+
+    Args:
+        figure: The figure.
+        path: The file to write.
+        dpi: Dots of a PNG per inch.
 
     Raises:
         SettingError: The name ends in something else.
@@ -95,7 +131,7 @@ def save(figure: Figure, path: Path) -> None:
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise SettingError(f"{path} must end in one of {', '.join(FORMATS)}.")
-    write_atomically(path, _render(figure, suffix[1:]))
+    write_atomically(path, _render(figure, suffix[1:], dpi))
 
 
 def to_png_bytes(figure: Figure, dpi: int = 150) -> bytes:
@@ -117,11 +153,16 @@ def to_svg(figure: Figure, alt: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     for color, variable in _THEME.items():
         text = text.replace(color, variable)
+    # Matplotlib names groups figure_1, axes_1, ... in every figure; a page has each id once.
+    text = re.sub(r'<g id="[^"]*"', "<g", text)
+    token = f"f{zlib.crc32(text.encode()):08x}-"
+    for before in ('id="', 'href="#', "url(#"):
+        text = text.replace(before, before + token)
     # Width and height in points would fix the size; the viewBox keeps the shape at any width.
     head, rest = text.split(">", 1)
     width = re.search(r'width="([\d.]+)pt"', head)
     head = re.sub(r' (width|height|xmlns|xmlns:xlink|version)="[^"]*"', "", head)
-    size = f' style="max-width:{float(width[1]) * 4 / 3:.0f}px"' if width else ""
+    size = f' style="max-width:{float(width[1]) * 5 / 3:.0f}px"' if width else ""
     return f'{head} role="img" aria-label="{escape(alt)}"{size}>{rest}'
 
 
@@ -142,7 +183,10 @@ def _quietly() -> Iterator[None]:
 
     with (
         warnings.catch_warnings(),
-        matplotlib.rc_context({"svg.hashsalt": "clframe", "svg.fonttype": "none"}),
+        # Text stays text in SVG, and in PDF it is embedded as TrueType, which publishers ask for.
+        matplotlib.rc_context(
+            {"svg.hashsalt": "clframe", "svg.fonttype": "none", "pdf.fonttype": 42}
+        ),
     ):
         # A name in a script that the font lacks is drawn as boxes in a PNG; not worth a warning.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")

@@ -7,12 +7,19 @@ streams or scenarios never share a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clframe.core.matrix import names_differ
 from clframe.errors import SettingError, nearest
-from clframe.report.names import HEADLINES, higher_is_better, sort_metrics, unit
+from clframe.report.names import (
+    HEADLINES,
+    format_value,
+    higher_is_better,
+    sort_metrics,
+    unit,
+)
 from clframe.report.settings import differing, flatten, setting
 from clframe.runs.reader import Run
 from clframe.utils.statistics import Summary, WelchTest, summarize, welch
@@ -113,10 +120,27 @@ def _table(runs: Sequence[Run], metrics: Sequence[str], by: Sequence[str]) -> Ta
     facts = {name: info for run in runs for name, info in run.result.metric_facts.items()}
     better = {metric: higher_is_better(metric, facts) for metric in shown}
     units = {metric: unit(metric, facts) for metric in shown}
+    groups = _best_first(groups, shown, better)
     cells = {metric: _cells(groups, metric, better[metric]) for metric in shown}
     first = runs[0].result
     names = (first.stream, first.scenario)
     return Table(*names, groups, tuple(shown), cells, better, units, tuple(notes))
+
+
+def _best_first(
+    groups: tuple[Group, ...], metrics: Sequence[str], better: Mapping[str, bool | None]
+) -> tuple[Group, ...]:
+    """The groups by the first metric that has a better and a worse; those without it come last."""
+    metric = next((name for name in metrics if better[name] is not None), None)
+    if metric is None:
+        return groups
+
+    def place(group: Group) -> float:
+        values = [x for run in group.runs if (x := values_of(run).get(metric)) is not None]
+        mean = summarize(values).mean if values else math.nan
+        return math.inf if math.isnan(mean) else -mean if better[metric] else mean
+
+    return tuple(sorted(groups, key=place))
 
 
 def _label(run: Run, by: Sequence[str]) -> str:
@@ -164,7 +188,8 @@ def _cells(groups: Sequence[Group], metric: str, higher: bool | None) -> tuple[C
         samples.append([value for value in values if value is not None])
     summaries = [summarize(sample) if sample else None for sample in samples]
     means = [summary.mean for summary in summaries if summary is not None]
-    if len(means) < 2 or higher is None:  # nothing to be better than
+    # Nothing to be better than, or nobody who is: a star in every row would say nothing.
+    if len(means) < 2 or higher is None or len({format_value(mean) for mean in means}) == 1:
         return tuple(Cell(summary) for summary in summaries)
     top = max(means) if higher else min(means)
     first = next(i for i, s in enumerate(summaries) if s is not None and s.mean == top)

@@ -10,18 +10,21 @@ from clframe.core.matrix import BEFORE, AccuracyMatrix, Cells, names_differ
 from clframe.errors import SettingError
 from clframe.report.canvas import (
     GRID,
+    HALF,
     INK,
     MUTED,
     colors,
     label,
     labels,
+    legend,
     new_figure,
+    percent_axis,
     save,
     style,
     to_png_bytes,
     to_svg,
 )
-from clframe.report.charts import metric_bars
+from clframe.report.charts import metric_bars, seen_so_far
 from clframe.report.spider import spider, spiders
 from clframe.runs.reader import Epoch
 from clframe.utils.statistics import Summary, summarize
@@ -38,18 +41,21 @@ __all__ = [
     "mean_matrix",
     "metric_bars",
     "save",
+    "seen_so_far",
     "spider",
     "spiders",
     "to_png_bytes",
     "to_svg",
 ]
 
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "<", ">", "h", "*")
 _MOST_NUMBERED = 24  # columns or rows beyond which numbers in the cells are too small to read
+_LEAST_CELL = 0.27  # inches of a cell that can hold two digits
 _MOST_NAMED = 12  # lines beyond which a legend is longer than the figure is high
 
 
 def matrix_heatmap(
-    matrix: AccuracyMatrix | Mapping[str, Any], errors: Cells | None = None
+    matrix: AccuracyMatrix | Mapping[str, Any], errors: Cells | None = None, width: float = HALF
 ) -> Figure:
     """The train-test matrix in percent: a row per experience, a column per task.
 
@@ -58,16 +64,16 @@ def matrix_heatmap(
     Args:
         matrix: One run's matrix, the object `matrix` of a `results.json`, or a `mean_matrix`.
         errors: Standard errors of the same shape, written below the numbers.
+        width: Inches of the figure.
     """
     matrix = _matrix(matrix)
     rows, columns = len(matrix.rows), len(matrix.columns)
-    numbered = max(rows, columns) <= _MOST_NUMBERED
-    wide = 0.78 if columns <= 10 else 0.5 if numbered else 0.22
-    high = 0.48 if rows <= 10 else 0.36 if numbered else 0.18
     names = max(len(name) for name in labels(matrix.rows))
-    figure = new_figure(
-        min(max(1.6 + 0.07 * names + wide * columns, 4.2), 14), min(1.5 + high * rows, 14)
-    )
+    wide = (width - 1.15 - 0.065 * names) / columns
+    numbered = max(rows, columns) <= _MOST_NUMBERED and wide >= _LEAST_CELL
+    small = columns > 10 or wide < 0.42
+    high = (0.36 if small else 0.46) if numbered else max(0.1, min(0.36, 8 / rows))
+    figure = new_figure(width, min(1.3 + high * rows, 14))
     axes = figure.add_subplot()
     tops = _row_tops(matrix.rows)
     for i, row in enumerate(matrix.cells):
@@ -89,7 +95,7 @@ def matrix_heatmap(
                 error = errors[i][j] if errors is not None else None
                 # Viridis goes from dark to light at about 0.6.
                 ink = "white" if value < 0.6 else "black"
-                _number(axes, (tops[i], j), value, error, ink, small=columns > 10)
+                _number(axes, (tops[i], j), value, error, ink, small=small)
     style(axes)
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
@@ -132,7 +138,7 @@ def _number(
     top, j = cell
     digits = 0 if small else 1
     text = f"{100 * value + 0.0:.{digits}f}"
-    size = 8 if small else 9.5
+    size = 7.5 if small else 9.5
     if error is None:
         axes.text(j + 0.5, top + 0.5, text, color=ink, ha="center", va="center", fontsize=size)
         return
@@ -188,7 +194,7 @@ def mean_matrix(matrices: Sequence[AccuracyMatrix]) -> tuple[AccuracyMatrix, Cel
 
 
 def accuracy_curves(
-    matrix: AccuracyMatrix | Mapping[str, Any], errors: Cells | None = None, width: float = 7.6
+    matrix: AccuracyMatrix | Mapping[str, Any], errors: Cells | None = None, width: float = HALF
 ) -> Figure:
     """How each task fares while the others are learned, with the mean over all tasks.
 
@@ -199,7 +205,7 @@ def accuracy_curves(
     """
     matrix = _matrix(matrix)
     cells = matrix.cells
-    figure = new_figure(width, width / 2)
+    figure = new_figure(width, max(2.4, 0.55 * width))
     axes = figure.add_subplot()
     places = range(len(matrix.rows))
     shades = colors(len(matrix.columns))
@@ -210,7 +216,8 @@ def accuracy_curves(
             places,
             line,
             color=color,
-            marker="o" if few else "",
+            # Without color, markers tell tasks apart.
+            marker=_MARKERS[j % len(_MARKERS)] if few else "",
             markersize=4,
             linewidth=1.6 if few else 1,
             label=label(name),
@@ -225,13 +232,19 @@ def accuracy_curves(
     if matrix.rows[0] == BEFORE and len(matrix.rows) > 1:
         axes.axvline(0.5, color=MUTED, linewidth=0.8, linestyle=":")
     style(axes, grid="y")
-    _name_ticks(axes, "x", matrix.rows, places, space=(width - 2.1) / len(matrix.rows))
-    axes.set_ylim(-0.03, 1.03)
-    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
-    axes.set_ylabel(f"{label(matrix.measure)} (%)")
-    axes.set_xlabel("after learning")
+    space = (width - 2.1) / len(matrix.rows)
+    numbered = max(map(len, labels(matrix.rows))) * 0.085 > space
+    if numbered:  # names on end would take half of the figure; the matrix has them
+        begun = matrix.rows[0] == BEFORE
+        numbers = [str(i if begun else i + 1) for i in places]
+        step = max(1, math.ceil(len(numbers) / 20))
+        axes.set_xticks(places[::step], numbers[::step])
+    else:
+        _name_ticks(axes, "x", matrix.rows, places, space=space)
+    percent_axis(axes, matrix.measure)
+    axes.set_xlabel("experiences learned" if numbered else "after learning")
     if few:
-        _legend(figure)
+        legend(figure, axes, width)
     else:
         _color_scale(figure, axes, shades, matrix.columns)
     return figure
@@ -244,10 +257,6 @@ def _column(cells: Cells, j: int) -> list[float]:
 def _mean_of_row(row: Sequence[float | None]) -> float:
     known = [value for value in row if value is not None]
     return math.fsum(known) / len(known) if len(known) == len(row) else math.nan
-
-
-def _legend(figure: Figure) -> None:
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8.5, labelcolor=INK)
 
 
 def _color_scale(figure: Figure, axes: Axes, shades: Sequence[str], names: Sequence[str]) -> None:
@@ -268,7 +277,10 @@ def _color_scale(figure: Figure, axes: Axes, shades: Sequence[str], names: Seque
 
 
 def learning_curves(
-    curves: Mapping[str, Mapping[str, Sequence[float | None]]], tasks: Sequence[str], measure: str
+    curves: Mapping[str, Mapping[str, Sequence[float | None]]],
+    tasks: Sequence[str],
+    measure: str,
+    width: float = HALF,
 ) -> Figure:
     """What was measured while learning: a panel per experience, a line per task.
 
@@ -276,10 +288,12 @@ def learning_curves(
         curves: Values in order of epochs, by experience and by task.
         tasks: All tasks in order, so that each keeps the color it has in `accuracy_curves`.
         measure: What the values are.
+        width: Inches of the figure.
     """
-    across = min(len(curves), 5)
+    across = min(len(curves), max(2, int(width / 1.7)))
     down = math.ceil(len(curves) / across)
-    figure = new_figure(max(1.0 + 1.7 * across, 4.2), 0.4 + 1.7 * down)
+    across = math.ceil(len(curves) / down)
+    figure = new_figure(width, 0.4 + 1.5 * down)
     shade = dict(zip(tasks, colors(len(tasks)), strict=True))
     for index, (name, lines) in enumerate(curves.items()):
         axes = figure.add_subplot(down, across, index + 1)
@@ -297,23 +311,25 @@ def learning_curves(
     return figure
 
 
-def loss_curves(series: Mapping[str, Sequence[Epoch]], width: float = 7.6) -> Figure:
+def loss_curves(series: Mapping[str, Sequence[Epoch]], width: float = HALF) -> Figure:
     """Training loss per epoch, experience after experience.
 
     Args:
         series: Epochs of each run by its label; one run needs no legend.
         width: Inches of the figure.
     """
-    figure = new_figure(width, width * 0.4)
+    figure = new_figure(width, max(2.2, 0.5 * width))
     axes = figure.add_subplot()
     keys = sorted({(e.experience, e.epoch) for epochs in series.values() for e in epochs})
     place = {key: i for i, key in enumerate(keys)}
     losses = [e.loss for epochs in series.values() for e in epochs]
     many = len(keys) > 60
+    # With one epoch each, points that nothing joins could not be followed.
+    single = len({experience for experience, _ in keys}) == len(keys)
     for color, (name, epochs) in zip(colors(len(series)), series.items(), strict=True):
         named = False
-        for experience in sorted({e.experience for e in epochs}):
-            part = [e for e in epochs if e.experience == experience]
+        for experience in [None] if single else sorted({e.experience for e in epochs}):
+            part = [e for e in epochs if experience in (None, e.experience)]
             axes.plot(
                 [place[e.experience, e.epoch] for e in part],
                 [e.loss for e in part],
@@ -341,5 +357,5 @@ def loss_curves(series: Mapping[str, Sequence[Epoch]], width: float = 7.6) -> Fi
     else:
         axes.set_ylabel("training loss")
     if len(series) > 1:
-        _legend(figure)
+        legend(figure, axes, width)
     return figure

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from clframe.report import elements as el
+from clframe.report.blocks import Block, Details, Notes, Picture, Text
 
 FOLDER = "films"
 MOST = 12_000_000
@@ -15,8 +15,8 @@ MOST = 12_000_000
 _HEADS = {".gif": (b"GIF8", 0, "image/gif"), ".mp4": (b"ftyp", 4, "video/mp4")}
 
 
-def films(folder: Path, experiences: list[str]) -> Iterator[str]:
-    """A section with the film of each experience; nothing where the run has none.
+def films(folder: Path, experiences: list[str]) -> Iterator[Block]:
+    """The film of each experience; nothing where the run has none.
 
     Args:
         folder: The run folder.
@@ -26,7 +26,7 @@ def films(folder: Path, experiences: list[str]) -> Iterator[str]:
     if not found:
         return
     left = MOST
-    shown: list[str] = []
+    shown: list[Block] = []
     left_out: list[str] = []
     for number, path in reversed(found):
         name = experiences[number] if number < len(experiences) else f"experience {number}"
@@ -35,17 +35,22 @@ def films(folder: Path, experiences: list[str]) -> Iterator[str]:
             left_out.append(path.name)
             continue
         left -= len(content)
-        shown.append(_details(f"After {number + 1}: {name}", path, content, opened=not shown))
-    yield "<h2>Films</h2>"
-    yield (
-        '<p class="muted">An episode of each task learned so far, after each experience; a green '
-        "frame is a goal reached.</p>"
+        title = f"After {number + 1}: {name}"
+        kind = _HEADS[path.suffix][2]
+        film = Picture(data_address(kind, content), title, film=kind.startswith("video"))
+        shown.append(Details(title, [film], opened=not shown))
+    yield Text(
+        "An episode of each task learned so far, after each experience; a green frame is a goal "
+        "reached."
     )
     yield from shown
     if left_out:
-        yield el.notes(
-            [f"Not within this page, but in '{FOLDER}': {', '.join(reversed(left_out))}."]
-        )
+        yield Notes([f"Not within this page, but in '{FOLDER}': {', '.join(reversed(left_out))}."])
+
+
+def data_address(kind: str, content: bytes) -> str:
+    """The content of a file as an address that a page can hold."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def _found(folder: Path) -> list[tuple[int, Path]]:
@@ -72,18 +77,3 @@ def _content(path: Path, room: int) -> bytes | None:
     except OSError:
         return None
     return content if content[start : start + len(head)] == head else None
-
-
-def _details(title: str, path: Path, content: bytes, opened: bool) -> str:
-    kind = _HEADS[path.suffix][2]
-    data = f"data:{kind};base64,{base64.b64encode(content).decode()}"
-    alt = el.text(title)
-    film = (
-        f'<img src="{data}" alt="{alt}">'
-        if kind.startswith("image")
-        else f'<video src="{data}" controls muted loop title="{alt}"></video>'
-    )
-    return (
-        f"<details{' open' if opened else ''}><summary>{alt}</summary>"
-        f"<figure>{film}</figure></details>"
-    )

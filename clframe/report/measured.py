@@ -11,8 +11,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clframe.core.results import Result
 from clframe.core.results_file import number
-from clframe.report import elements as el
-from clframe.report.canvas import GRID, INK, MUTED, colors, label, new_figure, style
+from clframe.report.blocks import Figures, Section
+from clframe.report.canvas import (
+    GRID,
+    HALF,
+    INK,
+    MUTED,
+    colors,
+    label,
+    legend,
+    new_figure,
+    percent_axis,
+    style,
+)
+from clframe.report.drawings import Drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,32 +74,38 @@ def confusion_of(result: Result) -> tuple[str, list[list[float]]] | None:
     return str(name), [line for line in lines if line is not None]
 
 
-def sections(result: Result) -> Iterator[str]:
+def sections(result: Result) -> Iterator[Section]:
     """The parts of a run's page."""
     curves = step_curves(result)
     if curves is not None:
         every = number(result.measured["continual_evaluation"].get("every_n_steps"))
         title = "Every few steps" if every is None else f"Every {every:.0f} steps"
-        yield f"<h2>{title}</h2>"
-        yield el.figure(
-            step_figure(curves, result.matrix.columns, result.matrix.measure),
+        drawing = Drawing(
+            "every_few_steps",
+            lambda width: step_figure(curves, result.matrix.columns, result.matrix.measure, width),
             f"{result.matrix.measure} of the tasks seen so far within training",
             "A line per task from the experience on that learns it; vertical lines are the ends of "
             "experiences. A line that falls after one of them and comes back is a stability gap.",
+            wide=True,
+            relaid=True,
         )
+        yield Section("steps", title, [Figures([drawing])])
     confusion = confusion_of(result)
     if confusion is not None and len(confusion[1]) <= _MOST_CLASSES:
-        yield "<h2>Confusions</h2>"
-        yield el.figure(
-            confusion_figure(confusion[1]),
+        square = confusion[1]
+        drawing = Drawing(
+            "confusions",
+            lambda width: confusion_figure(square, width),
             f"confusion matrix after {confusion[0]}",
             f"After {confusion[0]}, all tasks learned so far: a row per class, what of it (in "
             "percent) was predicted as which class.",
+            wide=len(square) > _MOST_NUMBERED,
         )
+        yield Section("confusions", "Confusions", [Figures([drawing])])
 
 
 def step_figure(
-    curves: StepCurves, tasks: Sequence[str], measure: str, width: float = 7.6
+    curves: StepCurves, tasks: Sequence[str], measure: str, width: float = HALF
 ) -> Figure:
     """Accuracy within training: a line per task over the steps of the run.
 
@@ -97,7 +115,7 @@ def step_figure(
         measure: What the values are.
         width: Inches of the figure.
     """
-    figure = new_figure(width, width * 0.45)
+    figure = new_figure(width, max(2.5, 0.36 * width))
     axes = figure.add_subplot()
     shade = dict(zip(tasks, colors(len(tasks)), strict=True))
     whole: dict[str, tuple[list[float], list[float]]] = {}
@@ -117,28 +135,27 @@ def step_figure(
         axes.axvline(places[-1], color=GRID, linewidth=1, zorder=0)
     style(axes, grid="y")
     axes.set_xlim(0, curves.steps[-1][-1])
-    axes.set_ylim(-0.03, 1.03)
-    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
-    axes.set_ylabel(f"{label(measure)} (%)")
+    percent_axis(axes, measure)
     axes.set_xlabel("step")
     if len(whole) <= _MOST_NAMED:
-        figure.legend(loc="outside right upper", frameon=False, fontsize=8.5, labelcolor=INK)
+        legend(figure, axes, width)
     return figure
 
 
-def confusion_figure(square: Sequence[Sequence[float]]) -> Figure:
+def confusion_figure(square: Sequence[Sequence[float]], width: float = HALF) -> Figure:
     """What was predicted (columns) for the samples of each class (rows), in percent of the row.
 
     Args:
         square: Counts by label and prediction; classes without samples are left out as rows.
+        width: Inches of the figure.
     """
     known = [i for i, line in enumerate(square) if sum(line) > 0]
     shown = sorted({*known, *(j for i in known for j, n in enumerate(square[i]) if n)})
     shares = [[square[i][j] / sum(square[i]) for j in shown] for i in known]
     side = len(shown)
-    numbered = side <= _MOST_NUMBERED
-    cell = 0.42 if numbered else max(0.05, 6.0 / side)
-    figure = new_figure(1.9 + cell * side, 1.2 + cell * len(known))
+    cell = min(0.42, (width - 1.3) / side)
+    numbered = side <= _MOST_NUMBERED and cell >= 0.2
+    figure = new_figure(width, 1.0 + min(cell, 0.36 if numbered else 9 / side) * len(known))
     axes = figure.add_subplot()
     picture = axes.imshow(shares, cmap="viridis", vmin=0, vmax=1, aspect="auto")
     for i, line in enumerate(shares if numbered else ()):

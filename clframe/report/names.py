@@ -7,7 +7,7 @@ taken as better when higher.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from clframe.metrics.catalog import CATALOG, FAMILIES
@@ -22,8 +22,26 @@ HEADLINES = tuple(name for name, info in CATALOG.items() if info.headline)
 PER_EXPERIENCE = tuple(f"{family.name}." for family in FAMILIES if family.per == "experience")
 """Families whose lists hold a value per experience; the lists of others hold one per task."""
 
+CARDS = {
+    "gem.acc": "mean {measure} at the end, all tasks",
+    "openloris.accuracy": "mean {measure} on tasks seen so far, all along",
+    "gem.bwt": "change on earlier tasks since they were learned",
+    "forgetting.best_minus_last": "forgetting: best so far minus last",
+    "libero.fwt": "mean {measure} while a task is learned",
+    "libero.nbt": "{measure} lost while later tasks are learned",
+    "libero.auc": "mean {measure} from learning a task to the end",
+}
+"""What a reader looks for first, in words that need no paper."""
+
 # A report explains R[i, j] only; the symbols of these formulas need docs/metrics.md.
 _OTHER_SYMBOLS = ("continual_world.", "l2.")
+_TIMINGS = {
+    "train_seconds": "training",
+    "eval_seconds": "evaluation",
+    "cpu_seconds": "processor time",
+    "eval_share": "share of evaluation",
+}
+_NOTHING = 1e-12  # what is left of differences that are none
 _COSTS = ("_seconds", "_bytes", "seconds")
 
 
@@ -43,6 +61,30 @@ def formula(metric: str, facts: Facts | None = None) -> str:
     """The formula of a metric; empty if there is none to be read without explanation."""
     info = info_of(metric, facts)
     return "" if info is None or metric.startswith(_OTHER_SYMBOLS) else info.formula
+
+
+def card_words(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The headline numbers that there are, with their words; at most six."""
+    for name, words in CARDS.items():
+        # Where LIBERO's NBT is known it says the same of robots.
+        if name in metrics and not (name.startswith("forgetting.") and "libero.nbt" in metrics):
+            yield name, words
+
+
+def direction(metric: str, facts: Facts | None = None) -> str:
+    """Which way is better: "higher", "lower" or "neither".
+
+    Args:
+        metric: Its full name.
+        facts: What the results of its run say.
+    """
+    return {True: "higher", False: "lower", None: "neither"}[higher_is_better(metric, facts)]
+
+
+def meaning(metric: str, facts: Facts | None = None) -> str:
+    """What a metric says, in words; empty if nobody has said."""
+    info = info_of(metric, facts)
+    return "" if info is None else info.words or info.meaning
 
 
 def unit(metric: str, facts: Facts | None = None) -> str:
@@ -83,6 +125,8 @@ def format_value(value: float | None, digits: int = 4) -> str:
     """
     if value is None:
         return "-"
+    if abs(value) < _NOTHING:
+        value = 0.0
     if abs(value) >= 10_000:
         return f"{value:.0f}" if abs(value) < 1e12 else f"{value:.3g}"
     if abs(value) >= 10:
@@ -90,6 +134,16 @@ def format_value(value: float | None, digits: int = 4) -> str:
     if value != 0 and abs(value) < 10**-digits:
         return f"{value:.2g}"
     return f"{value + 0.0:.{digits}f}"  # + 0.0 makes 0.0 of -0.0
+
+
+def timing_words(name: str) -> str:
+    """What a timing is of, without the unit that its value has.
+
+    >>> timing_words("train_seconds"), timing_words("own_seconds")
+    ('training', 'own')
+    """
+    plain = name.removesuffix("_seconds").removesuffix("_bytes").replace("_", " ")
+    return _TIMINGS.get(name, plain)
 
 
 def format_timing(name: str, value: float | None) -> str:
@@ -107,6 +161,8 @@ def format_timing(name: str, value: float | None) -> str:
                 return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
             size /= 1024
         return f"{size:.1f} TiB"
+    if name.endswith("_share"):
+        return f"{100 * value:.1f} %"
     if "_per_" in name:
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     if name.endswith("seconds"):

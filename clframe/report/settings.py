@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from clframe.runs.reader import Run
+from clframe.utils.override_text import override_value
 
 # Where a run is stored and continued from says nothing about what it computes.
-_PLACES = ("run_dir", "data_dir", "resume", "hydra", "strategy_name")
+_PLACES = ("run_dir", "data_dir", "resume", "hydra", "strategy_name", "overrides")
 # Groups written as a mapping from chosen names to settings: `logger: {csv: {}}`.
 _BY_KEY = ("strategy", "logger")
-_PLAIN = re.compile(r"[\w./+@%-]+( [\w./+@%-]+)*")
 
 
 def flatten(settings: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -51,39 +50,39 @@ def setting(run: Run, name: str) -> str:
     return "unset" if value is None else override_value(value)
 
 
-def override_value(value: Any) -> str:
-    """A value in the grammar of Hydra's overrides.
+@dataclass(frozen=True)
+class Command:
+    """How a run is made again.
 
-    >>> [override_value(x) for x in (None, True, 0.5, "mlp", "a, b", [1, "x"], {"k": 2})]
-    ['null', 'true', '0.5', 'mlp', "'a, b'", '[1,x]', '{k:2}']
+    Args:
+        text: The command, quoted for a shell.
+        note: What more is to be known of it; empty for nothing.
+        complete: The same with every setting written out, where `text` leaves defaults out.
     """
-    if value is None or isinstance(value, bool | int | float):
-        return json.dumps(value) if isinstance(value, bool | None) else repr(value)
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{override_value(x)}" for key, x in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(override_value(x) for x in value) + "]"
-    text = str(value)
-    if _PLAIN.fullmatch(text) and not _reads_as_other(text):
-        return text
-    # Hydra takes a backslash as itself, except where a quote follows.
-    text = re.sub(r"(\\+)(?='|\Z)", r"\1\1", text)
-    return "'" + text.replace("'", "\\'") + "'"
+
+    text: str
+    note: str = ""
+    complete: str | None = None
 
 
-def _reads_as_other(text: str) -> bool:
-    """Whether an unquoted text would be read as a number, a truth value or nothing."""
-    if text.lower() in ("null", "true", "false", "nan", "inf", "-inf"):
-        return True
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def fit_command(run: Run) -> Command:
+    """The `clframe fit` command that repeats a run.
+
+    A run keeps what its user asked for; what was left to its default is not repeated. Of a run that
+    has not kept it, every setting is written out.
+    """
+    complete = complete_command(run)
+    given = (run.settings or {}).get("overrides")
+    if not isinstance(given, list):
+        return Command(complete)
+    version = run.result.environment.get("clframe")
+    note = "Settings that are not named have their defaults"
+    note += f" of clframe {version}." if isinstance(version, str) else "."
+    return Command(_words([str(word) for word in given]), note, complete)
 
 
-def fit_command(run: Run) -> str:
-    """The `clframe fit` command that repeats a run, quoted for a shell.
+def complete_command(run: Run) -> str:
+    """The command with every setting of a run, quoted for a shell.
 
     A group such as `stream: {name: split_mnist, parts: 5}` is chosen by its name and then set; a
     strategy is chosen by the names in the results, a logger by its own, and then they are set.
@@ -106,8 +105,11 @@ def fit_command(run: Run) -> str:
             loggers = list(settings["logger"]) or ["none"]
             chosen["logger"] = loggers if len(loggers) > 1 else loggers[0]
     overrides = [*chosen.items(), *_further(settings, chosen)]
-    words = [f"{name}={override_value(value)}" for name, value in overrides]
-    return " ".join(["clframe", "fit", *map(shlex.quote, words)])
+    return _words([f"{name}={override_value(value)}" for name, value in overrides])
+
+
+def _words(overrides: Sequence[str]) -> str:
+    return " ".join(["clframe", "fit", *map(shlex.quote, overrides)])
 
 
 def _further(settings: Mapping[Any, Any], chosen: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Comparison tables as text for a terminal, as Markdown and as JSON."""
+"""Comparison tables as text for a terminal, as Markdown and as JSON; all formats by name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from clframe.report.compare import ALPHA, Cell, Group, Table
 from clframe.report.names import format_value
+from clframe.report.table_files import as_csv, as_latex
 
 _ERROR_LEGEND = "± standard error over n seeds."
 _BEST_LEGEND = (
@@ -200,5 +201,7 @@ def _cell_object(name: str, cell: Cell) -> dict[str, Any]:
 FORMATS: dict[str, Callable[[Sequence[Table]], str]] = {
     "text": as_text,
     "markdown": as_markdown,
+    "latex": as_latex,
+    "csv": as_csv,
     "json": as_json,
 }

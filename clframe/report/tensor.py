@@ -33,7 +33,7 @@ def _keys(result: Result) -> tuple[tuple[str, ...], tuple[float, ...]]:
     return tuple(result.tensor.axes), tuple(result.tensor.levels)
 
 
-def tensor_curves(results: Sequence[Result]) -> Figure:
+def tensor_curves(results: Sequence[Result], width: float | None = None) -> Figure:
     """Success over the run: a panel per task and axis, a line per level; means over results.
 
     The first line of panels is the mean over the tasks learned so far. A task is drawn from the
@@ -41,6 +41,7 @@ def tensor_curves(results: Sequence[Result]) -> Figure:
 
     Args:
         results: At least one, for all of which `perturbed_results` holds.
+        width: Inches of the figure; None for what its panels need.
     """
     first = results[0]
     axes, levels = first.tensor.axes, first.tensor.levels
@@ -51,7 +52,7 @@ def tensor_curves(results: Sequence[Result]) -> Figure:
     lines = [_mean_of_known(values), *(values[:, j] for j in range(values.shape[1]))]
     if len(names) > _MOST_TASKS + 1:
         names, lines = names[:1], lines[:1]
-    figure = new_figure(1.6 + 2.1 * len(axes), 0.9 + 1.45 * len(names))
+    figure = new_figure(width or 1.6 + 2.1 * len(axes), 0.9 + 1.45 * len(names))
     grid = figure.subplots(len(names), len(axes), squeeze=False, sharex=True, sharey=True)
     for j, (name, line) in enumerate(zip(names, lines, strict=True)):
         for a, axis in enumerate(axes):

@@ -17,7 +17,7 @@ from clframe.core.results import Result
 from clframe.core.results_file import RESULTS, read_text, refuse_links
 from clframe.errors import RunFolderError
 from clframe.runs import table
-from clframe.runs.reader import CONFIG, EVENTS, parse_config
+from clframe.runs.reader import CONFIG, EVENTS, LOG, parse_config
 from clframe.runs.status import STATUS
 from clframe.utils import sums
 from clframe.utils.console import notice
@@ -25,8 +25,6 @@ from clframe.utils.files import remove_temporary, write_json, write_text
 from clframe.utils.lock import Lock
 from clframe.utils.sums import SUMS, write_sums
 
-LOG = "log"
-"""The folder of the L2 lifetime log."""
 LOG_FILES = ("data-log.tsv", "logger_info.json", "scenario_info.json")
 """What is in it."""
 

@@ -30,6 +30,8 @@ from clframe.utils.sums import check_file, read_sums
 
 CONFIG = "config.yaml"
 EVENTS = "events.jsonl"
+LOG = "log"
+"""The folder of the L2 lifetime log."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def read_epochs(path: Path) -> tuple[tuple[Epoch, ...], tuple[str, ...]]:
     if text is None:
         return (), (f"{path.name} is missing, so there is no loss curve.",)
     epochs: dict[tuple[int, int], Epoch] = {}
-    unreadable = []
+    unreadable, not_finite = [], []
     for line_number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -181,9 +183,18 @@ def read_epochs(path: Path) -> tuple[tuple[Epoch, ...], tuple[str, ...]]:
             continue
         experience, epoch = event.get("experience"), event.get("epoch")
         loss = number(event.get("loss"))
-        if type(experience) is int and type(epoch) is int and loss is not None:
+        if type(experience) is not int or type(epoch) is not int:
+            continue
+        if loss is not None:
             epochs[experience, epoch] = Epoch(experience, epoch, loss)
+        elif "loss" in event:
+            not_finite.append(f"epoch {epoch} of experience {experience}")
     notes = []
+    if not_finite:
+        notes.append(
+            f"The training loss was no finite number in {len(not_finite)} epoch(s), first in "
+            f"{not_finite[0]}."
+        )
     if unreadable:
         shown = ", ".join(map(str, unreadable[:5])) + (", ..." if len(unreadable) > 5 else "")
         notes.append(f"{path.name}: {len(unreadable)} unreadable line(s) left out ({shown}).")

@@ -37,6 +37,7 @@ DEFAULT_PLUGINS = (
     "accuracy",
     "rollouts",
     "films",
+    "samples",
     "held_out",
 )
 """Plugins that every run has, in their order, where it needs them; not strategies."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from clframe.report.settings import override_value
 from clframe.runs.folder import RunFolder
+from clframe.utils.override_text import override_value
 
 State = Literal["new", "broken", "finished"]
 STOPPED = 130

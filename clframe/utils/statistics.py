@@ -79,6 +79,36 @@ def summarize(values: Sequence[float], confidence: float | None = None) -> Summa
     return Summary(n, mean, error, mean - reach, mean + reach)
 
 
+def wilson(share: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval of a share that was counted on n samples (Wilson, JASA 1927).
+
+    With z the normal quantile, its ends are the two p for which the share is z standard errors
+    sqrt(p (1 - p) / n) away from p. Unlike share ± z s it stays within 0..1 and keeps its coverage
+    near the ends.
+
+    Args:
+        share: Of the samples for which something holds.
+        n: Their number.
+        confidence: Probability that the interval covers the true share.
+
+    Raises:
+        SettingError: There is no such share, number or confidence.
+
+    >>> [round(end, 4) for end in wilson(0.9, 10)]
+    [0.5958, 0.9821]
+    >>> wilson(1.0, 20)[1]
+    1.0
+    """
+    if not (0 <= share <= 1 and n > 0 and 0 < confidence < 1):
+        raise SettingError(f"there is no interval of a share of {share} of {n} samples.")
+    from scipy.special import ndtri
+
+    z2 = float(ndtri((1 + confidence) / 2)) ** 2
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    reach = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
+    return max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach))
+
+
 def welch(first: Sequence[float], second: Sequence[float]) -> WelchTest | None:
     """Welch's two-tailed t-test that two samples have the same mean, variances free.
 

@@ -91,7 +91,7 @@ def test_it_answers_without_torch_and_never_fails() -> None:
         ("clframe fit strategy=online_", "online_ewc"),
         ("clframe fit 'strategy=[ewc,online_", "strategy=[ewc,online_ewc"),
         ("clframe fit resume=runs/split_mnist/", "runs/split_mnist/20250101-120000-s0"),
-        ("clframe compare --format ", "json markdown text"),
+        ("clframe compare --format ", "csv json latex markdown text"),
     ],
 )
 def test_bash_completes(line: str, expected: str, tmp_path: Path) -> None:

@@ -51,9 +51,16 @@ def epochs_of(run: Path) -> int:
 def test_keywords_and_overrides_make_the_same_run(tmp_path: Path) -> None:
     clframe.fit(**KEYWORDS, run_dir=tmp_path / "python")
     assert main(["fit", *WORDS, f"run_dir={tmp_path / 'command'}"]) == 0
-    assert config_of(tmp_path / "python") == config_of(tmp_path / "command")
-    assert list(config_of(tmp_path / "python")) == list(config_of(tmp_path / "command"))
+    kept, typed = config_of(tmp_path / "python"), config_of(tmp_path / "command")
+    assert list(kept) == list(typed)
+    # Each keeps what was asked for, in the words of the command line, and no default.
+    asked = kept.pop("overrides")
+    assert typed.pop("overrides") == [*WORDS, "seed=0"]
+    assert len(asked) == 10, asked
+    assert kept == typed
     assert results_of(tmp_path / "python") == results_of(tmp_path / "command")
+    assert main(["fit", *asked, f"run_dir={tmp_path / 'again'}"]) == 0
+    assert results_of(tmp_path / "python") == results_of(tmp_path / "again")
 
 
 def test_a_folder_describes_its_run(tmp_path: Path) -> None:

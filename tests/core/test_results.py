@@ -14,7 +14,7 @@ import pytest
 
 import clframe
 from clframe.core.matrix import AccuracyMatrix, names_differ
-from clframe.core.results import Result
+from clframe.core.results import Result, environment
 from clframe.errors import RunFolderError
 from clframe.runs.folder import RunFolder
 from clframe.testing import toy_stream
@@ -107,3 +107,28 @@ def test_loading_a_result_is_light() -> None:
         "sys.exit(bool({'torch', 'matplotlib', 'yaml'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_the_revision_of_the_users_own_project_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*words: str) -> str:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        done = subprocess.run(
+            ["git", *who, *words], cwd=tmp_path, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    monkeypatch.chdir(tmp_path)
+    assert "project" not in environment("cpu")
+    git("init", "--quiet")
+    (tmp_path / "mine.py").write_text("x = 1\n")
+    git("add", "mine.py")
+    git("commit", "--quiet", "-m", "first")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert environment("cpu")["project"] == git("rev-parse", "HEAD")
+    (tmp_path / "mine.py").write_text("x = 2\n")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    assert environment("cpu")["project"] == git("rev-parse", "HEAD") + "-dirty"

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import pytest
 
 from clframe.errors import SettingError
 from clframe.report.compare import Table, compare
+from clframe.report.table_files import as_csv, as_latex
 from clframe.report.tables import as_json, as_markdown, as_text
 from clframe.runs.reader import Run, read_run
 from clframe.utils.statistics import welch
@@ -49,14 +53,14 @@ def test_mean_error_test_and_marks(with_metric: WithMetric) -> None:
         *with_metric("near", "gem.acc", near),
     ]
     (table,) = compare(runs)
-    assert [group.label for group in table.groups] == ["far", "best", "near"]
-    cells = dict(zip(("far", "best", "near"), table.cells["gem.acc"], strict=True))
+    assert [group.label for group in table.groups] == ["best", "near", "far"], "best first"
+    cells = dict(zip(("best", "near", "far"), table.cells["gem.acc"], strict=True))
     summary = cells["best"].summary
     assert summary is not None
     assert summary.mean == pytest.approx(0.92)
     assert summary.standard_error == pytest.approx(0.02 / math.sqrt(3))
-    assert [cells[name].best for name in cells] == [False, True, False]
-    assert [cells[name].not_worse for name in cells] == [False, False, True]
+    assert [cells[name].best for name in cells] == [True, False, False]
+    assert [cells[name].not_worse for name in cells] == [False, True, False]
     assert cells["far"].test == welch(far, best)
     assert cells["best"].test is None
 
@@ -89,7 +93,7 @@ def test_streams_and_scenarios_get_tables_of_their_own(make_run: MakeRun) -> Non
 def test_single_seed_has_no_error_and_no_test(with_metric: WithMetric) -> None:
     runs = with_metric("one", "gem.acc", [0.7]) + with_metric("two", "gem.acc", [0.8, 0.9])
     (table,) = compare(runs)
-    one, two = table.cells["gem.acc"]
+    two, one = table.cells["gem.acc"]
     assert one.summary is not None
     assert one.summary.standard_error is None
     assert one.test is None
@@ -141,10 +145,10 @@ def test_mixed_settings_are_noted_and_can_be_told_apart(make_run: MakeRun) -> No
     assert len(table.groups) == 1
     assert "differ in more than the seed (trainer.max_epochs)" in table.notes[0]
     (table,) = compare(runs, by=["trainer.max_epochs"])
-    assert [group.label for group in table.groups] == [
+    assert {group.label for group in table.groups} == {
         "naive [trainer.max_epochs=9]",
         "naive [trainer.max_epochs=2]",
-    ]
+    }
     assert table.notes == ()
     with pytest.raises(SettingError, match=r"no run has a setting 'trainer\.x'"):
         compare(runs, by=["trainer.x"])
@@ -193,7 +197,7 @@ def test_json_holds_everything(tables: list[Table]) -> None:
 
     content = json.loads(as_json(tables), parse_constant=refuse)
     (table,) = content["tables"]
-    assert [group["strategy"] for group in table["strategies"]] == ["ewc", "naive", "replay"]
+    assert [group["strategy"] for group in table["strategies"]] == ["replay", "ewc", "naive"]
     assert table["strategies"][0]["seeds"] == [0, 1, 2]
     metric = next(m for m in table["metrics"] if m["metric"] == "openloris.accuracy")
     best = [value for value in metric["values"] if value["best"]]
@@ -207,5 +211,44 @@ def test_json_holds_everything(tables: list[Table]) -> None:
 def test_json_without_spread_is_still_json(with_metric: WithMetric) -> None:
     runs = with_metric("a", "gem.acc", [0.5, 0.5]) + with_metric("b", "gem.acc", [0.6, 0.6])
     values = json.loads(as_json(compare(runs)))["tables"][0]["metrics"][0]["values"]
-    assert values[0]["t"] is None
-    assert values[0]["p_value"] == 0.0
+    assert values[1]["t"] is None
+    assert values[1]["p_value"] == 0.0
+
+
+def test_where_all_are_equal_nobody_is_best(with_metric: WithMetric) -> None:
+    runs = with_metric("a", "openloris.fwt", [0.0, 0.0])
+    runs += with_metric("b", "openloris.fwt", [0.0, 0.0, 0.0])
+    (table,) = compare(runs)
+    assert not any(cell.best or cell.not_worse for cell in table.cells["openloris.fwt"])
+
+
+def test_latex_is_a_table_of_booktabs(with_metric: WithMetric) -> None:
+    runs = with_metric("a_b", "libero.nbt", [0.5, 0.7]) + with_metric("c", "libero.nbt", [0.1])
+    text = as_latex(compare(runs))
+    body = [line.strip() for line in text.splitlines()]
+    start = body.index(r"\toprule")
+    assert body[start + 1] == r"Strategy & libero.nbt $\downarrow$ \\"
+    assert body[start + 3 : start + 6] == [
+        r"c & $\mathbf{0.1000}$ \\",
+        r"a\_b & $0.6000 \pm 0.1000$ \\",
+        r"\bottomrule",
+    ]
+    assert "over 1 to 2 seeds" in text
+    assert text.count("{") == text.count("}")
+
+
+def test_csv_has_every_number_unrounded(tables: list[Table]) -> None:
+    lines = list(csv.DictReader(io.StringIO(as_csv(tables))))
+    assert len(lines) == 3 * len(tables[0].metrics)
+    (naive,) = [
+        line for line in lines if (line["strategy"], line["metric"]) == ("naive", "gem.acc")
+    ]
+    group = next(group for group in tables[0].groups if group.label == "naive")
+    values = [run.metrics["gem.acc"] or 0.0 for run in group.runs]
+    error = statistics.stdev(values) / math.sqrt(3)
+    assert float(naive["mean"]) == pytest.approx(statistics.mean(values), abs=1e-12)
+    assert float(naive["standard_error"]) == pytest.approx(error, abs=1e-12)
+    # 4.302653: the 0.975 quantile of Student's t with two degrees of freedom.
+    assert float(naive["high_95"]) - float(naive["mean"]) == pytest.approx(4.302653 * error)
+    assert float(naive["p_value"]) < 0.05
+    assert (naive["best"], naive["better"], naive["n"]) == ("0", "higher", "3")

@@ -9,11 +9,13 @@ import pytest
 
 from clframe.cli.main import main
 from clframe.report.compare import compare
-from clframe.report.html import _factors, report_html
+from clframe.report.comparison_figures import factors
+from clframe.report.html import report_html
 from clframe.runs.reader import read_run
 
 MakeRun = Callable[..., Path]
 VOID = {"meta", "br", "img", "link"}
+NO_ICON = "data:,"
 
 
 class Page(HTMLParser):
@@ -51,7 +53,10 @@ class Page(HTMLParser):
 
 
 def check_self_contained(page: Page) -> None:
-    assert not {"script", "link", "iframe", "object", "embed"} & set(page.tags)
+    assert not {"script", "iframe", "object", "embed"} & set(page.tags)
+    # A browser asks for an icon unless the page says that it has one.
+    assert page.tags.count("link") == 1
+    assert ("href", NO_ICON) in page.attributes
     for name, value in page.attributes:
         assert not name.startswith("on")
         if name in ("src", "href", "xlink:href"):
@@ -67,7 +72,12 @@ def test_page_of_a_run(make_run: MakeRun) -> None:
     assert text == report_html([read_run(folder)]), "the same folder gives the same page"
     page = Page(text)
     check_self_contained(page)
-    assert page.tags.count("svg") == 4
+    # Matrix, tasks and loss; what was measured while learning is drawn for phones, too.
+    assert page.tags.count("svg") == 5
+    ids = [value for name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids)), "each id is on the page once"
+    targets = {value for name, value in page.attributes if name == "href" and value[0] == "#"}
+    assert {target[1:] for target in targets} <= set(ids)
     for word in ("openloris.bwt", "gem.bwt", "2.9.0", "512.0 MiB", "max_epochs: 2"):
         assert word in page.text
     assert f"{run.metrics['gem.bwt']:.4f}" in page.text
@@ -105,8 +115,9 @@ def test_page_of_a_sweep(sweep: Path) -> None:
     runs = [read_run(path.parent) for path in sorted(sweep.rglob("results.json"))]
     page = Page(report_html(runs))
     check_self_contained(page)
-    # Bars and spider of the stream; matrix, curves and loss of each of three strategies.
-    assert page.tags.count("svg") == 2 + 3 * 3
+    # Tasks seen so far, spider and bars (wide and narrow) of the stream; matrix, curves and loss of
+    # each of three strategies.
+    assert page.tags.count("svg") == 4 + 3 * 3
     assert "9 runs" in page.text
     assert "Welch" in page.text
     for strategy in ("naive", "ewc", "replay"):
@@ -120,11 +131,15 @@ def test_streams_become_spokes(make_run: MakeRun) -> None:
         for strategy in ("naive", "ewc")
     ]
     runs.append(read_run(make_run("more", stream="sequence", strategy="naive")))
-    page = Page("".join(_factors(compare(runs))))
-    assert "All streams" in page.text
+    spokes, panels = next(iter(factors(compare(runs)))).drawings  # type: ignore[union-attr]
+    page = Page(spokes.svg)
     assert {"illumination", "occlusion", "clutter"} <= {word.strip() for word in page.words}
     assert "sequence" not in page.text, "a stream without all strategies would leave gaps"
-    assert not list(_factors(compare(runs[:4])))
+    page = Page(panels.svg)
+    assert {"illumination", "Accuracy", "BWT", "Over-all"} <= {word.strip() for word in page.words}
+    (only,) = next(iter(factors(compare(runs[:4])))).drawings  # type: ignore[union-attr]
+    assert only.name == "factors", "two streams are two panels, but no spider of two spokes"
+    assert not list(factors(compare(runs[:2])))
 
 
 def test_runs_that_do_not_fit_together_are_still_reported(make_run: MakeRun) -> None:
@@ -138,7 +153,7 @@ def test_lists_are_named_by_what_they_are_of(make_run: MakeRun) -> None:
         content["metrics"]["average_over_run"] = {"average_over_run_k": [0.9, 0.8, 0.7]}
 
     page = " ".join(Page(report_html([read_run(make_run(edit=edit))])).text.split())
-    tasks, experiences = page.split("Per task")[1].split("Per experience")
+    tasks, experiences = page.split("Per task ")[1].split("Per experience ")
     assert "task0 task1 task2 forgetting.best_minus_last_k" in tasks
     assert experiences.strip().startswith(
         "metric exp0 exp1 exp2 average_over_run.average_over_run_k 0.9000 0.8000 0.7000"
@@ -195,10 +210,10 @@ def test_compare_command(sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["strategy", "n", "gem.bwt", "openloris.accuracy"]
     assert [line.split()[:2] for line in lines[3:6]] == [
+        ["replay", "3"],
         ["ewc", "3"],
         ["naive", "3"],
-        ["replay", "3"],
-    ]
+    ], "the best by the first metric comes first"
     out = tmp_path / "table.md"
     assert main(["compare", str(sweep), "--format", "markdown", "--out", str(out)]) == 0
     assert capsys.readouterr().out == f"{out}\n"

@@ -9,15 +9,16 @@ import pytest
 import yaml
 
 from clframe.errors import RunFolderError
-from clframe.report.settings import differing, fit_command, override_value, setting
+from clframe.report.settings import complete_command, differing, setting
 from clframe.runs.reader import read_run
+from clframe.utils.override_text import override_value
 
 MakeRun = Callable[..., Path]
 
 
 def _command(folder: Path, config: Any) -> list[str]:
     (folder / "config.yaml").write_text(config if isinstance(config, str) else yaml.dump(config))
-    return shlex.split(fit_command(read_run(folder)))
+    return shlex.split(complete_command(read_run(folder)))
 
 
 def test_command_chooses_groups_and_sets_the_rest(make_run: MakeRun) -> None:
@@ -60,7 +61,7 @@ def test_command_of_an_empty_strategy_and_of_a_missing_config(make_run: MakeRun)
         *("clframe", "fit", "strategy=naive", "seed=0"),
     ]
     (folder / "config.yaml").unlink()
-    assert fit_command(read_run(folder)) == (
+    assert complete_command(read_run(folder)) == (
         "clframe fit stream=split_mnist scenario=class strategy=naive seed=0"
     )
 

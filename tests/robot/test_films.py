@@ -263,7 +263,7 @@ def test_the_report_shows_films_up_to_a_bound(
     monkeypatch.setattr(films, "MOST", newest)
     page = report_html([read_run(run)])
     assert page.count("data:image/gif;base64,") == 1
-    assert "in &#x27;films&#x27;: exp0.gif" in page
+    assert "in &#39;films&#39;: exp0.gif" in page
     (run / "films" / "exp1.gif").write_bytes(b"<script>alert(1)</script>")
     assert "<script" not in report_html([read_run(run)])
 

@@ -26,7 +26,7 @@ from clframe.errors import DataError
 from clframe.hookspecs import hookimpl
 from clframe.metrics.l2.log_rows import DATA_FILE
 from clframe.metrics.l2.log_writer import L2LogWriter
-from clframe.runs.folder import LOG
+from clframe.runs.reader import LOG
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext

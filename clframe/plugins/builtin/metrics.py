@@ -6,7 +6,7 @@ name, so that two definitions of, say, backward transfer never share one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from clframe.core.answers import ANSWERS, describe
@@ -15,11 +15,13 @@ from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
 from clframe.metrics.catalog import FAMILIES
 from clframe.metrics.info import family_of
+from clframe.robot.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
     from clframe.core.registry import Registry
     from clframe.core.results import Result
+    from clframe.core.stream import Task
 
 MetricFunction = Callable[["Result"], "dict[str, Any] | None"]
 
@@ -29,21 +31,26 @@ class Metrics(Plugin):
 
     Args:
         families: Functions of the result, by family name.
+        tasks: What is measured.
     """
 
     supports_batched_seeds = True
 
-    def __init__(self, families: Mapping[str, MetricFunction]) -> None:
+    def __init__(self, families: Mapping[str, MetricFunction], tasks: Sequence[Task] = ()) -> None:
         self.families = dict(families)
+        self.tasks = tasks
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
         """Every registered family."""
-        return cls(context.metrics)
+        return cls(context.metrics, context.stream.tasks)
 
     @hookimpl
     def metrics(self, result: Result) -> dict[str, dict[str, Any]]:
         """Each family's numbers; a family that is not defined for this run is left out."""
+        samples = {task.name: count for task in self.tasks if (count := _samples(task))}
+        if samples:  # how sure an accuracy is depends on them
+            result.measured["evaluation"] = {"samples": samples}
         families: dict[str, dict[str, Any]] = {}
         for name, function in self.families.items():
             values = function(result)
@@ -59,6 +66,14 @@ class Metrics(Plugin):
                 facts = {} if family is None else family.catalog(name)
                 result.metric_facts |= {key: info.to_json() for key, info in facts.items()}
         return families
+
+
+def _samples(task: Task) -> int:
+    """Samples, or episodes, that a task is measured on; 0 where that is not known."""
+    evaluation = task.info.get("evaluation")
+    if isinstance(evaluation, Evaluation):
+        return evaluation.episodes
+    return 0 if task.load is None else len(task.data)
 
 
 @hookimpl
