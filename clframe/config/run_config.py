@@ -78,6 +78,12 @@ class RunConfig:
         strategy_name: What to call the strategy in the records; None takes the names given.
         trainer: Settings of :class:`clframe.core.trainer.TrainerSettings`.
         checkpoint: Settings of :class:`clframe.checkpoint.settings.CheckpointSettings`.
+
+    Example:
+        >>> import clframe
+        >>> config = clframe.RunConfig.of("split_mnist", ["ewc", "replay"], seed=3, max_epochs=2)
+        >>> config.seed, config.trainer
+        (3, {'max_epochs': 2})
     """
 
     stream: Named | Stream = "split_mnist"

@@ -99,6 +99,12 @@ def libero(
         ``fwt, nbt, auc``; the same per learned task, in order of learning, as ``fwt_k, nbt_k,
         auc_k``; ``e_star`` per row and the ``matrix`` of c_tk (None above the diagonal and wherever
         a value was not measured).
+
+    Example:
+        >>> import numpy as np
+        >>> c = np.array([[[0.0, 0.9], [0.0, 0.0]], [[0.7, 0.7], [0.0, 0.8]]])
+        >>> sorted(libero(c))[:3]
+        ['auc', 'auc_k', 'fwt']
     """
     curves = _curves(c)
     rows, columns, _ = curves.shape

@@ -55,7 +55,9 @@ def _parameter(parameter: inspect.Parameter) -> str:
     if parameter.annotation is not parameter.empty:
         shown += f": {_type(parameter.annotation)}"
     if parameter.default is not parameter.empty:
-        default = re.sub(r"<(?:function|class) '?(\S+?)'?(?: at 0x\w+)?>", r"\1", repr(parameter.default))
+        default = re.sub(
+            r"<(?:function|class) '?(\S+?)'?(?: at 0x\w+)?>", r"\1", repr(parameter.default)
+        )
         shown += f" = {re.sub(r' at 0x[0-9a-f]+', '', default)}"
     return shown
 
@@ -73,7 +75,7 @@ def _members(value: type) -> list[str]:
         if not base.__module__.startswith("clframe"):
             continue
         for name, member in vars(base).items():
-            if name.startswith("_") and name not in _OWN or f"#### {name}" in parts:
+            if (name.startswith("_") and name not in _OWN) or f"#### {name}" in parts:
                 continue
             if base is not value and name in vars(value):
                 continue

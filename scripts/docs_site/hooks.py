@@ -27,7 +27,9 @@ def home(readme: str) -> str:
     text = re.sub(r"\]\(docs/([^)]*)\)", r"](\1)", readme)
     text = re.sub(r"\]\(results\)", "](results/README.md)", text)
     text = re.sub(r"\[([^\]]+)\]\(CONTRIBUTING\.md\)", r"[\1](contributing.md)", text)
-    return re.sub(r"\[([^\]]+)\]\((?:CHANGELOG\.md|LICENSE|(?:clframe|examples|tests)[^)]*)\)", r"\1", text)
+    return re.sub(
+        r"\[([^\]]+)\]\((?:CHANGELOG\.md|LICENSE|(?:clframe|examples|tests)[^)]*)\)", r"\1", text
+    )
 
 
 def on_config(config: Any) -> Any:

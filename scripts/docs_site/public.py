@@ -6,6 +6,8 @@ import importlib
 import inspect
 from typing import Any
 
+import clframe
+
 MODULES = ("clframe", "clframe.plugins", "clframe.testing", "clframe.metrics", "clframe.bddl")
 
 
@@ -22,6 +24,11 @@ def names(module: str) -> dict[str, Any]:
 
 
 def documented(value: Any) -> str:
-    """The docstring of a public name; a type alias has none of its own."""
+    """The docstring of a public name; a type alias has none of its own.
+
+    What marks hooks is an object of pluggy's: the class whose methods it marks explains it.
+    """
+    if value is clframe.hookimpl:
+        return inspect.getdoc(clframe.Plugin) or ""
     own = inspect.isclass(value) or inspect.isroutine(value) or hasattr(value, "__wrapped__")
     return inspect.getdoc(value) or "" if own else ""

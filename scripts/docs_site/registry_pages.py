@@ -24,7 +24,9 @@ _SCENARIOS = ("task", "domain", "class")
 def pages(registry: Registry) -> dict[str, str]:
     """All pages by their path below docs/."""
     catalog = make(registry)
-    made = _streams(catalog, registry) | _strategies(catalog, registry) | _metrics(catalog, registry)
+    made = (
+        _streams(catalog, registry) | _strategies(catalog, registry) | _metrics(catalog, registry)
+    )
     for kind in SINGLE_PAGES:
         made[f"reference/{plural(kind)}.md"] = _kind_page(catalog, registry, kind)
     return made
@@ -238,5 +240,3 @@ def _kind_page(catalog: Catalog, registry: Registry, kind: str) -> str:
 
 def _plain(registry: Registry, item: Item) -> bool:
     return item.kind not in ("trainer", "checkpoint", "experiment") and _known(registry, item)
-
-

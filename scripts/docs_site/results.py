@@ -43,8 +43,10 @@ def _tables(content: str) -> Iterator[tuple[list[str], list[list[str]]]]:
             for word in header:
                 span = word or span
                 upper.append(span)
-            header = [f"{low} ({up})" if up and low not in _NAMES else low
-                      for up, low in zip(upper, body[0], strict=True)]
+            header = [
+                f"{low} ({up})" if up and low not in _NAMES else low
+                for up, low in zip(upper, body[0], strict=True)
+            ]
             body = body[1:]
         yield header, body
 
