@@ -150,8 +150,8 @@ def toy_run(plugins: list[Plugin], stream: Stream, **trainer: Any) -> tuple[Resu
     Example:
         >>> from clframe.plugins import Replay
         >>> result, learner = toy_run([Replay(size=20)], toy_stream(), max_epochs=3)
-        >>> result.strategy, result.matrix.values.shape
-        ('replay', (4, 3))
+        >>> result.matrix.values.shape
+        (4, 3)
     """
     prepared = prepare_toy(plugins, stream, **trainer)
     return run(prepared.learner, prepared.stream, "toy"), prepared.learner

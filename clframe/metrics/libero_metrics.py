@@ -103,8 +103,9 @@ def libero(
     Example:
         >>> import numpy as np
         >>> c = np.array([[[0.0, 0.9], [0.0, 0.0]], [[0.7, 0.7], [0.0, 0.8]]])
-        >>> sorted(libero(c))[:3]
-        ['auc', 'auc_k', 'fwt']
+        >>> scores = libero(c)  # two tasks, two evaluation points
+        >>> [round(scores[name], 4) for name in ("fwt", "nbt", "auc")]
+        [0.425, 0.1, 0.4875]
     """
     curves = _curves(c)
     rows, columns, _ = curves.shape

@@ -15,7 +15,7 @@ _OWN = ("__call__", "__len__", "__getitem__")
 def pages() -> dict[str, str]:
     """A page for each public module by its path below docs/."""
     made = {}
-    for module in public.MODULES:
+    for module in (*public.MODULES, *public.FOR_AUTHORS):
         summary = text.markdown(inspect.getdoc(importlib.import_module(module)) or "")
         parts = [f"# {module}", summary]
         for name, value in public.names(module).items():

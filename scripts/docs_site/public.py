@@ -10,6 +10,16 @@ import clframe
 
 MODULES = ("clframe", "clframe.plugins", "clframe.testing", "clframe.metrics", "clframe.bddl")
 
+FOR_AUTHORS = (
+    "clframe.data.buffer",
+    "clframe.data.storage",
+    "clframe.robot.stream",
+    "clframe.robot.task",
+    "clframe.robot.learner",
+    "clframe.training.schedulers",
+)
+"""Modules that authors of methods, streams and policies build on; shown, without an example each."""
+
 
 def names(module: str) -> dict[str, Any]:
     """The public names of a module with what they stand for, constants left out."""

@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
+
+import clframe
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -58,3 +62,16 @@ def test_the_notebook_runs_from_top_to_bottom(
             source = "".join(cell["source"])
             exec(compile(source, f"tour.ipynb {cell['id']}", "exec"), names)
     assert names["replay"].metrics["gem"]["acc"] > names["naive"].metrics["gem"]["acc"]
+
+
+def test_python_says_what_it_does_not_take() -> None:
+    """What newcomers try: a data set as stream, seeds, a policy with the wrong outputs."""
+    data = torch.utils.data.TensorDataset(torch.zeros(4, 2), torch.zeros(4).long())
+    with pytest.raises(clframe.SettingError, match=r"clframe\.stream_from"):
+        clframe.fit(data, "ewc")
+    with pytest.raises(clframe.SettingError, match="fit_seeds"):
+        clframe.fit("split_mnist", seeds=[0, 1])
+    robot = {"name": "point_robot", "n_tasks": 1, "eval_episodes": 1, "num_workers": 0}
+    short = {"max_steps": 1, "run_dir": False, "progress": False}
+    with pytest.raises(clframe.SettingError, match="has 5 outputs, but an action .* has 2"):
+        clframe.fit(robot, model=nn.LazyLinear(5), lr=0.01, **short)
