@@ -60,8 +60,9 @@ def _filled(entry: Any) -> Any:
     if isinstance(entry, str) and entry.endswith("/*"):
         folder = entry[:-1]
         written = (ROOT / "docs" / folder).glob("*.md")
-        mine = sorted({path for path in _made if path.startswith(folder)}
-                      | {folder + path.name for path in written})  # fmt: skip
+        names = {path for path in _made if path.startswith(folder)}
+        names |= {folder + path.name for path in written}
+        mine = sorted(names, key=lambda path: path.removesuffix(".md"))
         first = [path for path in mine if path.endswith(("/index.md", "/README.md"))]
         return [*first, *(path for path in mine if path not in first)]
     return entry

@@ -18,7 +18,7 @@ FOR_AUTHORS = (
     "clframe.robot.learner",
     "clframe.training.schedulers",
 )
-"""Modules that authors of methods, streams and policies build on; shown, without an example each."""
+"""Modules that authors of methods, streams and policies build on; shown, examples or not."""
 
 
 def names(module: str) -> dict[str, Any]:

@@ -34,16 +34,30 @@ def pages(registry: Registry) -> dict[str, str]:
 
 def _settings(prefix: str, settings: Mapping[str, Setting], given: Mapping[str, Any]) -> str:
     """The settings as a table; the values that a composition gives stand in for the defaults."""
+    if not settings:
+        return "None."
     rows = [
         [
-            text.code(f"{prefix}{name}"),
-            text.code("required" if one.shown == "???" else str(given.get(name, one.shown))),
+            text.code(name),
+            "required" if one.shown == "???" else text.code(_typed(given.get(name, one.default))),
             text.cell(", ".join(f"`{choice}`" for choice in one.choices) or one.type),
             text.cell(one.meaning),
         ]
         for name, one in settings.items()
     ]
-    return text.table(["setting", "default", "type", "meaning"], rows) if rows else "None."
+    shown = text.table(["setting", "default", "type", "meaning"], rows)
+    return f"Given as `{prefix}NAME=VALUE`:\n\n{shown}"
+
+
+def _typed(value: Any) -> str:
+    """A value as it is typed on the command line.
+
+    >>> [_typed(value) for value in (None, True, 0.5, "auto", [1, 2])]
+    ['null', 'true', '0.5', 'auto', '[1, 2]']
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
 
 
 def _body(factory: Callable[..., Any]) -> str:

@@ -73,5 +73,5 @@ def test_python_says_what_it_does_not_take() -> None:
         clframe.fit("split_mnist", seeds=[0, 1])
     robot = {"name": "point_robot", "n_tasks": 1, "eval_episodes": 1, "num_workers": 0}
     short = {"max_steps": 1, "run_dir": False, "progress": False}
-    with pytest.raises(clframe.SettingError, match="has 5 outputs, but an action .* has 2"):
+    with pytest.raises(clframe.SettingError, match=r"has 5 outputs, but an action .* has 2"):
         clframe.fit(robot, model=nn.LazyLinear(5), lr=0.01, **short)

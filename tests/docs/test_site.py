@@ -46,7 +46,7 @@ def test_the_site_is_complete_and_loads_nothing_from_elsewhere(site: Path) -> No
         assert "url(http" not in sheet.read_text(), sheet.name
 
     ewc = (site / "strategies" / "ewc.html").read_text()
-    for part in ("Kirkpatrick", "strategy.ewc.weight", "Strength of the penalty", "98.64", "97.25"):
+    for part in ("Kirkpatrick", "strategy.ewc.NAME", "Strength of the penalty", "98.64", "97.25"):
         assert part in ewc, part  # paper, settings with meanings, published and own number
 
 
