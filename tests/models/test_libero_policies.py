@@ -234,6 +234,26 @@ def test_acting_step_by_step_is_the_same_as_reading_the_sequence(name: Any) -> N
     torch.testing.assert_close(torch.stack(steps, 1), whole, atol=1e-5, rtol=1e-4)
 
 
+def test_the_head_reads_all_tokens_of_a_step() -> None:
+    policy, x = small("resnet_t", readout="all"), sequences()
+    assert policy.head.layers[0].in_features == (1 + 2 + len(CAMERAS)) * 64  # type: ignore[union-attr, index]
+    changed = {**x, "joint": x["joint"].clone()}
+    changed["joint"][:, 3:] += 1.0
+    with torch.no_grad():
+        for layer in policy.features.temporal.transformer.layers:  # type: ignore[union-attr]
+            layer.attention.output.weight.zero_()  # type: ignore[union-attr, operator]
+        apart = (policy(x) - policy(changed)).abs().amax((0, 2))
+        assert (apart[:3] < 1e-7).all()
+        assert (apart[3:] > 1e-4).all(), "the state needs no attention to reach the head"
+        whole = policy(x)
+        with policy.acting():
+            policy.reset(torch.tensor([True, True]))
+            steps = [policy(at(x, slice(t, t + 1))) for t in range(5)]
+    torch.testing.assert_close(torch.stack(steps, 1), whole, atol=1e-5, rtol=1e-4)
+    with pytest.raises(SettingError, match=r"model.readout is for transformers"):
+        small("resnet_rnn", readout="all")
+
+
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_same_observation_twice_is_not_the_same(name: Any) -> None:
     """A hidden state that is lost at every step, as in LIBERO's code, would give it away."""

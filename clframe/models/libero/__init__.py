@@ -26,7 +26,7 @@ from clframe.models.libero.frozen_reader import WEIGHTS, FeatureReader, FrozenEn
 from clframe.models.libero.head import PerceptronHead
 from clframe.models.libero.observation_encoder import ConcatEncoder, Reader, States, TokenEncoder
 from clframe.models.libero.policy import Body, SequencePolicy
-from clframe.models.libero.temporal import TemporalLSTM, TemporalTransformer
+from clframe.models.libero.temporal import Readout, TemporalLSTM, TemporalTransformer
 from clframe.models.libero.transformer import Transformer
 from clframe.models.libero.vit import PATCH, ViTEncoder
 from clframe.utils.settings import at_least
@@ -85,6 +85,7 @@ def libero_policy(
     stem: Stem = "resnet",
     feature_dropout: float | None = None,
     state_noise: float = 0.0,
+    readout: Readout | None = None,
     weights: str | None = None,
     data_dir: Path | None = None,
 ) -> SequencePolicy:
@@ -108,6 +109,8 @@ def libero_policy(
         feature_dropout: Share of a frozen encoder's features that is left out in training; None
             for 0.3.
         state_noise: Deviation of noise on the robot's normalized state in training.
+        readout: What the transformers' head reads of a step: its ``first`` token, as in LIBERO
+            (None), or ``all`` of them, the parts of the robot's state among them.
         weights: The frozen encoder's file; None is the one that is shipped.
         data_dir: The data folder; features are kept in its folder ``features``.
     """
@@ -150,6 +153,8 @@ def libero_policy(
     else:
         reader = Reader(read_states, image_encoder, augment)
     if name == "resnet_rnn":
+        if readout is not None:
+            raise SettingError("model.readout is for transformers, resnet_t and vit_t")
         numbers = cameras * sizes.token + sum(states) + sizes.text
         body = Body(
             ConcatEncoder(reader, n_condition, sizes.text),
@@ -159,9 +164,10 @@ def libero_policy(
     else:
         body = Body(
             TokenEncoder(reader, n_condition, states, sizes.token),
-            TemporalTransformer(Transformer(sizes.token, *sizes.temporal)),
+            TemporalTransformer(Transformer(sizes.token, *sizes.temporal), readout or "first"),
         )
-        n_hidden = sizes.token
+        n_tokens = 1 + len(states) + cameras if readout == "all" else 1
+        n_hidden = n_tokens * sizes.token
     decoder = ActionDecoder(actions, n_outputs, "draw")
     head = PerceptronHead(n_hidden, sizes.head, decoder.sizes)
     return SequencePolicy(body, head, window, decoder)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from clframe.models.libero.transformer import Transformer, block_causal, time_code
+
+Readout: TypeAlias = Literal["first", "all"]
 
 
 class Memory(Protocol):
@@ -34,24 +36,28 @@ class TemporalTransformer(TemporalEncoder):
     """A transformer over the tokens of several steps that never looks ahead.
 
     Tokens of one step see each other and those of earlier steps (a block-causal mask). What comes
-    out at a step's first token is what is known then.
+    out at a step's first token is what is known then, as in LIBERO, or what comes out at all of
+    its tokens: then numbers that matter to the last digit (where the hand is) need not come
+    through attention.
 
     Args:
         transformer: Over all tokens.
+        readout: Which tokens of a step are read.
     """
 
-    def __init__(self, transformer: Transformer) -> None:
+    def __init__(self, transformer: Transformer, readout: Readout = "first") -> None:
         super().__init__()
-        self.transformer = transformer
+        self.transformer, self.readout = transformer, readout
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """``[n, steps, tokens, width]`` to ``[n, steps, width]``."""
+        """``[n, steps, tokens, width]`` to ``[n, steps, width]``, or ``tokens * width``."""
         steps, each, width = tokens.shape[1:]
         tokens = tokens + time_code(steps, width, tokens)[:, None]
         mask = block_causal(steps, each, tokens.device)
         outputs = self.transformer(tokens.flatten(1, 2), mask)
-        first: Tensor = outputs.unflatten(1, (steps, each))[:, :, 0]
-        return first
+        outputs = outputs.unflatten(1, (steps, each))
+        read: Tensor = outputs[:, :, 0] if self.readout == "first" else outputs.flatten(2)
+        return read
 
     def remember(self, window: int) -> Queue:
         """Keep the last encoded steps."""
