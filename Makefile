@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.clframe-installed
 # What tests of optional parts need beside it, and LIBERO, which wants an older MuJoCo in front.
 TEST_STAMP := $(VENV)/.clframe-test-installed
+DOCS_STAMP := $(VENV)/.clframe-docs-installed
 LIBERO := .venv-libero
 LIBERO_STAMP := $(LIBERO)/.clframe-installed
 LIBERO_TESTS := tests/streams/test_libero_simulation.py
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint docs clean
 
 demo: $(STAMP)
 	@echo "== EWC on objects seen by a robot while the light fails, rendered here the first time"
@@ -19,6 +20,10 @@ demo: $(STAMP)
 test: $(TEST_STAMP) $(LIBERO_STAMP) lint
 	$(BIN)/python -m pytest -q -n auto --ignore $(LIBERO_TESTS)
 	$(LIBERO)/bin/python -m pytest -q -n auto $(LIBERO_TESTS)
+
+# The site, in build/site; needs no network, neither to be built nor to be read.
+docs: $(DOCS_STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 lint: $(TEST_STAMP)
 	$(BIN)/ruff check .
@@ -30,6 +35,10 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
 	@$(BIN)/clframe list > /dev/null # from now on names are known without importing torch
 	touch $(STAMP)
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $(DOCS_STAMP)
 
 # Meta-World pins a MuJoCo of its own, and works with ours.
 $(TEST_STAMP): $(STAMP)

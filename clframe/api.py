@@ -38,6 +38,19 @@ def fit(*positional: Any, **values: Any) -> Result:
 
     Raises:
         ClframeError: Something given cannot be used; nothing has been written then.
+
+    Example:
+        >>> import clframe
+        >>> result = clframe.fit(
+        ...     "split_mnist",
+        ...     ["ewc", clframe.plugins.Replay(size=200)],
+        ...     max_epochs=1,
+        ...     limit_train_batches=2,
+        ...     run_dir=False,
+        ...     progress=False,
+        ... )
+        >>> result.strategy, result.matrix.values.shape
+        ('ewc+replay', (6, 5))
     """
     return fit_config(RunConfig.of(*positional, **values))
 
@@ -110,6 +123,15 @@ def load(
 
     Raises:
         ClframeError: There is no such run, or it has no such checkpoint.
+
+    Example:
+        >>> import clframe, tempfile, torch
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     short = {"max_epochs": 1, "limit_train_batches": 1, "progress": False}
+        ...     _ = clframe.fit("split_mnist", run_dir=f"{folder}/run", **short)
+        ...     model = clframe.load(f"{folder}/run")
+        >>> model(torch.zeros(1, 1, 28, 28)).shape
+        torch.Size([1, 10])
     """
     folder = RunFolder(Path(run_dir).expanduser())
     folder.read_config()
@@ -141,6 +163,12 @@ def stream(
         scenario: task, domain or class; None takes the stream's own.
         plugin_path: Files with streams of your own.
         **values: The stream's own settings.
+
+    Example:
+        >>> import clframe
+        >>> stream = clframe.stream("permuted_mnist", n_experiences=3)
+        >>> [experience.name for experience in stream.experiences]
+        ['exp0', 'exp1', 'exp2']
     """
     config = RunConfig(
         {"name": name, **values},

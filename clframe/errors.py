@@ -10,11 +10,29 @@ from collections.abc import Iterable
 
 
 class ClframeError(Exception):
-    """Something the user gave cannot be used; the message says what, where and what is right."""
+    """Something the user gave cannot be used; the message says what, where and what is right.
+
+    Example:
+        >>> import clframe
+        >>> try:
+        ...     clframe.fit("split_mnst")
+        ... except clframe.ClframeError as error:
+        ...     print(error)
+        unknown stream 'split_mnst'; did you mean 'split_mnist'?
+    """
 
 
 class SettingError(ClframeError):
-    """A setting has an unknown name, the wrong type or a value out of range."""
+    """A setting has an unknown name, the wrong type or a value out of range.
+
+    Example:
+        >>> import clframe
+        >>> try:
+        ...     clframe.fit("split_mnist", max_epochs="many")
+        ... except clframe.SettingError as error:
+        ...     print("max_epochs" in str(error))
+        True
+    """
 
 
 class UnknownNameError(ClframeError):
@@ -22,11 +40,29 @@ class UnknownNameError(ClframeError):
 
 
 class PluginError(ClframeError):
-    """A plugin cannot be loaded, is written wrongly or cannot be combined with another."""
+    """A plugin cannot be loaded, is written wrongly or cannot be combined with another.
+
+    Example:
+        >>> import clframe
+        >>> try:
+        ...     clframe.fit("split_mnist", plugin_path="nowhere.py")
+        ... except clframe.PluginError as error:
+        ...     print(error)
+        plugin_path: there is no file 'nowhere.py'
+    """
 
 
 class DataError(ClframeError):
-    """Data is missing, unreadable or not what its place says it is."""
+    """Data is missing, unreadable or not what its place says it is.
+
+    Example:
+        >>> import clframe, torch
+        >>> try:
+        ...     clframe.stream_from((torch.zeros(3, 2), torch.tensor([0, 1])))
+        ... except clframe.DataError as error:
+        ...     print("refused")
+        refused
+    """
 
 
 class RunFolderError(ClframeError):

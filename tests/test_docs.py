@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
+import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
-import torchvision
-from PIL import Image
+import yaml
 
 import clframe
-from clframe.cli.main import main
-from clframe.core.results import Result
 from clframe.hookspecs import HOOKS, HookSpecs
 
 ROOT = Path(__file__).parent.parent
@@ -41,50 +37,19 @@ def test_the_plugin_of_the_readme_works(tmp_path: Path) -> None:
     assert len([line for line in block.splitlines() if line.strip()]) <= 16
     file = tmp_path / "shrink.py"
     file.write_text(block)
-    result = clframe.fit(
-        "split_mnist",
-        "shrink",
-        plugin_path=file,
-        max_epochs=1,
-        run_dir=False,
-        progress=False,
-    )
-    plain = clframe.fit("split_mnist", max_epochs=1, run_dir=False, progress=False)
+    short = {"max_epochs": 1, "run_dir": False, "progress": False}
+    result = clframe.fit("split_mnist", "shrink", plugin_path=file, **short)
+    plain = clframe.fit("split_mnist", **short)
     assert (result.matrix.values != plain.matrix.values).any()
 
 
-def test_the_python_example_of_the_readme_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_readme_is_one_screen_with_a_picture() -> None:
     text = (ROOT / "README.md").read_text()
-    (block,) = (b for b in re.findall(r"```python\n(.*?)```", text, re.S) if "clframe.fit" in b)
-    exec(compile(block, "README.md", "exec"), {})
-
-
-def test_a_folder_of_pictures_becomes_a_matrix_as_the_readme_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    generator = torch.Generator().manual_seed(0)
-    for number in range(6):
-        folder = tmp_path / "pictures" / f"class{number}"
-        folder.mkdir(parents=True)
-        for sample in range(12):
-            pixels = torch.randint(0, 60, (16, 16, 3), generator=generator)
-            pixels[2 * number : 2 * number + 4] += 150
-            image = Image.fromarray(pixels.to(torch.uint8).numpy())
-            image.save(folder / f"{sample}.png")
-    text = (ROOT / "README.md").read_text()
-    command = "clframe fit stream=folder stream.path=DIR strategy=er"
-    assert f"`{command}`" in text
-    words = command.replace("DIR", "pictures").split()[1:]
-    assert main([*words, "run_dir=run", "max_epochs=1"]) == 0
-    assert len(Result.load(tmp_path / "run").matrix.columns) == 5
-    (block,) = re.findall(r"^```\n(dataset = .*\nstream = .*\nresult = .*\n)```", text, re.M)
-    names: dict[str, Any] = {"clframe": clframe, "torchvision": torchvision}
-    exec(compile(block.replace("max_epochs=10", "max_epochs=2"), "README.md", "exec"), names)
-    assert names["result"].matrix.columns == ["class0-class1", "class2-class3", "class4-class5"]
+    assert len(text.splitlines()) <= 85
+    (picture,) = re.findall(r"!\[.+\]\((.+)\)", text)
+    assert (ROOT / picture).stat().st_size > 10_000
+    for link in re.findall(r"\]\((?!http)([^)#]+)", text):
+        assert (ROOT / link).exists(), link
 
 
 def test_the_makefile_has_the_two_commands() -> None:
@@ -106,3 +71,33 @@ def test_the_architecture_page_describes_what_is_there() -> None:
     tree = page.partition("## The tree")[2].partition("## ")[0]
     for folder in (path.name for path in (ROOT / "clframe").iterdir() if path.is_dir()):
         assert f"{folder}/" in tree or folder == "__pycache__", f"{folder}/ is not in the tree"
+
+
+def test_the_citation_has_what_a_citation_needs() -> None:
+    content = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors", "version", "license"} <= set(content)
+    assert content["cff-version"] == "1.2.0"
+    assert content["version"] == clframe.__version__
+    assert all({"name"} <= set(a) or {"family-names"} <= set(a) for a in content["authors"])
+
+
+def test_the_lock_is_of_the_public_registry_and_has_what_is_asked_for() -> None:
+    lock = tomllib.loads((ROOT / "uv.lock").read_text())
+    packages = {package["name"]: package for package in lock["package"]}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [re.split(r"[\[<>=!~ ]", name)[0] for name in project["dependencies"]]
+    assert {name.lower() for name in asked} <= set(packages)
+    assert set(project["optional-dependencies"]) == set(
+        packages["clframe"]["optional-dependencies"]
+    )
+    sources = {package["source"].get("registry") for package in lock["package"]} - {None}
+    assert sources == {"https://pypi.org/simple"}
+
+
+def test_the_image_installs_what_the_package_needs() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    folders = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    for folder in {home.split("/")[0] for home in folders["package-dir"].values()}:
+        assert f"COPY {folder} {folder}" in text
+    assert text.index("USER user") < text.index("ENTRYPOINT")
+    assert 'CMD ["doctor"]' in text

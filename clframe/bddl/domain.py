@@ -28,7 +28,13 @@ LIBERO_DOMAIN = "robosuite"
 
 @dataclass(frozen=True)
 class Domain:
-    """A vocabulary: each predicate with the sorts of its terms."""
+    """A vocabulary: each predicate with the sorts of its terms.
+
+    Example:
+        >>> domain = Domain("kitchen", {"ontop": ("cup", "shelf")})
+        >>> domain.name, sorted(domain.predicates)
+        ('kitchen', ['ontop'])
+    """
 
     name: str
     predicates: Mapping[str, tuple[str, ...]]
@@ -62,6 +68,11 @@ def parse_domain(text_or_path: str | Path, *, limits: Limits | None = None) -> D
 
     Raises:
         BDDLError: If the text is not such a domain.
+
+    Example:
+        >>> domain = parse_domain("(define (domain kitchen) (:predicates (ontop ?a ?b)))")
+        >>> sorted(domain.predicates)
+        ['ontop']
     """
     limits = limits or Limits()
     source = load(text_or_path, limits)

@@ -28,6 +28,15 @@ class Goal:
         path: The file the goal came from, for errors.
 
     Two goals are equal if their formulas are.
+
+    Example:
+        >>> from clframe.bddl import parse
+        >>> text = '''(define (problem tidy) (:domain robosuite)
+        ...   (:objects cup_1 - cup shelf_1 - shelf)
+        ...   (:init) (:goal (and (On cup_1 shelf_1))))'''
+        >>> goal = parse(text).goal
+        >>> goal.satisfied([]), goal.satisfied([("on", "cup_1", "shelf_1")])
+        (False, True)
     """
 
     def __init__(

@@ -27,6 +27,15 @@ class Problem:
         language: LIBERO: the instruction, in lower case; None if absent.
         libero: Whether the text is in LIBERO's dialect.
         warnings: Quirks that were let through, with their places.
+
+    Example:
+        >>> from clframe.bddl import parse
+        >>> text = '''(define (problem tidy) (:domain robosuite)
+        ...   (:objects cup_1 - cup shelf_1 - shelf)
+        ...   (:init) (:goal (and (On cup_1 shelf_1))))'''
+        >>> problem = parse(text)
+        >>> problem.name, problem.domain
+        ('tidy', 'robosuite')
     """
 
     name: str

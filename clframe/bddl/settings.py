@@ -22,6 +22,10 @@ class Limits:
         max_ground_atoms: Most atoms a goal may have once its quantifiers are written out.
         max_option_literals: Most literals written out for a negated compound formula.
         max_search: Most steps taken where an atom of the goal occurs with both signs.
+
+    Example:
+        >>> Limits(max_characters=1000).max_characters  # of texts that strangers send
+        1000
     """
 
     max_characters: int = 500_000
@@ -45,6 +49,10 @@ class Leniency(enum.Flag):
 
     The first five leave no doubt about the meaning and are on by default. The others repair the
     text the way the reference reads it, which loses something, so they must be asked for.
+
+    Example:
+        >>> Leniency.DEFAULT == Leniency(31)
+        True
     """
 
     STRICT = 0

@@ -122,6 +122,10 @@ class Region:
 
     With ``ranges`` it is one or more rectangles (x0, y0, x1, y1) in meters on its target; without,
     a named site of the target, such as the inside of a drawer.
+
+    Example:
+        >>> Region("drop", "table_1", ranges=((0.0, 0.0, 0.1, 0.1),)).target
+        'table_1'
     """
 
     name: str

@@ -30,7 +30,16 @@ _INDENT = "  "
 
 
 def write(problem: Problem) -> str:
-    """The text of a problem, in the layout of its dialect."""
+    """The text of a problem, in the layout of its dialect.
+
+    Example:
+        >>> from clframe.bddl import parse
+        >>> text = '''(define (problem tidy) (:domain robosuite)
+        ...   (:objects cup_1 - cup shelf_1 - shelf)
+        ...   (:init) (:goal (and (On cup_1 shelf_1))))'''
+        >>> parse(write(parse(text))).name
+        'tidy'
+    """
     lines = [f"(define (problem {problem.name})", f"{_INDENT}(:domain {problem.domain})"]
     if problem.requirements:
         lines.append(f"{_INDENT}(:requirements {' '.join(problem.requirements)})")
@@ -49,7 +58,20 @@ def write(problem: Problem) -> str:
 
 
 def save(problem: Problem, path: Path) -> None:
-    """Write a problem to a file, whole or not at all."""
+    """Write a problem to a file, whole or not at all.
+
+    Example:
+        >>> import tempfile
+        >>> from clframe.bddl import parse
+        >>> text = '''(define (problem tidy) (:domain robosuite)
+        ...   (:objects cup_1 - cup shelf_1 - shelf)
+        ...   (:init) (:goal (and (On cup_1 shelf_1))))'''
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save(parse(text), Path(folder) / "tidy.bddl")
+        ...     again = parse(Path(folder) / "tidy.bddl")
+        >>> again.name
+        'tidy'
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(

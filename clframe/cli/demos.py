@@ -136,7 +136,11 @@ def check(arguments: argparse.Namespace) -> None:
         for name, values in demos[0].observations.items():
             say(f"  obs/{name}: {values.dtype} {list(values.shape[1:])}")
         if info.facts:
-            said = ", ".join(f"{key} {value}" for key, value in info.facts.items())
+            # A task file is a page of text; that it is there is enough.
+            said = ", ".join(
+                f"{key} {value if len(str(value)) <= 80 else f'({len(str(value)):,} characters)'}"
+                for key, value in info.facts.items()
+            )
             say(f"  made with: {said}")
         if not np.isfinite(np.concatenate([_flat(demo) for demo in demos])).all():
             raise DataError(f"'{path}' holds observations that are NaN or infinite")
@@ -188,6 +192,7 @@ def _play_one(
         f"{how.robot.name}, demonstration {number}: {len(demo)} steps, goal "
         f"{'reached' if result.reached else 'NOT reached'}; largest difference to what was "
         f"recorded {result.apart:.3g}"
+        f"{' (the same in every bit)' if result.equal else f' (first at step {result.first})'}"
     )
     if recorded is not None and out is not None:
         pictures = recorded.captioned(how.robot.language, f"the expert, demonstration {number}")

@@ -86,6 +86,12 @@ class RunConfig:
             it from what else is given.
         trainer: Settings of :class:`clframe.core.trainer.TrainerSettings`.
         checkpoint: Settings of :class:`clframe.checkpoint.settings.CheckpointSettings`.
+
+    Example:
+        >>> import clframe
+        >>> config = clframe.RunConfig.of("split_mnist", ["ewc", "replay"], seed=3, max_epochs=2)
+        >>> config.seed, config.trainer
+        (3, {'max_epochs': 2})
     """
 
     stream: Named | Stream = "split_mnist"
@@ -135,10 +141,13 @@ class RunConfig:
     def of(cls, *positional: Any, **values: Any) -> RunConfig:
         """From arguments as :func:`clframe.fit` takes them.
 
-        The first three may be positional; what is no field is a setting of the trainer.
+        The first three may be positional; what is no field is a setting of the trainer, and
+        ``lr`` that of the optimizer.
 
         >>> RunConfig.of("permuted_mnist", "ewc", max_epochs=1).trainer
         {'max_epochs': 1}
+        >>> RunConfig.of("permuted_mnist", lr=0.01).optimizer
+        {'name': 'adam', 'lr': 0.01}
         """
         if len(positional) > len(POSITIONAL):
             raise TypeError(f"at most {', '.join(POSITIONAL)} can be given by position")
@@ -147,6 +156,21 @@ class RunConfig:
                 raise TypeError(f"{name} is given twice")
             values[name] = value
         known = {entry.name for entry in dataclasses.fields(cls)}
+        if "seeds" in values:
+            raise SettingError(
+                "seeds is for the command line (clframe fit seeds=0,1,2); in Python call fit with "
+                "each seed, or clframe.sweep.seeds.fit_seeds(clframe.RunConfig.of(...), [0, 1, 2])"
+            )
+        if "lr" in values:  # by its bare name, as on the command line
+            optimizer = values.get("optimizer", cls.optimizer)
+            named = {"name": optimizer} if isinstance(optimizer, str) else dict(optimizer)
+            values["optimizer"] = {**named, "lr": values.pop("lr")}
+        stream = values.get("stream", "")
+        if hasattr(stream, "__getitem__") and not isinstance(stream, str | Mapping):
+            raise SettingError(
+                f"the stream is {type(stream).__name__}, which is data; make a stream of it: "
+                "clframe.stream_from(data, n_experiences=5)"
+            )
         trainer = {name: values.pop(name) for name in list(values) if name not in known}
         if trainer:
             values["trainer"] = {**(values.get("trainer") or {}), **trainer}

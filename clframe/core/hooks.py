@@ -72,6 +72,14 @@ class TaskContext(NamedTuple):
     Args:
         key: Tasks with equal keys can be measured in one pass.
         enter: Makes the context manager.
+
+    Example:
+        >>> import contextlib
+        >>> context = TaskContext(
+        ...     "shared", contextlib.nullcontext
+        ... )  # tasks with one key share a pass
+        >>> with context.enter():
+        ...     pass
     """
 
     key: Hashable

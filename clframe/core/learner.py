@@ -45,6 +45,13 @@ class Learner(LightningModule):
         active_outputs: Class-incremental only: compete among the classes ``seen`` so far or among
             ``all`` from the start.
         seed: Of this run.
+
+    Example:
+        >>> from clframe import plugins
+        >>> from clframe.testing import prepare
+        >>> learner = prepare("split_mnist", [plugins.EWC()]).learner
+        >>> sum(p.numel() for p in learner.parameters())
+        478410
     """
 
     classifies: ClassVar[bool] = True

@@ -23,6 +23,14 @@ class AccuracyMatrix:
     Args:
         columns: Names of the tasks.
         measure: What the values are.
+
+    Example:
+        >>> matrix = AccuracyMatrix(["dogs", "cats"])
+        >>> matrix.add_row("before", {"dogs": 0.5, "cats": 0.5})
+        >>> matrix.add_row("dogs", {"dogs": 0.9, "cats": 0.4})
+        >>> matrix.add_row("cats", {"dogs": 0.6, "cats": 0.8})
+        >>> matrix.learned.tolist()
+        [[0.9, 0.4], [0.6, 0.8]]
     """
 
     def __init__(self, columns: Sequence[str], measure: str = "accuracy") -> None:

@@ -43,6 +43,23 @@ class Plugin:
 
     Hyperparameters are the keyword arguments of ``__init__``, with type hints and defaults; they
     become settings on the command line. What must survive a checkpoint is named in ``state``.
+
+    Example:
+        >>> from clframe import Plugin, hookimpl
+        >>> from clframe.testing import toy_run, toy_stream
+        >>> class Count(Plugin):
+        ...     '''Counts steps.'''
+        ...
+        ...     state = ("steps",)
+        ...     steps = 0
+        ...
+        ...     @hookimpl
+        ...     def after_step(self):
+        ...         self.steps += 1
+        >>> counter = Count()
+        >>> _ = toy_run([counter], toy_stream(), max_epochs=1, batch_size=40)
+        >>> counter.steps
+        6
     """
 
     name: ClassVar[str] = ""

@@ -71,7 +71,18 @@ class Entry:
 
 
 class Registry:
-    """Names of each kind. Made by :func:`discover`; holds no state of any run."""
+    """Names of each kind. Made by :func:`discover`; holds no state of any run.
+
+    Example:
+        >>> from torch import nn
+        >>> def thin(n_outputs: int, width: int = 8) -> nn.Module:
+        ...     '''One narrow layer.'''
+        ...     return nn.Sequential(nn.LazyLinear(width), nn.ReLU(), nn.Linear(width, n_outputs))
+        >>> registry = Registry()
+        >>> registry.add("model", "thin", thin)  # what a module's ``register`` hook does
+        >>> registry.get("model", "thin").summary, registry.settings_of("model", "thin")
+        ('One narrow layer.', {'width': 8})
+    """
 
     def __init__(self, config_dirs: Sequence[Path] = ()) -> None:
         """Begin with no names.

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.results_file import SCHEMA, ResultsFile, leaves, number, run_folder
 from clframe.core.tensor import ForgettingTensor
+from clframe.utils.console import matrix_table
 from clframe.utils.version import __version__
 
 if TYPE_CHECKING:
     from torch import nn
 
 _ROOT = Path(__file__).resolve().parents[2]
+_SHOWN = ("gem.acc", "gem.bwt", "openloris.accuracy", "libero.auc")
+"""Numbers that a printed result has below its matrix."""
 _PACKAGES = ("torch", "torchvision", "lightning", "pluggy", "hydra-core", "mujoco", "numpy", "timm")
 
 
@@ -49,6 +52,14 @@ class Result:
         metric_facts: Direction and formula, by full name, of metrics that clframe does not bring.
         run_dir: Where the files are; None if none were written.
         model: The trained model; None in a result that was loaded (``clframe.load`` has it then).
+
+    Example:
+        >>> from clframe.testing import toy_run, toy_stream
+        >>> result, learner = toy_run([], toy_stream(), max_epochs=1)
+        >>> result.matrix.columns, result.matrix.values.shape
+        (['task0', 'task1', 'task2'], (4, 3))
+        >>> result.scalars()["gem.bwt"] < 0
+        True
     """
 
     stream: str
@@ -107,6 +118,20 @@ class Result:
             metric_facts=file.metric_facts(),
             run_dir=folder,
         )
+
+    def __str__(self) -> str:
+        """What the command line shows: the matrix, and what became of it."""
+        content = self.matrix.to_json()
+        table = matrix_table(content["rows"], content["columns"], content["values"])
+        numbers = self.scalars()
+        lines = [
+            f"{name:<20}{value:>8.3f}"
+            for name in _SHOWN
+            if (value := numbers.get(name)) is not None
+        ]
+        head = f"{self.strategy} on {self.stream} ({self.scenario}-incremental, seed {self.seed})"
+        measure = f"{content['measure']} on each task (columns) after each experience (rows):"
+        return "\n".join([head, measure, "", table, *([""] if lines else []), *lines])
 
     def scalars(self) -> dict[str, float | None]:
         """Every metric that is one number, by its full name such as ``gem.bwt``.

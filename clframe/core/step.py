@@ -10,14 +10,38 @@ from clframe.data.dataset import Batch
 
 
 class Term(NamedTuple):
-    """A loss term that takes part in the weighted mean of the step's parts."""
+    """A loss term that takes part in the weighted mean of the step's parts.
+
+    Example:
+        >>> import torch
+        >>> Term(torch.tensor(2.0), 0.5).weight  # returned by ``penalty`` in place of a tensor
+        0.5
+    """
 
     value: Tensor
     weight: float
 
 
 class Step:
-    """What happened in one training step so far; handed to the per-step hooks."""
+    """What happened in one training step so far; handed to the per-step hooks.
+
+    Example:
+        >>> from clframe import Plugin, Step, hookimpl
+        >>> from clframe.testing import toy_run, toy_stream
+        >>> class Shown(Plugin):
+        ...     '''Counts the samples that were learned from, replayed ones too.'''
+        ...
+        ...     state = ("samples",)
+        ...     samples = 0
+        ...
+        ...     @hookimpl
+        ...     def after_step(self, step: Step):
+        ...         self.samples += sum(len(part.y) for part in step.parts)
+        >>> shown = Shown()
+        >>> _ = toy_run([shown], toy_stream(samples=40), max_epochs=1)
+        >>> shown.samples
+        240
+    """
 
     __slots__ = ("features", "loss", "losses", "outputs", "parts", "term_names", "terms")
 

@@ -30,6 +30,12 @@ class Task:
         outputs: The output units that belong to this task.
         load: Makes the evaluation data; None where the task is an environment.
         info: Anything else worth knowing (factor, level, language instruction, environment).
+
+    Example:
+        >>> import clframe
+        >>> task = clframe.stream("split_mnist").tasks[1]
+        >>> task.name, task.outputs
+        ('task1', (2, 3))
     """
 
     index: int
@@ -59,6 +65,12 @@ class Experience:
         load: Makes the training data.
         info: Anything else worth knowing.
         units: The output units it has labels for, where these are not all of its tasks'.
+
+    Example:
+        >>> import clframe
+        >>> experience = clframe.stream("split_mnist").experiences[0]
+        >>> experience.name, [task.name for task in experience.tasks], experience.outputs
+        ('exp0', ['task0'], (0, 1))
     """
 
     index: int
@@ -99,6 +111,12 @@ class Stream:
             class itself, which classifies.
         boundaries: Whether what is learned changes from one experience to the next and not within
             them. Where it does not, methods that need to know when a task ends are refused.
+
+    Example:
+        >>> import clframe
+        >>> stream = clframe.stream("split_mnist", scenario="domain")
+        >>> stream.scenario, len(stream.experiences), stream.n_outputs
+        ('domain', 5, 2)
     """
 
     name: str

@@ -26,6 +26,10 @@ class Budget:
         drop_last: Leave out an epoch's last batch when it is smaller.
         batches_per_epoch: Batches per epoch at most; None for all.
         shuffle: Draw the order of an epoch's samples by lot, or take that of the data.
+
+    Example:
+        >>> Budget(epochs=None, steps=100, batch_size=32).steps
+        100
     """
 
     epochs: int | None = 1

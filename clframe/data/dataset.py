@@ -46,6 +46,14 @@ class Batch:
         positions: Where in ``data`` each sample is.
 
     ``source`` is the name of the plugin that added it to a step.
+
+    Example:
+        >>> import torch
+        >>> batch = Batch(
+        ...     torch.zeros(4, 8), torch.tensor([0, 1, 0, 1]), torch.zeros(4, dtype=torch.long)
+        ... )
+        >>> len(batch.y), batch.weight
+        (4, 1.0)
     """
 
     __slots__ = ("data", "loss", "positions", "source", "task", "weight", "x", "y")
@@ -95,7 +103,15 @@ def scale_images(x: Any, task: Tensor) -> Any:
 
 
 class Data(abc.ABC):
-    """A finite set of samples with a label and a task each."""
+    """A finite set of samples with a label and a task each.
+
+    Example:
+        >>> import torch
+        >>> from clframe import TensorData
+        >>> data = TensorData(torch.zeros(10, 4), torch.arange(10) % 2)
+        >>> len(data), [len(batch.y) for batch in data.batches(torch.arange(10), 4)]
+        (10, [4, 4, 2])
+    """
 
     labels: Tensor
     tasks: Tensor
@@ -189,6 +205,13 @@ class TensorData(IndexedData):
         tasks: One task index per sample, or one for all.
         indices: Which samples of the source; None for all.
         transform: Applied to each gathered batch.
+
+    Example:
+        >>> import torch
+        >>> pictures = torch.full((2, 1, 2, 2), 255, dtype=torch.uint8)  # scaled to 0..1 when used
+        >>> data = TensorData(pictures, torch.tensor([3, 7]))
+        >>> next(data.batches(torch.tensor([0]), 1)).x.max().item()
+        1.0
     """
 
     columns = ("labels", "tasks", "indices")
@@ -260,6 +283,13 @@ class MapData(Data):
         indices: Which samples of the data set; None for all.
         transform: Applied to each collated batch.
         num_workers: Worker processes; 0 reads in this one.
+
+    Example:
+        >>> import torch
+        >>> pairs = [(torch.zeros(4), 0), (torch.ones(4), 1)]  # any Dataset of (input, label)
+        >>> data = MapData(pairs, torch.tensor([0, 1]))
+        >>> next(data.batches(torch.tensor([1]), 1)).x.tolist()
+        [[1.0, 1.0, 1.0, 1.0]]
     """
 
     def __init__(

@@ -116,6 +116,12 @@ def continual_world(
     Returns:
         ``performance, forgetting, forward_transfer``, and per row ``forgetting_i``,
         ``forward_transfer_i``, ``area_i``. What is not defined is None.
+
+    Example:
+        >>> R = [[0.9, 0.5], [0.7, 0.8]]  # success on task j after experience i
+        >>> scores = continual_world(R)
+        >>> round(scores["performance"], 3), round(scores["forgetting"], 3)
+        (0.75, 0.1)
     """
     values = np.asarray(matrix, dtype=np.float64)
     if values.ndim != 2 or 0 in values.shape:

@@ -38,6 +38,13 @@ class MetricInfo:
         headline: Whether a comparison shows it by default.
         words: What the console says beside it after a run; empty to leave it out there.
         unit: What it is counted in, such as ``s``; empty for a fraction or a plain number.
+
+    Example:
+        >>> info = MetricInfo(
+        ...     "errors.most", formula="max over j of 1 - R[T, j]", higher_is_better=False, low=0
+        ... )
+        >>> info.direction, info.range
+        ('lower', '0..')
     """
 
     name: str

@@ -99,6 +99,13 @@ def libero(
         ``fwt, nbt, auc``; the same per learned task, in order of learning, as ``fwt_k, nbt_k,
         auc_k``; ``e_star`` per row and the ``matrix`` of c_tk (None above the diagonal and wherever
         a value was not measured).
+
+    Example:
+        >>> import numpy as np
+        >>> c = np.array([[[0.0, 0.9], [0.0, 0.0]], [[0.7, 0.7], [0.0, 0.8]]])
+        >>> scores = libero(c)  # two tasks, two evaluation points
+        >>> [round(scores[name], 4) for name in ("fwt", "nbt", "auc")]
+        [0.425, 0.1, 0.4875]
     """
     curves = _curves(c)
     rows, columns, _ = curves.shape

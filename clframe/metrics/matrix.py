@@ -80,6 +80,11 @@ def openloris(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, float
     Args:
         R: Matrix of performances, rows in order of learning.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
+
+    Example:
+        >>> R = [[0.9, 0.5], [0.7, 0.8]]  # task j after experience i
+        >>> round(openloris(R)["accuracy"], 3)
+        0.8
     """
     m = learned_matrix(R, task_of_row)
     return {
@@ -124,6 +129,11 @@ def gem(
         R: Matrix of performances, rows in order of learning.
         b: Performance of the untrained model on each task; without it fwt is None.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
+
+    Example:
+        >>> R = [[0.9, 0.5], [0.7, 0.8]]  # task j after experience i
+        >>> {name: round(value, 3) for name, value in gem(R, b=[0.5, 0.5]).items()}
+        {'acc': 0.75, 'bwt': -0.2, 'fwt': 0.0}
     """
     m = learned_matrix(R, task_of_row)
     columns = np.arange(m.values.shape[1])
@@ -161,6 +171,11 @@ def forgetting(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, Any]
     Args:
         R: Matrix of performances, rows in order of learning.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
+
+    Example:
+        >>> R = [[0.9, 0.5], [0.7, 0.8]]  # task j after experience i
+        >>> round(forgetting(R)["best_minus_last"], 3)
+        0.2
     """
     m = learned_matrix(R, task_of_row)
     columns = np.arange(m.values.shape[1])
@@ -194,6 +209,11 @@ def learning_accuracy(R: Table, task_of_row: TaskOfRow | None = None) -> dict[st
     Args:
         R: Matrix of performances, rows in order of learning.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
+
+    Example:
+        >>> R = [[0.9, 0.5], [0.7, 0.8]]  # task j after experience i
+        >>> round(learning_accuracy(R)["learning_accuracy"], 3)
+        0.85
     """
     m = learned_matrix(R, task_of_row)
     return {
@@ -223,6 +243,11 @@ def intransigence(
         R: Matrix of performances, rows in order of learning.
         joint: Performance of the joint reference, one value per row; without it the result is None.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
+
+    Example:
+        >>> R = [[0.9, 0.5], [0.7, 0.8]]  # task j after experience i
+        >>> round(intransigence(R, joint=[0.95, 0.9])["intransigence"], 3)
+        0.075
     """
     m = learned_matrix(R, task_of_row)
     rows = len(m.values)
@@ -257,6 +282,11 @@ def stability_plasticity(R: Table, task_of_row: TaskOfRow | None = None) -> dict
     Args:
         R: Matrix of performances, rows in order of learning.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
+
+    Example:
+        >>> R = [[0.9, 0.5], [0.7, 0.8]]  # task j after experience i
+        >>> sorted(stability_plasticity(R))
+        ['plasticity', 'stability', 'tradeoff']
     """
     m = learned_matrix(R, task_of_row)
     stability = mean(m.values[-1][m.old])
@@ -288,6 +318,11 @@ def average_over_run(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str
     Args:
         R: Matrix of performances, rows in order of learning.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
+
+    Example:
+        >>> R = [[0.9, 0.5], [0.7, 0.8]]  # task j after experience i
+        >>> round(average_over_run(R)["average_over_run"], 3)
+        0.825
     """
     m = learned_matrix(R, task_of_row)
     per_row = [mean(v[seen]) for v, seen in zip(m.values, m.seen, strict=True) if seen.any()]
@@ -307,6 +342,11 @@ def matrix_metrics(
         b: Performance of the untrained model on each task, for ``gem.fwt``.
         joint: Performance of a joint reference at each row, for ``intransigence``.
         task_of_row: Column or columns learned at each row; default: row i learns column i.
+
+    Example:
+        >>> R = [[0.9, 0.5], [0.7, 0.8]]  # task j after experience i
+        >>> sorted(matrix_metrics(R))[:3]
+        ['average_over_run', 'forgetting', 'gem']
     """
     given = {"R": R, "b": b, "joint": joint, "task_of_row": task_of_row}
     families: dict[str, dict[str, Any]] = {}

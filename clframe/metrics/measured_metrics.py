@@ -61,6 +61,10 @@ def online(right: Sequence[int], taken: Sequence[int]) -> dict[str, Any]:
     Args:
         right: Samples predicted rightly, of each experience.
         taken: Samples of each experience.
+
+    Example:
+        >>> online(right=[60, 90], taken=[100, 100])["accuracy"]
+        0.75
     """
     each = [hits / n if n else None for hits, n in zip(right, taken, strict=True)]
     return {"accuracy": sum(right) / sum(taken) if sum(taken) else None, "accuracy_k": each}
@@ -102,6 +106,10 @@ def plasticity(values: Values) -> dict[str, Any]:
 
     Args:
         values: By name, a value per experience.
+
+    Example:
+        >>> plasticity({"dormant": [0.0, 0.25]})["dormant"]
+        0.25
     """
     return _reduced(values, _last)
 
@@ -140,6 +148,10 @@ def predictions(values: Values) -> dict[str, Any]:
 
     Args:
         values: By name, a value per experience.
+
+    Example:
+        >>> predictions({"ece": [0.1, 0.05]})["ece"]
+        0.05
     """
     return _reduced(values, _last)
 
@@ -171,6 +183,12 @@ def cost(values: Values) -> dict[str, Any]:
 
     Args:
         values: By name, a value per experience.
+
+    Example:
+        >>> cost({"state_bytes": [10, 20], "held_bytes": [10, 30], "train_flops": [5, 7]})[
+        ...     "train_flops"
+        ... ]
+        12
     """
     found = _reduced(values, _last)
     return {**found, "train_flops": _sum(values["train_flops"])}

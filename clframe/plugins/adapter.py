@@ -32,6 +32,15 @@ class Adapter(Tuner):
         scale: Of what is added (AdaptFormer: 0.1).
         compete: In the class scenario, which outputs a training sample's own competes with: all
             classes ``seen`` so far, or those of its ``own`` task.
+
+    Example:
+        ``clframe fit strategy=adapter model=vit_tiny model.weights=fashion``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import Adapter
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [Adapter(hidden=16)], model="vit_tiny").strategy
+        'adapter'
     """
 
     name = "adapter"

@@ -33,6 +33,15 @@ class APER(FeatureSpaceClassifier):
     Args:
         hidden: Width of the adapters' bottleneck.
         scale: Of what they add.
+
+    Example:
+        ``clframe fit strategy=aper model=vit_tiny model.weights=fashion``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import APER
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [APER(hidden=16)], model="vit_tiny").strategy
+        'aper'
     """
 
     name = "aper"

@@ -146,6 +146,15 @@ class CODAPrompt(Tuner):
         ortho: Weight of the penalty (lambda; the paper has 0.1).
         compete: In the class scenario, which outputs a training sample's own competes with: all
             classes ``seen`` so far, or those of its ``own`` task, as in the authors' program.
+
+    Example:
+        ``clframe fit strategy=coda_prompt model=vit_tiny model.weights=fashion``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import CODAPrompt
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [CODAPrompt(blocks=(0, 1))], model="vit_tiny").strategy
+        'coda_prompt'
     """
 
     name = "coda_prompt"

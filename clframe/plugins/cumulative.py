@@ -15,7 +15,17 @@ if TYPE_CHECKING:
 
 
 class Cumulative(Plugin):
-    """Learns all data so far at every experience."""
+    """Learns all data so far at every experience.
+
+    Example:
+        ``clframe fit strategy=cumulative``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import Cumulative
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [Cumulative()]).strategy
+        'cumulative'
+    """
 
     supports_batched_seeds = True
     conflicts = ("multitask",)

@@ -111,6 +111,16 @@ class DualPrompt(Tuner):
         transfer: Begin a task's E-prompt with that of the one before, as the authors' program does.
         compete: In the class scenario, which outputs a training sample's own competes with: all
             classes ``seen`` so far, or those of its ``own`` task, as in the authors' program.
+
+    Example:
+        ``clframe fit strategy=dualprompt model=vit_tiny model.weights=fashion``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import DualPrompt
+        >>> from clframe.testing import prepare
+        >>> strategy = [DualPrompt(general=(0,), expert=(1, 2))]
+        >>> prepare("split_mnist", strategy, model="vit_tiny").strategy
+        'dualprompt'
     """
 
     name = "dualprompt"

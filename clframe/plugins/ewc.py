@@ -72,6 +72,15 @@ class EWC(_ConvexPenalty):
             mean over samples; 0 for no floor. Continual World's code has 1e-5, so that no shared
             weight of a policy is quite free (and the penalty of ``online=true form=libero_code``);
             papers on classifiers have none. Not for ``fisher=batch``.
+
+    Example:
+        ``clframe fit strategy=ewc+replay strategy.ewc.weight=1e5 strategy.ewc.online=true``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import EWC
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [EWC(weight=1e5, online=True), "replay"]).strategy
+        'ewc+replay'
     """
 
     name = "ewc"

@@ -45,6 +45,15 @@ class FeCAM(FeatureSpaceClassifier):
         features: The ``model``'s, or the ``raw`` inputs.
         adapt_first: Train the model on the first experience, then fix its features, as the paper
             does where it starts from nothing.
+
+    Example:
+        ``clframe fit strategy=fecam adapt_first=true``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import FeCAM
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [FeCAM(adapt_first=True)]).strategy
+        'fecam'
     """
 
     name = "fecam"

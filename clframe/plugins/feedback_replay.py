@@ -60,6 +60,15 @@ class FeedbackReplay(_GeneratedReplay):
         latent: Latent dimensions.
         likelihood: ``bernoulli`` for inputs in 0..1 (cross-entropy), ``gaussian`` for any (squared
             error); ``auto`` looks at the first batch.
+
+    Example:
+        ``clframe fit strategy=feedback_replay``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import FeedbackReplay
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [FeedbackReplay(hidden=(100, 100))]).strategy
+        'feedback_replay'
     """
 
     name = "feedback_replay"

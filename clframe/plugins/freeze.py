@@ -24,6 +24,15 @@ class Freeze(Plugin):
     Args:
         after: Experiences to learn the features on; 0 trains only the head from the start, a linear
             probe of a pre-trained (or random) model.
+
+    Example:
+        ``clframe fit strategy=freeze+replay``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import Freeze
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [Freeze(after=1), "replay"]).strategy
+        'freeze+replay'
     """
 
     name = "freeze"

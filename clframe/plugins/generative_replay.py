@@ -44,6 +44,15 @@ class GenerativeReplay(_GeneratedReplay):
             error); ``auto`` looks at the first batch.
         replay: Generate the model's ``inputs``, or ``features``: the inputs of its head (internal
             replay), which needs features that do not change.
+
+    Example:
+        ``clframe fit strategy=generative_replay strategy.generative_replay.distill=true``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import GenerativeReplay
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [GenerativeReplay(distill=True)]).strategy
+        'generative_replay'
     """
 
     name = "generative_replay"

@@ -85,6 +85,15 @@ class InfLoRA(Tuner):
             every linear layer outside the head.
         compete: In the class scenario, which outputs a training sample's own competes with: all
             classes ``seen`` so far, or those of its ``own`` task, as in the authors' program.
+
+    Example:
+        ``clframe fit strategy=inflora model=vit_tiny model.weights=fashion``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import InfLoRA
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [InfLoRA(rank=4)], model="vit_tiny").strategy
+        'inflora'
     """
 
     name = "inflora"

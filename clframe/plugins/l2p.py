@@ -77,6 +77,15 @@ class L2P(Tuner):
         features: The mean over the ``prompts``' outputs, or the class ``token``'s.
         compete: In the class scenario, which outputs a training sample's own competes with: all
             classes ``seen`` so far, or those of its ``own`` task, as in the authors' program.
+
+    Example:
+        ``clframe fit strategy=l2p model=vit_tiny model.weights=fashion``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import L2P
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [L2P(pool=10, top=3)], model="vit_tiny").strategy
+        'l2p'
     """
 
     name = "l2p"

@@ -54,6 +54,15 @@ class LoRA(Tuner):
             classes ``seen`` so far, or those of its ``own`` task.
         start: A folder in the layout of the library peft, whose pairs are begun with.
         export: Write the pairs into the run's folder ``adapter`` in that layout at the end.
+
+    Example:
+        ``clframe fit strategy=lora+replay model=vit_tiny model.weights=fashion``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import LoRA
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [LoRA(rank=4), "replay"], model="vit_tiny").strategy
+        'lora+replay'
     """
 
     name = "lora"

@@ -56,6 +56,15 @@ class LwF(Plugin):
             2018 and 2019.
         cache: Keep the old model's answers where that is possible.
         memory: Megabytes that kept answers may take; with more they are computed at each step.
+
+    Example:
+        ``clframe fit strategy=lwf stream=split_mnist scenario=task``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import LwF
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [LwF(temperature=2.0)]).strategy
+        'lwf'
     """
 
     supports_batched_seeds = True

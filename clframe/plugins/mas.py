@@ -41,6 +41,15 @@ class MAS(_ConvexPenalty):
         memory: Megabytes that gradients of single samples may take at a time.
         step: Whether the penalty is a term of the loss (``gradient``, as in the paper) or an
             implicit step after the optimizer's (``proximal``), which no weight makes unstable.
+
+    Example:
+        ``clframe fit strategy=mas strategy.mas.weight=0.5``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import MAS
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [MAS(weight=0.5)]).strategy
+        'mas'
     """
 
     name = "mas"

@@ -20,6 +20,15 @@ class Multitask(Plugin):
 
     A budget in steps is multiplied by the number of experiences, so that as many steps are taken
     as by a method that learns one experience after the other.
+
+    Example:
+        ``clframe fit strategy=multitask``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import Multitask
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [Multitask()]).strategy
+        'multitask'
     """
 
     conflicts = ("cumulative",)

@@ -27,6 +27,15 @@ class NCM(FeatureSpaceClassifier):
         metric: ``euclidean`` distance to the mean, or ``cosine`` of the angle to it.
         features: The ``model``'s, or the ``raw`` inputs.
         adapt_first: Train the model on the first experience, then fix its features.
+
+    Example:
+        ``clframe fit strategy=ncm model=frozen``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import NCM
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [NCM(metric="cosine")]).strategy
+        'ncm'
     """
 
     name = "ncm"

@@ -60,6 +60,15 @@ class PackNet(Plugin):
             linear layers are pruned, their biases and norms are never trained, norms stay in
             evaluation mode, and any other parameter (recurrent layers, embeddings) keeps
             learning, so tasks may be forgotten.
+
+    Example:
+        ``clframe fit strategy=packnet scenario=task``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import PackNet
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [PackNet(prune=0.75)], scenario="task").strategy
+        'packnet'
     """
 
     name = "packnet"

@@ -34,6 +34,15 @@ class RanDumb(FeatureSpaceClassifier):
         gamma: g above; None takes 1 / (inputs x their variance), of the first batch.
         features: The ``raw`` inputs, or the ``model``'s.
         adapt_first: Train the model on the first experience, then fix its features.
+
+    Example:
+        ``clframe fit strategy=randumb stream=split_mnist``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import RanDumb
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [RanDumb(embedding=1000)]).strategy
+        'randumb'
     """
 
     name = "randumb"

@@ -36,6 +36,15 @@ class RanPAC(FeatureSpaceClassifier):
         features: The ``model``'s, or the ``raw`` inputs.
         adapt_first: Train the model on the first experience, then fix its features (the paper's
             first phase, there with few parameters of a transformer).
+
+    Example:
+        ``clframe fit strategy=ranpac strategy.ranpac.projection=500``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import RanPAC
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [RanPAC(projection=500)]).strategy
+        'ranpac'
     """
 
     name = "ranpac"

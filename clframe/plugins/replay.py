@@ -40,6 +40,16 @@ class Replay(Plugin):
         batch_size: Samples replayed per step; None for as many as the current batch has.
         weighting: ``samples`` or ``tasks``, as above.
         fill: After each ``experience`` or at each ``step``, as above.
+
+    Example:
+        ``clframe fit strategy=replay+lwf strategy.replay.size=500``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import Replay
+        >>> from clframe.testing import prepare
+        >>> strategy = [Replay(size=500, policy="class_balanced"), "lwf"]
+        >>> prepare("split_mnist", strategy).strategy
+        'replay+lwf'
     """
 
     supports_batched_seeds = True

@@ -34,6 +34,15 @@ class SI(_QuadraticPenalty):
     Args:
         c: Strength of the penalty.
         damping: Keeps the importance of parameters that hardly moved finite (xi, epsilon).
+
+    Example:
+        ``clframe fit strategy=si+replay strategy.si.c=0.5``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import SI
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [SI(c=0.5), "replay"]).strategy
+        'si+replay'
     """
 
     name = "si"

@@ -58,6 +58,15 @@ class SLCA(Plugin):
         norm: As above.
         compete: In the class scenario, which outputs a training sample's own competes with: all
             classes ``seen`` so far, or those of its ``own`` task, as in the authors' program.
+
+    Example:
+        ``clframe fit strategy=slca model=vit_tiny model.weights=fashion``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import SLCA
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [SLCA(slow=0.1)], model="vit_tiny").strategy
+        'slca'
     """
 
     name = "slca"

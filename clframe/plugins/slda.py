@@ -63,6 +63,15 @@ class SLDA(FeatureSpaceClassifier):
         covariance: ``streaming`` as in the paper, or the pooled within-class ``scatter``.
         features: The ``model``'s, or the ``raw`` inputs.
         adapt_first: Train the model on the first experience, then fix its features.
+
+    Example:
+        ``clframe fit strategy=slda model=frozen``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import SLDA
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [SLDA(shrinkage=1e-3)]).strategy
+        'slda'
     """
 
     name = "slda"

@@ -41,6 +41,15 @@ class XdG(Plugin):
         gating: Share of the units of each layer that is masked (van de Ven & Tolias 2019 use 0.95
             on split MNIST).
         gate_seed: Of the gates, together with the run's seed.
+
+    Example:
+        ``clframe fit strategy=xdg+si scenario=task``,
+        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+
+        >>> from clframe.plugins import XdG
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [XdG(gating=0.8), "si"], scenario="task").strategy
+        'xdg+si'
     """
 
     name = "xdg"

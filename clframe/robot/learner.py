@@ -63,6 +63,11 @@ class ImitationLearner(Learner):
     def action_of(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
         """The actions that outputs stand for."""
         action_of: Any = getattr(self.model, "action_of", None)
+        if action_of is None and outputs.shape[-1] != self.stream.n_outputs:
+            raise SettingError(
+                f"the model has {outputs.shape[-1]} outputs, but an action of stream "
+                f"'{self.stream.name}' has {self.stream.n_outputs} numbers"
+            )
         action: Tensor = outputs if action_of is None else action_of(outputs, generator)
         # A choice is a whole number, and as it is.
         return action.clamp(-1.0, 1.0) if action.is_floating_point() else action

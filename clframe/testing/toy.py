@@ -42,6 +42,11 @@ def toy_stream(
         samples: Per class, for training and for evaluation each.
         features: Length of an input.
         seed: Of the blobs.
+
+    Example:
+        >>> stream = toy_stream("class", n_experiences=2)
+        >>> stream.n_outputs, [task.outputs for task in stream.tasks]
+        (4, [(0, 1), (2, 3)])
     """
     generator = torch.Generator().manual_seed(seed)
     total = n_experiences * classes_per_experience
@@ -74,13 +79,24 @@ def toy_stream(
 
 
 def prepare(*positional: Any, **values: Any) -> Built:
-    """A run as :func:`clframe.fit` would make it, ready to start; it writes and shows nothing."""
+    """A run as :func:`clframe.fit` would make it, ready to start; it writes and shows nothing.
+
+    Example:
+        >>> built = prepare("split_mnist", "ewc+replay", seed=1)
+        >>> built.strategy, built.learner.stream.name
+        ('ewc+replay', 'split_mnist')
+    """
     quiet = {"logger": None, "run_dir": False, "progress": False}
     return build(RunConfig.of(*positional, **{**quiet, **values}))
 
 
 def run_built(built: Built) -> Result:
-    """Run what :func:`prepare` has made."""
+    """Run what :func:`prepare` has made.
+
+    Example:
+        >>> run_built(prepare(toy_stream(), "naive", max_epochs=1)).matrix.values.shape
+        (4, 3)
+    """
     return run(built.learner, built.stream, built.strategy, built.folder)
 
 
@@ -88,6 +104,12 @@ def toy_model(plugins: Sequence[Plugin], stream: Stream) -> Any:
     """A small model: a perceptron, or a transformer where a plugin says that it ``needs_tokens``.
 
     The transformer sees a vector of the toy stream as a picture of two rows.
+
+    Example:
+        >>> stream = toy_stream()
+        >>> model = toy_model([], stream)
+        >>> prepare(stream, "naive", model=model).learner.model is not None
+        True
     """
     if not any(getattr(plugin, "needs_tokens", False) for plugin in plugins):
         return {"name": "mlp", "hidden": [16]}
@@ -103,7 +125,13 @@ def toy_model(plugins: Sequence[Plugin], stream: Stream) -> Any:
 
 
 def prepare_toy(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Built:
-    """A small learner with these plugins, ready to run on the stream."""
+    """A small learner with these plugins, ready to run on the stream.
+
+    Example:
+        >>> from clframe.plugins import SI
+        >>> prepare_toy([SI()], toy_stream(), max_epochs=1).strategy
+        'si'
+    """
     return prepare(
         stream,
         plugins,
@@ -114,13 +142,28 @@ def prepare_toy(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Built:
 
 
 def toy_run(plugins: list[Plugin], stream: Stream, **trainer: Any) -> tuple[Result, Learner]:
-    """Run plugins on a small model and return the result and the learner."""
+    """Run plugins on a small model and return the result and the learner.
+
+    Example:
+        >>> from clframe.plugins import Replay
+        >>> result, learner = toy_run([Replay(size=20)], toy_stream(), max_epochs=3)
+        >>> result.matrix.values.shape
+        (4, 3)
+    """
     prepared = prepare_toy(plugins, stream, **trainer)
     return run(prepared.learner, prepared.stream, "toy"), prepared.learner
 
 
 def interrupted_run(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Result:
-    """Stop after every experience and continue in a new learner with only the saved state."""
+    """Stop after every experience and continue in a new learner with only the saved state.
+
+    Example:
+        >>> from clframe.plugins import EWC
+        >>> stream = toy_stream(n_experiences=2)
+        >>> result = interrupted_run([EWC()], stream, max_epochs=1)
+        >>> (result.matrix.values == toy_run([EWC()], stream, max_epochs=1)[0].matrix.values).all()
+        np.True_
+    """
     with tempfile.TemporaryDirectory() as directory:
         folder = RunFolder(Path(directory))
         for stop in range(1, len(stream) + 1):
@@ -132,7 +175,15 @@ def interrupted_run(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Re
 
 
 class Killed(BaseException):
-    """Ends a run as a killed process would: nothing is saved or tidied up."""
+    """Ends a run as a killed process would: nothing is saved or tidied up.
+
+    Example:
+        >>> try:
+        ...     toy_run([Kill(after=2)], toy_stream())
+        ... except Killed:
+        ...     print("in the second step")
+        in the second step
+    """
 
 
 class Kill(Plugin):
@@ -140,6 +191,10 @@ class Kill(Plugin):
 
     Args:
         after: Steps of this process.
+
+    Example:
+        >>> Kill(after=3).name
+        'kill'
     """
 
     name = "kill"
@@ -158,7 +213,14 @@ class Kill(Plugin):
 def killed_run(
     plugins: list[Plugin], stream: Stream, every: int = 3, after: int = 7, **trainer: Any
 ) -> tuple[Result, Learner]:
-    """Save every few steps, be killed a few steps later, continue in a new learner, and so on."""
+    """Save every few steps, be killed a few steps later, continue in a new learner, and so on.
+
+    Example:
+        >>> from clframe.plugins import SI
+        >>> result, learner = killed_run([SI()], toy_stream(n_experiences=2))
+        >>> result.matrix.values.shape
+        (3, 2)
+    """
     with tempfile.TemporaryDirectory() as directory:
         folder = RunFolder(Path(directory))
         folder.saving = CheckpointSettings(every_n_steps=every)
