@@ -66,17 +66,28 @@ class Tab:
             self.requests.append(given["request"]["url"])
         return message
 
-    def open(self, address: str, width: int, height: int = 900, *, dark: bool = False) -> None:
-        """Open a page in a window of that size and wait until it is there."""
+    def resize(self, width: int, height: int = 900, *, dark: bool = False) -> None:
+        """Make the window that large, in a light or a dark scheme."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width, height=height, deviceScaleFactor=1, mobile=width < 600,
         )  # fmt: skip
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
+
+    def open(self, address: str, width: int, height: int = 900, *, dark: bool = False) -> None:
+        """Open a page in a window of that size and wait until it is there."""
+        self.resize(width, height, dark=dark)
         self.call("Page.navigate", url=address)
         while self._receive().get("method") != "Page.loadEventFired":
             pass
+
+    def wait_for(self, expression: str, seconds: float = 300.0) -> None:
+        """Wait until an expression holds in the page."""
+        end = time.monotonic() + seconds
+        while not self.evaluate(expression):
+            assert time.monotonic() < end, f"never: {expression}"
+            time.sleep(0.05)
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression in the page."""

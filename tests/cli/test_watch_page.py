@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import shutil
+import runpy
 import time
 from collections.abc import Iterator
 from multiprocessing.process import BaseProcess
@@ -17,8 +17,8 @@ from clframe.cli.main import main
 from clframe.watch.place import OneRun
 from clframe.watch.server import PageServer
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+BROWSER = runpy.run_path(str(Path(__file__).parents[1] / "browser.py"))
+CHROMIUM = BROWSER["chromium"]()
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
 
 # Waits before the second experience, so that the page is there when its row comes.
@@ -37,10 +37,6 @@ class Waits(Plugin):
         while experience.index and not Path(f"go{experience.index}").exists():
             time.sleep(0.02)
 """
-QUIET = (
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update"),
-)
 
 
 def learn(folder: Path) -> None:
@@ -62,17 +58,11 @@ def fit(tmp_path: Path) -> Iterator[BaseProcess]:
     process.join()
 
 
-def test_the_page_of_a_running_fit(fit: BaseProcess, tmp_path: Path) -> None:
+def test_the_page_of_a_running_fit(
+    fit: BaseProcess, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     run = tmp_path / "run"
-    with sync_api.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.set_default_timeout(300_000)
-        errors: list[str] = []
-        asked: list[str] = []
-        page.on("console", lambda message: errors.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
+    with BROWSER["tab"](CHROMIUM, tmp_path_factory.mktemp("browser")) as page:
         deadline = time.monotonic() + 300
         while not (run / "events.jsonl").exists():
             assert fit.is_alive()
@@ -80,49 +70,46 @@ def test_the_page_of_a_running_fit(fit: BaseProcess, tmp_path: Path) -> None:
             time.sleep(0.05)
         with PageServer(OneRun(run)) as server:
             port = server.port
-            page.goto(server.address)
+            page.open(server.address, 1280)
             page.evaluate("window.same = true")  # lost if the page were loaded again
-            cell = page.locator("#matrix tbody tr:nth-child(3) td:nth-of-type(1)")
-            page.wait_for_selector("#matrix tbody tr:nth-child(2) td:not(.empty)")
-            assert cell.text_content() == "·"
-            (tmp_path / "go1").touch()
-            page.wait_for_function(
-                "() => /^[01][.]/.test(document.querySelector("
-                "'#matrix tbody tr:nth-child(3) td').textContent)"
+            page.wait_for(
+                "!!document.querySelector('#matrix tbody tr:nth-child(2) td:not(.empty)')"
             )
+            cell = "document.querySelector('#matrix tbody tr:nth-child(3) td').textContent"
+            assert page.evaluate(cell) == "·"
+            (tmp_path / "go1").touch()
+            page.wait_for(f"/^[01][.]/.test({cell})")
             assert page.evaluate("window.same")
             _check(page, tmp_path)
-            assert not errors
-            assert {url.partition("/state")[0] for url in asked} == {
-                server.address.rstrip("/"),
-                server.address,
-            }
-        page.wait_for_selector("#gone:not([hidden])")
-        assert page.locator("#badge").text_content() == "server gone"
+            assert not page.logged
+            asked = {url.partition("/state")[0] for url in page.requests}
+            assert asked == {server.address.rstrip("/"), server.address}
+        page.wait_for("!document.querySelector('#gone').hidden")
+        assert _text(page, "#badge") == "server gone"
         fit.kill()  # without a chance to say anything
         fit.join()
         with PageServer(OneRun(run), port):  # it is found again, without a reload
-            page.wait_for_selector("#badge.dead")
+            page.wait_for("!!document.querySelector('#badge.dead')")
             assert page.evaluate("window.same")
-            assert page.locator("#gone").is_hidden()
-            assert "resume with clframe fit resume=" in str(page.locator("#now").text_content())
-        browser.close()
+            assert page.evaluate("document.querySelector('#gone').hidden")
+            assert "resume with clframe fit resume=" in _text(page, "#now")
+
+
+def _text(page: Any, selector: str) -> str:
+    return str(page.evaluate(f"document.querySelector('{selector}').textContent"))
 
 
 def _check(page: Any, folder: Path) -> None:
     """What has to hold at either width and in either scheme."""
-    assert page.locator("#badge").text_content() == "running"
-    assert page.locator("h1").text_content() == "waits on split_mnist"
-    assert "exp0 measured, mean accuracy" in page.locator("#spoken").text_content() or (
-        "exp1 measured" in page.locator("#spoken").text_content()
-    )
-    assert page.locator("#loss svg[role=img]").count() == 1
-    assert page.locator("#matrix th[scope=col]").count() == 5
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
+    assert _text(page, "#badge") == "running"
+    assert _text(page, "h1") == "waits on split_mnist"
+    assert "measured" in _text(page, "#spoken")
+    assert page.evaluate("document.querySelectorAll('#loss svg[role=img]').length") == 1
+    assert page.evaluate("document.querySelectorAll('#matrix th[scope=col]').length") == 5
+    for dark in (False, True):
         for width in (1280, 390):
-            page.set_viewport_size({"width": width, "height": 900})
-            page.wait_for_timeout(100)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-            page.screenshot(path=folder / f"{scheme}-{width}.png", full_page=True)
-            assert (folder / f"{scheme}-{width}.png").stat().st_size > 10_000
+            page.resize(width, dark=dark)
+            page.wait_for(f"document.documentElement.scrollWidth <= {width}", 10)
+            path = folder / f"{'dark' if dark else 'light'}-{width}.png"
+            page.screenshot(path)
+            assert path.stat().st_size > 10_000
