@@ -19,6 +19,7 @@ from clframe.build import build
 from clframe.checkpoint import identity, snapshot
 from clframe.checkpoint.store import CheckpointInfo, CheckpointStore
 from clframe.config.run_config import RunConfig
+from clframe.core.learning import STREAMS_OWN, name_of
 from clframe.core.results import Result
 from clframe.errors import ClframeError, RunFolderError, SettingError, nearest
 from clframe.lineage.deviation import Deviation, count_tensors, deviations
@@ -70,6 +71,11 @@ def verify(
             f"run '{folder.path}' has not come to its end; finish it with resume={folder.path}"
         )
     config = RunConfig.from_folder(folder.path)
+    if (learner := name_of(config.learner)) != STREAMS_OWN:
+        raise RunFolderError(
+            f"run '{folder.path}' learned from what it did itself (learner={learner}), which its "
+            "checkpoints do not hold: it cannot be verified by learning an experience again"
+        )
     findings = [_checked("files", lambda: _check_files(folder))]
     store = folder.checkpoints
     broken = store.problems()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,14 @@ def test_a_tolerance_is_for_small_deviations_only(copy: Path) -> None:
 def test_what_cannot_be_verified_says_why(run: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="has learned no experience 'exp9'"):
         verify(run, "exp9")
+    reward = tmp_path / "reward"
+    reward.mkdir()
+    for name in ("config.yaml", "results.json"):
+        shutil.copy(run / name, reward / name)
+    text = (reward / "config.yaml").read_text()
+    (reward / "config.yaml").write_text(f"{text}learner: {{name: sac}}\n")
+    with pytest.raises(RunFolderError, match=r"did itself \(learner=sac\)"):
+        verify(reward)
     folder = tmp_path / "run"
     keeping = ["checkpoint.max_cost=0.000001", "checkpoint.keep=1", f"run_dir={folder}"]
     assert main(["fit", *SMALL, "strategy=naive", *keeping]) == 0
