@@ -193,7 +193,7 @@ def show(result: Any) -> None:
     say()
     say(matrix_table(content["rows"], content["columns"], content["values"], color, width))
     say()
-    say(headline(result.metrics))
+    say(headline(result.metrics, content["measure"]))
     learning, measuring = result.timing["train_seconds"], result.timing["eval_seconds"]
     how = "rollouts" if content["measure"] == "success" else "evaluation"
     say(f"\n{learning + measuring:.0f} s, {result.timing['eval_share']:.0%} of it {how}")

@@ -29,3 +29,8 @@ def test_the_metrics_most_people_look_for_come_first() -> None:
         "openloris.fwt",
         "libero.fwt",
     ]
+
+
+def test_what_robots_reach_is_called_success() -> None:
+    line = headline({"gem": {"acc": 0.5}}, "success")
+    assert line == "gem.acc                0.500  mean success over all tasks at the end"
