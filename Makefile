@@ -9,6 +9,8 @@ TEST_STAMP := $(VENV)/.clframe-test-installed
 DOCS_STAMP := $(VENV)/.clframe-docs-installed
 LIBERO := .venv-libero
 LIBERO_STAMP := $(LIBERO)/.clframe-installed
+# One more than there are cores, since some tests wait for processes of their own.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 LIBERO_TESTS := tests/streams/test_libero_simulation.py
 
 .PHONY: demo test lint docs clean
@@ -18,7 +20,7 @@ demo: $(STAMP)
 	@$(BIN)/clframe fit strategy=ewc stream=openloris_illumination
 
 test: $(TEST_STAMP) $(LIBERO_STAMP) lint
-	$(BIN)/python -m pytest -q -n auto --ignore $(LIBERO_TESTS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --ignore $(LIBERO_TESTS)
 	$(LIBERO)/bin/python -m pytest -q -n auto $(LIBERO_TESTS)
 
 # The site, in build/site; needs no network, neither to be built nor to be read.

@@ -64,10 +64,11 @@ KEPT = ("not finite", "no space left", "not enough memory for a step")
 GIGABYTES = 8
 # What a machine is asked for, and how long a run is, are no odd values but big ones.
 LENGTHS = (
+    "model.patch",  # of one pixel, a patch makes a transformer slow
     *("trainer.max_steps", "strategy.gdumb.epochs", "strategy.podnet.finetune_epochs"),
     *("strategy.packnet.post_epochs", "strategy.packnet.post_steps"),
 )
-LONG = ("100000", "4000000000", "4294967296", "9223372036854775807")
+LONG = ("1", "100000", "4000000000", "4294967296", "9223372036854775807")
 LEFT_OUT = ("trainer.compile", "trainer.cuda_graphs", "trainer.num_nodes", "trainer.devices")
 
 

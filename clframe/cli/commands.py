@@ -161,4 +161,5 @@ def overview() -> str:
 
 def _lines(command: Command, origin: str = "") -> list[str]:
     start = f"  {f'clframe {command.name} {command.arguments}':<29} "
-    return wrapped(f"{command.summary}{origin}", 32, start) or [start.rstrip()]
+    words = f"{command.summary}{origin}".strip()
+    return wrapped(words, 32, start) or [start.rstrip()]

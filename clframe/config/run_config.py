@@ -113,7 +113,7 @@ class RunConfig:
     resume_allow: Sequence[str] = ()
     progress: bool = True
     strategy_name: str | None = None
-    overrides: Sequence[str] | None = None
+    overrides: Sequence[str] | None = dataclasses.field(default=None, compare=False)
     trainer: Mapping[str, Any] | None = field(default_factory=dict)
     checkpoint: Mapping[str, Any] | None = field(default_factory=dict)
 
@@ -286,7 +286,7 @@ class RunConfig:
             fields = dataclasses.fields(self)
             values = {entry.name: getattr(self, entry.name) for entry in fields}
             return given_overrides(values, {entry.name: entry.default for entry in fields})
-        places = ("run_dir", "resume", "seed", "seeds", "sweep_dir", "progress")
+        places = ("run_dir", "resume", "seed", "seeds", "sweep_dir", "progress", "config_dir")
         kept = [word for word in map(str, self.overrides) if word.partition("=")[0] not in places]
         return [*kept, f"seed={self.seed}"]
 

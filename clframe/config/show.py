@@ -39,7 +39,6 @@ def as_yaml(config: RunConfig, registry: Registry) -> str:
     trainer = TrainerSettings(**settings.check(TrainerSettings, values, "trainer"))
     name, plugins = compose(config.strategy, registry, stream.name)
     content = config.content(registry, stream, trainer, (config.strategy_name or name, plugins))
-    del content["overrides"]  # what the user has just typed
     return yaml.safe_dump(content, sort_keys=False)
 
 

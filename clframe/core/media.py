@@ -61,6 +61,9 @@ class Heatmap:
         columns: The names of the columns.
         x: What columns are.
         y: What rows are.
+
+    >>> Heatmap([[0.5, None]], ["a"], ["b", "c"], x="predicted", y="is").columns
+    ['b', 'c']
     """
 
     values: Sequence[Sequence[float | None]]

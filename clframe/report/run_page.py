@@ -124,8 +124,8 @@ def _sections(run: Run, experts: Sequence[Path]) -> Iterator[Section]:
     yield Section("lifetime", "Lifetime", list(_lifetime(run, experts)))
     yield Section("learning", "While learning", list(_learning(result)))
     yield from measured.sections(result)
-    yield Section("samples", "Samples of each experience", list(samples(run.folder)))
     learned = [row for row in result.matrix.rows if row != BEFORE]
+    yield Section("samples", "Samples of each experience", list(samples(run.folder, len(learned))))
     yield Section("films", "Films", list(films(run.folder, learned)))
     yield Section("troubles", "What went wrong, and where", list(troubles(run)))
     yield Section("metrics", "Metrics", [*_metric_tables(run), *_list_tables(run)])

@@ -12,35 +12,44 @@ from clframe.report.films import data_address
 FOLDER = "samples"
 MOST = 2_000_000
 """Bytes of pictures within one page."""
+_LARGEST = 50_000_000
 _HEAD = b"\x89PNG\r\n\x1a\n"
 
 
-def samples(folder: Path) -> Iterator[Block]:
+def samples(folder: Path, experiences: int) -> Iterator[Block]:
     """A strip of samples of each experience; nothing where the run has kept none.
 
     Args:
         folder: The run folder.
+        experiences: How many have been learned.
     """
     found = _found(folder / FOLDER)
     if not found:
         return
-    left, shown = MOST, []
+    left, shown, large = MOST, [], 0
+    there = {number for number, _, _ in found}
+    bad = [f"'exp{number}_*.png'" for number in range(experiences) if number not in there]
     for number, name, path in found:
-        content = _content(path, left)
+        content = _content(path)
         if content is None:
-            continue
-        left -= len(content)
-        title = f"{number + 1}: {name}" if name else f"Experience {number + 1}"
-        alt = f"samples of experience {number + 1}" + (f", {name}" if name else "")
-        shown.append(Picture(data_address("image/png", content), alt, title, pixels=True))
+            bad.append(f"'{path.name}'")
+        elif len(content) > left:
+            large += 1
+        else:
+            left -= len(content)
+            title = f"{number + 1}: {name}" if name else f"Experience {number + 1}"
+            alt = f"samples of experience {number + 1}" + (f", {name}" if name else "")
+            shown.append(Picture(data_address("image/png", content), alt, title, pixels=True))
     if shown:
         yield Text(
             "A few training samples of each experience, scaled down. Depth, where there is any, is "
             "the lower row: the brighter, the further."
         )
         yield Pictures(shown)
-        if len(shown) < len(found):
-            yield Text(f"{len(found) - len(shown)} more are in '{FOLDER}' of the run folder.")
+    if large:
+        yield Text(f"{large} more are in '{FOLDER}' of the run folder.")
+    if bad:
+        yield Text(f"Missing or damaged in '{FOLDER}' of the run folder: {', '.join(bad)}.")
 
 
 def _found(folder: Path) -> list[tuple[int, str, Path]]:
@@ -50,14 +59,16 @@ def _found(folder: Path) -> list[tuple[int, str, Path]]:
     named = [
         (re.fullmatch(r"exp(\d{1,6})(?:_(.{1,80}))?\.png", path.name), path)
         for path in folder.iterdir()
-        if path.is_file() and not path.is_symlink()
     ]
     return sorted((int(match[1]), match[2] or "", path) for match, path in named if match)
 
 
-def _content(path: Path, room: int) -> bytes | None:
+def _content(path: Path) -> bytes | None:
+    """A picture; None where there is none that could be shown."""
+    if path.is_symlink() or not path.is_file():
+        return None
     try:
-        content = path.read_bytes() if path.stat().st_size <= room else b""
+        content = path.read_bytes() if path.stat().st_size <= _LARGEST else b""
     except OSError:
         return None
     return content if content.startswith(_HEAD) else None

@@ -162,7 +162,7 @@ class Grows(Plugin):
     @hookimpl
     def after_step(self, learner: Learner) -> None:
         """As long as there are experiences."""
-        for _ in range(40 * len(learner.seen)):
+        for _ in range(200 * len(learner.seen)):
             torch.ones(10).sum()
 
 

@@ -236,7 +236,7 @@ def test_resume_continues_to_the_same_numbers(here: Path) -> None:
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_leaves_with_130_and_goes_on(here: Path, sign: signal.Signals) -> None:
-    command = [sys.executable, "-m", "clframe", "fit", "run_dir=run", "max_epochs=40"]
+    command = [sys.executable, "-m", "clframe", "fit", "run_dir=run", "max_epochs=12"]
     process = subprocess.Popen(
         [*command, "logger=none"],
         stderr=subprocess.PIPE,
@@ -304,13 +304,6 @@ def test_report_and_compare_take_real_runs(here: Path, capfd: pytest.CaptureFixt
     capfd.readouterr()
     assert main(["compare", "runs"]) == 0
     assert "naive" in capfd.readouterr().out
-
-
-def test_a_sweep_runs_every_combination(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    words = ["fit", "-m", "strategy=naive,cumulative", "seed=0,1", "max_epochs=1", "logger=none"]
-    assert main(words) == 0
-    found = sorted(path.parent.name for path in here.glob("runs/sweeps/*/*/results.json"))
-    assert found == [f"strategy-{s}_seed-{n}" for s in ("cumulative", "naive") for n in (0, 1)]
 
 
 def test_list_shows_every_kind(here: Path, capfd: pytest.CaptureFixture[str]) -> None:

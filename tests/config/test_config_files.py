@@ -83,7 +83,7 @@ def test_a_folder_adds_choices(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_they_are_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--config-dir", str(folder)]) == 0
     text = capsys.readouterr().out
-    assert f"  mine               My runs.  [{folder / 'experiment/mine.yaml'}]" in text
+    assert f"mine My runs. [{folder / 'experiment/mine.yaml'}]" in " ".join(text.split())
     assert "  few                Two experiences." in text
     assert "  both               A penalty and a memory." in text
     assert "  tiny               Few units." in text

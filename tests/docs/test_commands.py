@@ -136,7 +136,8 @@ def test_names_and_settings_of_every_run_are_known(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(catalog, "load", lambda: known)  # read once, not for each command
     wrong = {}
     for command, (page, settings, _) in _runs().items():
-        check_names(settings)
+        if page != "docs/plugins.md":  # whose plugin is written on the page
+            check_names(settings)
         why = _wrong_setting(known, settings)
         if why is not None:
             wrong[f"{page}: {command}"] = why
