@@ -154,6 +154,18 @@ def methods(found: grid.Found) -> str:
     return _rows(header, rows)
 
 
+def when_learned(found: grid.Found) -> str:
+    """The success on each task right after it was learned, of every seed."""
+    rows = []
+    for method in METHODS:
+        runs = [run for run in _runs(found, f"pictures_{method}") if run["curves"]]
+        if runs:
+            diagonals = [[run["values"][n][n] for run in runs] for n in range(len(TASKS))]
+            cells = [", ".join(f"{value:.2f}" for value in seeds) for seeds in diagonals]
+            rows.append([method, *cells])
+    return _rows(["method", *TASKS.values()], rows)
+
+
 def heads(found: grid.Found) -> str:
     """Heads side by side."""
     rows = []
@@ -167,7 +179,7 @@ def heads(found: grid.Found) -> str:
 
 def table(found: grid.Found) -> str:
     """All tables."""
-    return "\n\n".join((alone(found), methods(found), heads(found)))
+    return "\n\n".join((alone(found), methods(found), when_learned(found), heads(found)))
 
 
 def page(found: grid.Found, command: str, numbers_file: str) -> str:
@@ -196,6 +208,10 @@ held at its best; *NBT*: forgetting; *AUC*: success from learning to the end. *m
 at once and has its final success as AUC.
 
 {methods(found)}
+
+Success on each task right after it was learned, of every seed:
+
+{when_learned(found)}
 
 ## Heads side by side
 
