@@ -13,6 +13,9 @@ LIBERO_STAMP := $(LIBERO)/.clframe-installed
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 LIBERO_TESTS := tests/streams/test_libero_simulation.py
 
+# The environment of LIBERO is made while types are checked.
+MAKEFLAGS += --jobs=2
+
 .PHONY: demo test lint docs clean
 
 demo: $(STAMP)

@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-def test_fifty_odd_lines(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "benchmarks" / "odd_lines.py"), "--count", "50"]
+def test_odd_lines(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / "odd_lines.py"), "--count", "30"]
     done = subprocess.run(
         [*command, "--seed", "1", "--json", str(tmp_path / "out.json")],
         capture_output=True,
@@ -30,8 +30,8 @@ def test_fifty_odd_lines(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     counts = json.loads((tmp_path / "out.json").read_text())["counts"]
     assert set(counts) == {"ran", "refused"}
-    assert sum(counts.values()) == 50
-    assert counts["ran"] > 5
+    assert sum(counts.values()) == 30
+    assert counts["ran"] > 2
 
 
 @pytest.mark.parametrize(

@@ -286,6 +286,7 @@ for steps in (4, 9):
 """
 
 
+@pytest.mark.thorough
 def test_a_film_is_in_wandb_and_stays_when_the_run_is_resumed(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
     runs = runpy.run_path(str(Path(__file__).parents[1] / "wandb_runs.py"))

@@ -185,7 +185,9 @@ def test_a_run_starts_although_the_fork_was_tidied_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "sign", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.thorough)]
+)
 def test_a_stopped_sweep_ends_its_runs_and_continues(here: Path, sign: signal.Signals) -> None:
     (here / "armed").write_text("dawdle dawdle nothing")
     words = ["fit", "-m", "plugin_path=trouble.py", "strategy=trouble", "seed=0,1,2"]
