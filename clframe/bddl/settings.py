@@ -18,6 +18,7 @@ class Limits:
     Args:
         max_characters: Longest text that is read (the largest official file has 7,501).
         max_groups: Most pairs of parentheses (the official file with most has 132).
+        max_words: Most words (the largest official files have a few hundred).
         max_depth: Deepest nesting of parentheses, at most 200 (the deepest official file has 8).
         max_ground_atoms: Most atoms a goal may have once its quantifiers are written out.
         max_option_literals: Most literals written out for a negated compound formula.
@@ -30,6 +31,7 @@ class Limits:
 
     max_characters: int = 500_000
     max_groups: int = 10_000
+    max_words: int = 20_000
     max_depth: int = 64
     max_ground_atoms: int = 50_000
     max_option_literals: int = 100_000

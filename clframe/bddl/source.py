@@ -122,7 +122,7 @@ def read_form(source: Source, limits: Limits) -> Group:
     open_items: list[list[Form]] = []
     open_offsets: list[int] = []
     result: Group | None = None
-    groups = 0
+    groups = words = 0
     for match in _TOKEN.finditer(source.text):
         token, offset = match.group(), match.start()
         if token[0] == ";":
@@ -150,6 +150,9 @@ def read_form(source: Source, limits: Limits) -> Group:
             else:
                 result = group
         else:
+            words += 1
+            if words > limits.max_words:
+                raise source.error(f"There are more than {limits.max_words} words.", offset)
             open_items[-1].append(Word(token.lower(), offset))
     if open_offsets:
         count = len(open_offsets)

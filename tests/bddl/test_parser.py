@@ -170,6 +170,8 @@ def test_limits_are_settings() -> None:
         parse(BEHAVIOR, limits=Limits(max_characters=100))
     with pytest.raises(BDDLError, match="more than 5 pairs of parentheses"):
         parse(BEHAVIOR, limits=Limits(max_groups=5))
+    with pytest.raises(BDDLError, match="more than 9 words"):
+        parse(BEHAVIOR, limits=Limits(max_words=9))
     with pytest.raises(BDDLError, match="3 ground atoms"):
         parse(BEHAVIOR, limits=Limits(max_ground_atoms=2))
     settings: list[dict[str, Any]] = [{"max_depth": 0}, {"max_depth": 100_000}, {"max_search": 1.5}]
