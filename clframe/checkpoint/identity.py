@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from clframe.core.results import environment
+from clframe.core.results import software
 from clframe.errors import RunFolderError, SettingError, nearest
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ _SAMPLES = 16
 
 def describe(config: Mapping[str, Any], plugins: Sequence[Plugin]) -> dict[str, Any]:
     """The identity of a run as far as it is known before its data is there."""
-    machine = environment("")
+    made_by = software()
     trainer = {k: v for k, v in config.get("trainer", {}).items() if k not in _FREE_OF_TRAINER}
     return {
         **{key: value for key, value in config.items() if key not in _FREE},
         "trainer": trainer,
         "version": {
-            "clframe": machine["clframe"],
-            "revision": machine["revision"],
-            "torch": machine["versions"]["torch"],
+            "clframe": made_by["clframe"],
+            "revision": made_by["revision"],
+            "torch": made_by["versions"]["torch"],
         },
         "plugins": {plugin.name: _code(plugin) for plugin in plugins},
     }

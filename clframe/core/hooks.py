@@ -40,12 +40,7 @@ class HasPlugins(Protocol):
 
 def _all(learner: HasPlugins, hook: str, /, **arguments: Any) -> list[Any]:
     """Every plugin's answer to a hook that is not None."""
-    answers: list[Any] = getattr(learner.plugins.hook, hook)(**arguments)
-    fits = ANSWERS[hook].fits
-    for answer in answers:
-        if not fits(answer):
-            refuse(learner.plugins.manager, hook, answer, arguments)
-    return answers
+    return [answer for _, answer in _named(learner, hook, **arguments)]
 
 
 def _named(learner: HasPlugins, hook: str, /, **arguments: Any) -> list[tuple[str, Any]]:

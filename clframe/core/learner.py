@@ -357,6 +357,12 @@ class Learner(LightningModule):
 
     # ------------------------------------------------------------ optimizer and loop
 
+    @property
+    def learning_rate(self) -> float | None:
+        """Of the optimizer's first group of parameters; None where there is no optimizer."""
+        groups = getattr(self.optimizer, "param_groups", None)
+        return float(groups[0]["lr"]) if groups else None
+
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """The optimizer over everything that can be trained."""
         return self.make_optimizer([p for p in self.parameters() if p.requires_grad])

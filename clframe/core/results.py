@@ -188,6 +188,11 @@ def without_nan(value: Any) -> Any:
     return value
 
 
+def software() -> dict[str, Any]:
+    """The version and revision of clframe, and the versions of what it needs."""
+    return {"clframe": __version__, "revision": _revision(), "versions": dict(_versions())}
+
+
 def environment(device: str) -> dict[str, Any]:
     """Versions, device and revisions: what is needed to make the same run again.
 
@@ -196,12 +201,10 @@ def environment(device: str) -> dict[str, Any]:
     """
     project = _project(Path.cwd())
     return {
-        "clframe": __version__,
+        **software(),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "versions": dict(_versions()),
         "device": device,
-        "revision": _revision(),
         **({} if project is None else {"project": project}),
     }
 

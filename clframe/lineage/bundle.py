@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 import shutil
 import tempfile
@@ -128,9 +127,7 @@ def _check_entries(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
         if name not in names:
             raise RunFolderError(f"'{path}' is no bundle: it has no {name}")
     size = sum(entry.file_size for entry in entries)
-    free = (
-        shutil.disk_usage(tempfile.gettempdir()).free if os.path.isdir(tempfile.gettempdir()) else 0
-    )
+    free = shutil.disk_usage(tempfile.gettempdir()).free
     if size > min(_LARGEST, free):
         raise RunFolderError(
             f"'{path}' would unpack to {size / 1e9:.1f} GB, for which there is no room"

@@ -49,7 +49,7 @@ class StepValues:
         step_log.add(number, "train/loss_step", loss)
         for name, value in terms(step):
             step_log.add(number, name, value)
-        rate = learning_rate(self.learner)
+        rate = self.learner.learning_rate
         if rate is not None:
             step_log.add(number, "train/lr", rate)
 
@@ -71,12 +71,6 @@ def terms(step: Step | None) -> Iterator[tuple[str, Tensor]]:
     for name, value in zip(names, values, strict=True):
         given[name] = number = given.get(name, 0) + 1
         yield f"{TERMS}{name}" if number == 1 else f"{TERMS}{name}_{number}", value
-
-
-def learning_rate(learner: Learner) -> float | None:
-    """Of the optimizer's first group of parameters; None where there is no optimizer."""
-    groups = getattr(learner.optimizer, "param_groups", None)
-    return float(groups[0]["lr"]) if groups else None
 
 
 def log_gradient_norm(learner: Learner, parameters: Sequence[nn.Parameter]) -> None:

@@ -26,7 +26,7 @@ _OF_EPOCH = "values of the epoch"
 
 
 class Logging(Plugin):
-    """Logs losses, samples and rows of the matrix on the way, and at the end metrics and results.
+    """Logs losses and rows of the matrix on the way, and at the end metrics and results.
 
     Args:
         loggers: Lightning loggers. One with ``takes_media`` is given pictures, films and tables,
@@ -138,13 +138,6 @@ class Logging(Plugin):
             learner.step_log.takes_media = any(taking)
 
     @hookimpl(trylast=True)
-    def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Some samples of it, where a logger takes pictures."""
-        if learner.step_log.takes_media and not learner.state.checkpointer.replaying:
-            for name, grid in pictures.samples(learner, experience).items():
-                learner.log_media(name, grid, experience.name)
-
-    @hookimpl(trylast=True)
     def after_epoch(
         self, learner: Learner, experience: Experience, epoch: int, logs: dict[str, Any]
     ) -> None:
@@ -152,9 +145,8 @@ class Logging(Plugin):
         learner.step_log.flush()
         numbers = {f"train/{key}": float(value) for key, value in logs.items() if key != "seconds"}
         numbers |= learner.step_log.end_epoch()
-        groups = getattr(learner.optimizer, "param_groups", None)
-        if groups:
-            numbers.setdefault("train/lr", float(groups[0]["lr"]))
+        if learner.learning_rate is not None:
+            numbers.setdefault("train/lr", learner.learning_rate)
         numbers["train/experience"] = float(experience.index)
         numbers["train/epoch"] = float(epoch)
         self.log(numbers, learner.global_steps)

@@ -1,4 +1,4 @@
-"""Media as files of the run folder: what plugins log, heat maps, samples of an experience."""
+"""Media as files of the run folder: what plugins log, heat maps, the matrix."""
 
 from __future__ import annotations
 
@@ -6,33 +6,21 @@ import io
 import json
 import math
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from clframe.core.media import FILMS, IMAGES, Heatmap, Media, Table, kind_of, picture
-from clframe.core.undisturbed import undisturbed
-from clframe.data.dataset import IndexedData, MapData
-from clframe.data.ordered import OrderedData
 from clframe.report import figures
 from clframe.report.canvas import new_figure, style
 from clframe.utils.files import write_bytes
 
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner
     from clframe.core.matrix import AccuracyMatrix
-    from clframe.core.stream import Experience
 
 FOLDER = "media"
 """In the run folder."""
-_SAMPLES = 16
-_SIDE = 96
-"""Pixels to which small samples are enlarged, at least half of it."""
-_STORED = (IndexedData, MapData, OrderedData)
-"""Data that is there to be looked at; to ask others for a batch would be to act, or to learn."""
 _MOST_NUMBERED = 12
 _MOST_NAMED = 30
 _FILM_RATE = 10
@@ -141,47 +129,3 @@ def draw(heatmap: Heatmap) -> Any:
                     ink = "white" if value - low < 0.6 * (high - low) else "black"
                     axes.text(j, i, f"{value:.2g}", ha="center", va="center", color=ink, fontsize=8)
     return figure
-
-
-def samples(learner: Learner, experience: Experience) -> dict[str, Any]:
-    """A picture of some samples of an experience, one for each kind of image that it has."""
-    data = experience.data
-    if not isinstance(data, _STORED):
-        return {}
-    count = min(len(data), _SAMPLES)
-    if not count:
-        return {}
-    with undisturbed(learner):
-        places = torch.arange(count) * len(data) // count
-        x = next(iter(data.batches(places, count))).x
-    named = x if isinstance(x, Mapping) else {"": x}
-    shape = learner.stream.input_shape
-    found = {}
-    for name, tensor in named.items():
-        if not isinstance(tensor, torch.Tensor):
-            continue
-        tensor = tensor.detach().cpu().float()
-        if not name and tensor.ndim == 2 and len(shape) == 3:
-            tensor = tensor.reshape(-1, *shape)  # pictures that the model takes as rows of numbers
-        while tensor.ndim > 4:
-            tensor = tensor[:, -1]  # the last of a sequence
-        if tensor.ndim == 4 and tensor.shape[1] in (1, 3, 4) and min(tensor.shape[2:]) > 3:
-            found[f"samples/{name}" if name else "samples"] = _grid(tensor)
-    return found
-
-
-def _grid(images: torch.Tensor) -> Any:
-    """Images side by side, eight to a row; whatever their scale was, from dark to light."""
-    low, high = images.min(), images.max()
-    if low < 0 or high > 1:
-        images = (images - low) / (high - low).clamp(min=1e-8)
-    times = max(1, _SIDE // max(images.shape[2:]))
-    images = images.repeat_interleave(times, 2).repeat_interleave(times, 3)
-    n, channels, height, width = images.shape
-    columns = min(n, 8)
-    rows = -(-n // columns)
-    grid = torch.ones(channels, rows * (height + 2), columns * (width + 2))
-    for place, image in enumerate(images):
-        top, left = place // columns * (height + 2) + 1, place % columns * (width + 2) + 1
-        grid[:, top : top + height, left : left + width] = image
-    return picture(grid)

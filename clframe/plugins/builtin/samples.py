@@ -55,22 +55,32 @@ class Samples(Plugin):
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Store what it shows."""
+        """Store what it shows, and send it to loggers that take pictures."""
+        path = self._store(learner, experience)
+        replaying = learner.state.checkpointer.replaying
+        if path is not None and learner.step_log.takes_media and not replaying:
+            learner.log_media("samples", path, experience.name)
+
+    def _store(self, learner: Learner, experience: Experience) -> Path | None:
+        """The strip of an experience; None where it shows nothing."""
         name = re.sub(r"[^\w.+-]+", "_", experience.name)[:60]
         path = self.folder / f"exp{experience.index}_{name}.png"
         data = experience.data
-        if path.exists() or not len(data.labels):  # what is acted for has no samples yet
-            return
+        if path.exists():
+            return path
+        if not len(data.labels):  # what is acted for has no samples yet
+            return None
         places = torch.linspace(0, len(data) - 1, min(self.count, len(data))).round().long()
         with undisturbed(learner):
             here = places.to(data.labels.device)
             content = strip(data.transform(data.gather(here), data.tasks[here]))
         if content is None:
-            return
+            return None
         self.folder.mkdir(exist_ok=True)
         # A picture lost with the power is no loss: nothing is waited for.
         with replacing(path, durable=False) as file:
             file.write(content)
+        return path
 
 
 def strip(inputs: Any) -> bytes | None:
