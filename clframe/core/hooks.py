@@ -7,7 +7,7 @@ plugin has is skipped.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from clframe.core.answers import ANSWERS, refuse
@@ -43,9 +43,11 @@ def _all(learner: HasPlugins, hook: str, /, **arguments: Any) -> list[Any]:
     return [answer for _, answer in _named(learner, hook, **arguments)]
 
 
-def _named(learner: HasPlugins, hook: str, /, **arguments: Any) -> list[tuple[str, Any]]:
+def _named(
+    learner: HasPlugins, hook: str, of: Collection[str] | None = None, /, **arguments: Any
+) -> list[tuple[str, Any]]:
     """Every plugin's answer that is not None, with the plugin's name."""
-    answers = learner.plugins.answers(hook, **arguments)
+    answers = learner.plugins.answers(hook, of, **arguments)
     fits = ANSWERS[hook].fits
     for _, answer in answers:
         if not fits(answer):
@@ -114,14 +116,22 @@ def extra_batches(learner: HasPlugins, batch: Batch) -> list[Batch]:
     return parts
 
 
-def penalties(learner: HasPlugins, step: Step) -> tuple[list[Term], list[Tensor]]:
-    """The plugins' loss terms: those that join the weighted mean, and those that are added."""
+def penalties(
+    learner: HasPlugins, step: Step, of: Collection[str] | None = None
+) -> tuple[list[Term], list[Tensor]]:
+    """The plugins' loss terms: those that join the weighted mean, and those that are added.
+
+    Args:
+        learner: With the plugins.
+        step: After its forward pass.
+        of: The names of the plugins that are asked; None for all.
+    """
     plugins = learner.plugins
     if not plugins.implements("penalty"):
         return [], []
     terms: list[Term] = []
     added: list[Tensor] = []
-    for name, result in _named(learner, "penalty", learner=learner, step=step):
+    for name, result in _named(learner, "penalty", of, learner=learner, step=step):
         if isinstance(result, tuple):
             terms.append(Term(*result))
             step.terms.append(result[0].detach())

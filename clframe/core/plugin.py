@@ -7,7 +7,7 @@ that does not exist, an argument a hook does not have, a hook-named method witho
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import pluggy
@@ -96,6 +96,9 @@ class Plugin:
     only_measures: ClassVar[bool] = False
     """Whether the plugin measures and changes nothing that is learned. It is chosen beside a method
     (``strategy=er+plasticity``) and is not part of the strategy's name in records and reports."""
+    attachable: ClassVar[bool | str | None] = None
+    """Whether the method can act inside another trainer (:func:`clframe.attach`): True; why not, as
+    the second half of a sentence ("it ..."); or None, and its hooks tell."""
     metric_info: ClassVar[Sequence[MetricFacts]] = ()
     """What the numbers are that the hook ``metrics`` returns: their direction, unit and formula, as
     ``clframe.metrics.MetricInfo("family.name", higher_is_better=False)``. One of which nothing is
@@ -207,10 +210,17 @@ class Plugins:
             others = [other for other in self.ordered if other is not implementation.plugin]
             yield self.manager.subset_hook_caller(hook, others)
 
-    def answers(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
+    def answers(
+        self, hook: str, of: Collection[str] | None = None, /, **arguments: Any
+    ) -> list[tuple[str, Any]]:
         """What plugins answer to a hook that collects results, each with its plugin's name.
 
         Where a plugin wraps the hook, all are called at once and share the name ``a+b``.
+
+        Args:
+            hook: Its name.
+            of: The names of the plugins that are asked; None for all.
+            **arguments: Of the hook.
         """
         calls = self._named_calls.get(hook)
         if calls is None:
@@ -223,6 +233,8 @@ class Plugins:
             else:
                 calls = [("+".join(names), caller)]
             self._named_calls[hook] = calls
+        if of is not None:
+            calls = [(name, call) for name, call in calls if name in of]
         return [(name, answer) for name, call in calls for answer in call(**arguments)]
 
     def state_dict(self) -> dict[str, dict[str, Any]]:

@@ -80,6 +80,7 @@ class PackNet(Plugin):
     )
     scenarios = ("task",)
     conflicts = ("multitask",)
+    attachable = True
     state = ("owners", "packs", "pack_of_task")
 
     def __init__(
