@@ -32,6 +32,7 @@ class ERACE(Plugin):
 
     requires_class_labels = True
     name = "er_ace"
+    attachable = "it replaces the loss of the current batch, which your own code computes"
     paper = "Caccia et al., New Insights on Reducing Abrupt Representation Change, 2022"
     scenarios = ("class", "task")
     conflicts = ("icarl",)

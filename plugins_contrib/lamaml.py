@@ -47,6 +47,7 @@ class LaMAML(Plugin):
     """
 
     name = "lamaml"
+    attachable = "it replaces your step by inner steps of its own"
     paper = "Gupta, Yadav & Paull, La-MAML: Look-ahead Meta Learning for Continual Learning, 2020"
     conflicts = ("icarl", "er_ace", "podnet", "scr", "xder")
     state = ("buffer",)

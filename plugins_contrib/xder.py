@@ -71,6 +71,7 @@ class XDER(Plugin):
 
     requires_class_labels = True
     name = "xder"
+    attachable = "it replaces the loss of the current batch, which your own code computes"
     paper = (
         "Boschini et al., Class-Incremental Continual Learning into the eXtended DER-verse, 2022"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Sequence
 
@@ -107,22 +106,67 @@ def attach(
     check_composition(plugins, stream)
     settings = TrainerSettings(max_epochs=max_epochs, max_steps=max_steps, batch_size=batch_size)
     engine = HostEngine(model, settings)
-    parameters = [(name, id(p), p.requires_grad) for name, p in model.named_parameters()]
+    before = _Before(model)
     learner = AttachedLearner(
         model, optimizer, stream, plugins, engine, loss, active_outputs, seed
     )
-    learner.plugins.hook.configure(learner=learner, stream=stream)
-    now = [(n.removeprefix("model."), id(p), p.requires_grad) for n, p in learner.named_parameters()]
-    if now != parameters:
-        raise PluginError(
-            f"strategy '{name}' adds or freezes parameters, which an optimizer that is there "
-            "already does not follow; make the model anew and use the strategy in clframe.fit"
-        )
-    attachment = Attachment(
-        learner, name, resume_within, functools.partial(_ATTACHED.discard, model)
-    )
+    try:
+        learner.plugins.hook.configure(learner=learner, stream=stream)
+        before.check(learner, name)
+    except BaseException:
+        before.restore()
+        raise
+
+    def release() -> None:
+        before.take_off_hooks()
+        _ATTACHED.discard(model)
+
+    attachment = Attachment(learner, resume_within, release)
     _ATTACHED.add(model)
     return attachment
+
+
+class _Before:
+    """The host's model as it was before plugins saw it.
+
+    Args:
+        model: The host's.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.learned = {name: (p, p.requires_grad) for name, p in model.named_parameters()}
+        self.hooks = [
+            (hooks, set(hooks))
+            for module in model.modules()
+            for hooks in (module._forward_hooks, module._forward_pre_hooks)
+        ]
+
+    def check(self, learner: nn.Module, strategy: str) -> None:
+        """Refuse plugins that changed which parameters are learned."""
+        now = {n.removeprefix("model."): (p, p.requires_grad) for n, p in learner.named_parameters()}
+        same = now.keys() == self.learned.keys() and all(
+            p is self.learned[n][0] and learned is self.learned[n][1]
+            for n, (p, learned) in now.items()
+        )
+        if not same:
+            raise PluginError(
+                f"strategy '{strategy}' cannot be attached to another trainer: it adds or freezes "
+                "parameters, which an optimizer that is there already does not follow; use it in "
+                "clframe.fit"
+            )
+
+    def take_off_hooks(self) -> None:
+        """Remove the hooks that plugins have put on the model's layers."""
+        for hooks, there in self.hooks:
+            for key in [key for key in hooks if key not in there]:
+                del hooks[key]
+
+    def restore(self) -> None:
+        """Leave the model as it was, as far as that can be."""
+        self.take_off_hooks()
+        for parameter, learned in self.learned.values():
+            parameter.requires_grad_(learned)
 
 
 def _check_host(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:

@@ -28,7 +28,6 @@ class Attachment:
 
     Args:
         learner: The host's model and optimizer, with the plugins.
-        strategy: Its name.
         resume_within: Keep what is needed to resume in the midst of an experience.
         release: Called when it is closed.
     """
@@ -36,12 +35,10 @@ class Attachment:
     def __init__(
         self,
         learner: AttachedLearner,
-        strategy: str,
         resume_within: bool,
         release: Callable[[], None],
     ) -> None:
         self.learner = learner
-        self.strategy = strategy
         self.resume_within = resume_within
         self.passes = Passes(learner)
         self.closed = False

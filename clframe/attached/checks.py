@@ -32,6 +32,10 @@ def reason_against(plugin: type[Plugin] | Plugin) -> str:
         return said
     if plugin.only_measures:
         return "it measures runs of clframe's own and changes nothing that is learned"
+    for hook in _OF_STEPS:
+        how = getattr(implementation(plugin, hook), "clframe_impl", {})
+        if how.get("wrapper") or how.get("hookwrapper"):
+            return f"it wraps what other plugins do in '{hook}'"
     return next((why for hook, why in _REASONS.items() if implementation(plugin, hook)), "")
 
 

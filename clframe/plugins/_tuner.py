@@ -72,6 +72,7 @@ class Tuner(Plugin, abc.ABC):
     """
 
     supports_distributed = False
+    attachable = "it puts parameters of its own into the model, for an optimizer yet to be made"
     needs_tokens: ClassVar[bool] = False
     """Whether the model must be a transformer."""
 

@@ -28,6 +28,7 @@ class ContinualWorld(Plugin):
     """
 
     name = "continual_world"
+    attachable = "it measures runs of clframe's own and changes nothing that is learned"
     paper = (
         "Wołczyk et al., Continual World: A Robotic Benchmark For Continual Reinforcement "
         "Learning, 2021"

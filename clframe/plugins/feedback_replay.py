@@ -72,6 +72,7 @@ class FeedbackReplay(_GeneratedReplay):
     """
 
     name = "feedback_replay"
+    attachable = "it makes a generator of inputs before their shape is known"
     paper = (
         "van de Ven & Tolias, Generative replay with feedback connections as a general strategy "
         "for continual learning, 2018"

@@ -56,6 +56,7 @@ class GenerativeReplay(_GeneratedReplay):
     """
 
     name = "generative_replay"
+    attachable = "it makes a generator of inputs before their shape is known"
     paper = "Shin et al., Continual Learning with Deep Generative Replay, 2017"
     conflicts = ("feedback_replay",)
     state = (

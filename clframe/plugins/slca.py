@@ -70,6 +70,7 @@ class SLCA(Plugin):
     """
 
     name = "slca"
+    attachable = "it makes an optimizer with learning rates of its own"
     paper = (
         "Zhang et al., SLCA: Slow Learner with Classifier Alignment for Continual Learning on a "
         "Pre-trained Model, 2023"

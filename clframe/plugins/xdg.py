@@ -53,6 +53,7 @@ class XdG(Plugin):
     """
 
     name = "xdg"
+    attachable = "it looks for the layers to gate before the shape of inputs is known"
     paper = (
         "Masse, Grant & Freedman, Alleviating catastrophic forgetting using context-dependent "
         "gating and synaptic stabilization, 2018"
