@@ -107,9 +107,7 @@ def attach(
     settings = TrainerSettings(max_epochs=max_epochs, max_steps=max_steps, batch_size=batch_size)
     engine = HostEngine(model, settings)
     before = _Before(model)
-    learner = AttachedLearner(
-        model, optimizer, stream, plugins, engine, loss, active_outputs, seed
-    )
+    learner = AttachedLearner(model, optimizer, stream, plugins, engine, loss, active_outputs, seed)
     try:
         learner.plugins.hook.configure(learner=learner, stream=stream)
         before.check(learner, name)
@@ -144,7 +142,9 @@ class _Before:
 
     def check(self, learner: nn.Module, strategy: str) -> None:
         """Refuse plugins that changed which parameters are learned."""
-        now = {n.removeprefix("model."): (p, p.requires_grad) for n, p in learner.named_parameters()}
+        now = {
+            n.removeprefix("model."): (p, p.requires_grad) for n, p in learner.named_parameters()
+        }
         same = now.keys() == self.learned.keys() and all(
             p is self.learned[n][0] and learned is self.learned[n][1]
             for n, (p, learned) in now.items()

@@ -1,4 +1,4 @@
-"""What the host has in its hands: the experiences, the batches and the state of what is attached."""
+"""What the host has in its hands: experiences, batches and the state of what is attached."""
 
 from __future__ import annotations
 
@@ -270,7 +270,9 @@ class Attachment:
         """Of the mini-batches that plugins take a loss to be of."""
         for plugin in self.learner.plugins.ordered:
             if getattr(plugin, "fisher", "") == "batch":
-                return getattr(plugin, "batch_size", None) or self.learner.engine.settings.batch_size
+                return (
+                    getattr(plugin, "batch_size", None) or self.learner.engine.settings.batch_size
+                )
         return self.learner.engine.settings.batch_size
 
     @contextlib.contextmanager

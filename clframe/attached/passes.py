@@ -144,7 +144,8 @@ class Passes:
             parts = hooks.extra_batches(learner, batch)
         if batch.loss is not None:
             raise PluginError(
-                f"{self.hungry} replaces the loss of the current batch, which your own code computes"
+                f"{self.hungry} replaces the loss of the current batch, which your own code "
+                "computes"
             )
         self._parts = parts
         if len(parts) == 1:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from clframe.attached.checks import reason_against
 from clframe.core.registry import discover
@@ -78,7 +78,9 @@ def test_a_data_loader_of_the_hosts(attaching: Any, make: Any) -> None:
     with cl:
         for experience in pair.stream:
             data = experience.data
-            samples = torch.utils.data.TensorDataset(data.source.to(torch.device("cpu")), data.labels)
+            samples = torch.utils.data.TensorDataset(
+                data.source.to(torch.device("cpu")), data.labels
+            )
             with cl.experience(experience.name, samples):
                 loader = DataLoader(samples, batch_sampler=Order(experience, cl))
                 for _ in range(2):

@@ -61,7 +61,7 @@ def sac_distance(weight: float) -> tuple[float, float]:
                 old = {k: v.clone() for k, v in ewc.quadratic.anchor.items()}
                 strength = {k: v.clone() for k, v in ewc.quadratic.strength.items()}
             with cl.experience(name, importance=lambda: actor_loss(sac), importance_batches=8):
-                sac.learn(60, reset_num_timesteps=False)
+                sac.learn(40, reset_num_timesteps=False)
         assert cl.steps == sac._n_updates
     now = {k: v.detach() for k, v in sac.actor.named_parameters() if k in old}
     weighed = sum(float((strength[k] * (now[k] - old[k]).square()).sum()) for k in old)
