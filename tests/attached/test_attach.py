@@ -208,7 +208,7 @@ def test_a_closure_given_to_the_optimizer() -> None:
 
 def test_outputs_that_do_not_compete_are_masked() -> None:
     lowest = torch.finfo(torch.float32).min
-    model, optimizer, cl = attached("naive", scenario="class")
+    model, _, cl = attached("naive", scenario="class")
     with cl:
         with cl.experience("a", (X, Y % 2)):
             out = model(X)
@@ -293,9 +293,9 @@ def test_a_state_that_does_not_fit_is_refused() -> None:
         state = cl.state_dict()
     with clframe.attach(model, optimizer, "ewc") as other:
         other.load_state_dict(state)
-        with pytest.raises(SettingError, match="in the midst of experience 'a'"):
-            with other.experience("b", (X, Y)):
-                pass
+        midst = pytest.raises(SettingError, match="in the midst of experience 'a'")
+        with midst, other.experience("b", (X, Y)):
+            pass
 
 
 # ---------------------------------------------------------------- what is missing
@@ -353,9 +353,9 @@ def test_packnet_refuses_a_task_that_comes_back() -> None:
     with cl:
         with cl.experience("a", (X, Y % 2)):
             step(model, optimizer, y=Y % 2)
-        with pytest.raises(PluginError, match="task 'a' is fixed"):
-            with cl.experience("again", (X, Y % 2), task="a"):
-                pass
+        fixed = pytest.raises(PluginError, match="task 'a' is fixed")
+        with fixed, cl.experience("again", (X, Y % 2), task="a"):
+            pass
 
 
 def test_loaders_of_all_kinds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,11 @@ blocks = _pages["blocks"]
 name_of = _pages["name_of"]
 
 NOT_RUN = {
+    "docs/attach.md": {
+        "LightningModule": "a Trainer per experience; tests/attached/test_hosts.py",
+        "sac.learn": "a minute of SAC; tests/attached/test_hosts.py",
+        "train_dataset": "needs transformers",
+    },
     "docs/metrics.md": {
         "metrics.l2.evaluate(": "needs the logs of a lifetime and of its experts; tests/metrics/l2",
     },
