@@ -1,6 +1,6 @@
 """What a method costs when it is attached to a plain loop, beside the same method in clframe's own.
 
-    python benchmarks/attach_cost.py [--repeats 9] [--write docs/results/attach_cost.md]
+    python benchmarks/attach_cost.py [--repeats 5] [--write docs/results/attach_cost.md]
 
 Both train the same model on the same batches in the same order, with the same plugin class; what is
 timed is the training of the second experience, where the method acts (CPU seconds of this process,
@@ -37,9 +37,9 @@ SIZES: dict[str, dict[str, Any]] = {
         "features": 784,
         "hidden": [400, 400],
         "batch": 128,
-        "steps": 40,
+        "steps": 20,
     },
-    "16-64-10, batches of 16": {"features": 16, "hidden": [64], "batch": 16, "steps": 200},
+    "16-64-10, batches of 16": {"features": 16, "hidden": [64], "batch": 16, "steps": 100},
 }
 OUTPUTS = 10
 Weights = dict[str, Tensor]
@@ -141,10 +141,10 @@ def page(rows: dict[str, list[tuple[str, float, float, float]]], command: str) -
         "",
         f"`{command}`",
         "",
-        "CPU time of a training step in the second experience, in milliseconds: the method in clframe's own "
-        "loop, and\nattached to a plain loop by `clframe.attach`. The ratio is the median over repeats that "
-        "take turns; both ways end\nwith the same weights, bit for bit. Without evaluation, set-up and what "
-        "methods do between experiences, which is\nthe same code.",
+        "CPU time of a training step in the second experience, in milliseconds: the method in",
+        "clframe's own loop, and attached to a plain loop by `clframe.attach`. The ratio is the",
+        "median over repeats that take turns; both ways end with the same weights, bit for bit.",
+        "Without evaluation, set-up and what methods do between experiences, which is the same code.",
     ]
     for name, table in rows.items():
         lines += ["", f"## {name}", ""]
@@ -158,7 +158,7 @@ def page(rows: dict[str, list[tuple[str, float, float, float]]], command: str) -
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--write", type=Path, help="a Markdown file for the tables")
     chosen = parser.parse_args()
     torch.set_num_threads(1)

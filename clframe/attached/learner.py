@@ -82,7 +82,7 @@ class HostEngine:
 
     def backward(self, loss: Tensor) -> None:
         """Backward pass."""
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
 
     def renew_optimizer(self, learner: Any) -> None:
         """Make the host's optimizer forget its steps: as a fresh one, at the current settings."""
