@@ -4,8 +4,8 @@
 
 Both train the same model on the same batches in the same order, with the same plugin class; what is
 timed is the training of the second experience, where the method acts (CPU seconds of this process,
-one thread, both ways in turn). The ratio is the median over repeats of one over the other. That both
-end with the same weights, bit for bit, is checked on the way.
+one thread, both ways in turn). The ratio is the median over repeats of one over the other. That
+both end with the same weights, bit for bit, is checked on the way.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ def measure(strategy: str, size: dict[str, Any], repeats: int) -> tuple[float, f
             raise SystemExit(f"{strategy}: the weights differ")
         if number:  # the first one warms up
             pairs.append((own, host))
-    own, host = (1000 * statistics.median(column) / size["steps"] for column in zip(*pairs))
+    own, host = (
+        1000 * statistics.median(column) / size["steps"] for column in zip(*pairs, strict=True)
+    )
     return own, host, statistics.median(host / own for own, host in pairs)
 
 
@@ -144,7 +146,7 @@ def page(rows: dict[str, list[tuple[str, float, float, float]]], command: str) -
         "CPU time of a training step in the second experience, in milliseconds: the method in",
         "clframe's own loop, and attached to a plain loop by `clframe.attach`. The ratio is the",
         "median over repeats that take turns; both ways end with the same weights, bit for bit.",
-        "Without evaluation, set-up and what methods do between experiences, which is the same code.",
+        "Evaluation, set-up and what methods do between experiences are the same code and left out.",
     ]
     for name, table in rows.items():
         lines += ["", f"## {name}", ""]

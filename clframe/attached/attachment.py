@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
 
 from clframe.attached import saved
 from clframe.attached.checks import check_data
-from clframe.attached.data import Losses, as_data, check_main_process, items_of, labels_of
+from clframe.attached.data import Losses, as_data
 from clframe.attached.learner import UNNAMED, AttachedLearner, Retrain
-from clframe.attached.passes import Passes
+from clframe.attached.shown import ShownBatches
 from clframe.core import hooks
 from clframe.core.stream import Experience, Task
 from clframe.data.dataset import Data
-from clframe.data.order import epoch_order
 from clframe.errors import DataError, PluginError, SettingError, nearest
 from clframe.utils.settings import at_least
 
 
-class Attachment:
+class Attachment(ShownBatches):
     """A strategy at work in somebody else's training code; made by :func:`clframe.attach`.
 
     Args:
@@ -38,14 +36,10 @@ class Attachment:
         resume_within: bool,
         release: Callable[[], None],
     ) -> None:
-        self.learner = learner
+        super().__init__(learner)
         self.resume_within = resume_within
-        self.passes = Passes(learner)
         self.closed = False
-        self.epoch_steps = 0
-        """Batches of the current epoch that :meth:`batches` has given."""
         self._release = release
-        self._given: Any = None
         self.within: dict[str, Any] | None = None
         """What was there when the current experience began."""
         self.pending: dict[str, Any] | None = None
@@ -125,7 +119,7 @@ class Attachment:
         at_least(importance_batches, 1, "importance_batches")
         if importance is not None and data is not None:
             raise SettingError("importance takes the place of data: give one of them")
-        of_task = self._task(task or name)
+        of_task = self.place_of(task or name)
         own = None if data is None else as_data(data, of_task.index, f"experience '{name}'")
         own = None if own is None else own.to(learner.engine.device)
         self._check_data(name, own, importance is not None, retrain is not None, of_task)
@@ -188,7 +182,7 @@ class Attachment:
                 f"that {len(learner.stream.tasks)} may come"
             )
 
-    def _task(self, name: str) -> Task:
+    def place_of(self, name: str) -> Task:
         """The task of this name; a new one takes the next free place."""
         tasks: Any = self.learner.stream.tasks
         for place, task in enumerate(tasks):
@@ -292,75 +286,7 @@ class Attachment:
         finally:
             self.passes.task = before
 
-    # ------------------------------------------------------------ batches and loss
-
-    def batches(self, batch_size: int | None = None, shuffle: bool = True) -> Iterator[Any]:
-        """An epoch of the experience's data as ``(x, y)``, in the order of :func:`clframe.fit`.
-
-        Args:
-            batch_size: None for that of :func:`clframe.attach`.
-            shuffle: By seed, experience and epoch, or as the data is.
-        """
-        passes, learner = self.passes, self.learner
-        data, experience = passes.data, learner.experience
-        if not passes.active or data is None or experience is None:
-            raise SettingError("cl.batches gives the data of an experience: begin one with data=")
-        size = batch_size or learner.engine.settings.batch_size
-        self._begin_epoch()
-        n = len(data)
-        order = torch.arange(n)
-        if shuffle:
-            order = epoch_order(n, learner.seed, experience.index, learner.epoch)
-        for batch in data.batches(order[self.epoch_steps * size :], size):
-            if passes.hungry:
-                passes.told.tell(batch.x, batch.y, batch.positions, batch)
-            self.epoch_steps += 1
-            yield batch.x, batch.y
-        self._end_epoch(self.epoch_steps, n)
-
-    def loader(self, loader: Iterable[Any]) -> Iterator[Any]:
-        """An epoch of your own loader, of whose batches plugins are told.
-
-        Args:
-            loader: A ``DataLoader``, or anything that gives ``(x, y)`` or mappings with labels.
-        """
-        self._begin_epoch()
-        passes, known = self.passes, self._is_of_experience(loader)
-        steps = samples = 0
-        for places, item in items_of(loader):
-            if passes.hungry:
-                x, y = labels_of(item)
-                passes.told.tell(x, y, places if known else None)
-                samples += len(y)
-            steps += 1
-            yield item
-        self._end_epoch(steps, samples)
-
-    def collate(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """A collate function that tells plugins of each batch, for trainers that own the loader.
-
-        Args:
-            function: Yours.
-        """
-
-        def collated(items: Any) -> Any:
-            check_main_process()
-            item = function(items)
-            if self.passes.active and self.passes.hungry:
-                self.passes.told.tell(*labels_of(item))
-            return item
-
-        return collated
-
-    def batch(self, x: Any, y: Tensor) -> None:
-        """Tell plugins of the batch that goes through the model next.
-
-        Args:
-            x: Inputs.
-            y: One label per sample.
-        """
-        if self.passes.hungry:
-            self.passes.told.tell(x, y)
+    # ------------------------------------------------------------ loss and optimizer
 
     def loss(self, loss: Tensor) -> Tensor:
         """Your loss with the terms of plugins that look at outputs (replay, LwF, DER).
@@ -381,35 +307,6 @@ class Attachment:
             optimizer: Over the same model.
         """
         self.passes.rebind(optimizer)
-
-    def _is_of_experience(self, loader: Any) -> bool:
-        """Whether positions in the loader's data set are those of the experience's data."""
-        if not isinstance(loader, DataLoader) or self._given is None:
-            return False
-        dataset, given = loader.dataset, self._given
-        if isinstance(dataset, TensorDataset) and isinstance(given, tuple | list):
-            return len(given) == 2 and dataset.tensors[0] is given[0]
-        return dataset is given
-
-    def _begin_epoch(self) -> None:
-        self.passes.told.waiting.clear()
-        if self.passes.active:
-            self.passes.begin_epoch()
-
-    def _end_epoch(self, steps: int, samples: int) -> None:
-        learner = self.learner
-        if not self.passes.active:
-            return
-        with self.passes.plugins_at_work():
-            learner.plugins.hook.after_epoch(
-                learner=learner,
-                experience=learner.experience,
-                epoch=learner.epoch,
-                logs={"steps": steps, "samples": samples},
-            )
-        learner.state.epoch += 1
-        learner.state.samples += samples
-        self.epoch_steps = 0
 
     # ------------------------------------------------------------ state
 

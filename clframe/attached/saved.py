@@ -6,21 +6,32 @@ plugins make some things anew when an experience begins (a teacher, the start of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from clframe.attached.learner import AttachedLearner
+from clframe.attached.passes import Passes
 from clframe.checkpoint.snapshot import clone
-from clframe.core.stream import Experience
+from clframe.core.stream import Experience, Task
 from clframe.data.dataset import Data
 from clframe.errors import SettingError
 
-if TYPE_CHECKING:
-    from clframe.attached.attachment import Attachment
-    from clframe.attached.learner import AttachedLearner
-
 VERSION = 1
+
+
+class Attachment(Protocol):
+    """What is attached, as far as its state is concerned."""
+
+    learner: AttachedLearner
+    passes: Passes
+    epoch_steps: int
+    within: dict[str, Any] | None
+    pending: dict[str, Any] | None
+
+    def place_of(self, name: str) -> Task:
+        """The task of this name."""
 
 
 def beginning(learner: AttachedLearner) -> dict[str, Any]:
@@ -81,7 +92,7 @@ def restore(attachment: Attachment, state: dict[str, Any]) -> None:
     experiences: Any = learner.stream.experiences
     for index, one in enumerate(state["experiences"]):
         units = None if one["units"] is None else tuple(one["units"])
-        task = attachment._task(one["task"])
+        task = attachment.place_of(one["task"])
         past = Experience(index, one["name"], (task,), _data_now(attachment), {}, units)
         experiences.append(past)
         learner.activate(past)
