@@ -46,10 +46,10 @@ Weights = dict[str, Tensor]
 
 
 def make_stream(scenario: Scenario, features: int, batch: int, steps: int) -> Stream:
-    """Two experiences of random inputs, the first of a few steps only."""
+    """Two experiences of random inputs, the first of one batch."""
     generator = torch.Generator().manual_seed(0)
     experiences, tasks = [], []
-    for index, samples in enumerate((4 * batch, steps * batch)):
+    for index, samples in enumerate((batch, steps * batch)):
         units = range(5 * index, 5 * index + 5) if scenario == "task" else range(OUTPUTS)
         x = torch.randn(samples, features, generator=generator)
         y = torch.randint(units.start, units.stop, (samples,), generator=generator)
@@ -104,7 +104,8 @@ def attached(strategy: str, stream: Stream, size: dict[str, Any]) -> tuple[float
         max_epochs=1,
     ) as cl:
         for experience in stream:
-            with cl.experience(experience.name, experience.data):
+            last = experience is stream.experiences[-1]
+            with cl.experience(experience.name, experience.data, last=last):
                 started = time.process_time()
                 for x, y in cl.batches():
                     optimizer.zero_grad()
@@ -146,7 +147,7 @@ def page(rows: dict[str, list[tuple[str, float, float, float]]], command: str) -
         "CPU time of a training step in the second experience, in milliseconds: the method in",
         "clframe's own loop, and attached to a plain loop by `clframe.attach`. The ratio is the",
         "median over repeats that take turns; both ways end with the same weights, bit for bit.",
-        "Evaluation, set-up and what methods do between experiences are the same code and left out.",
+        "What methods do between experiences is the same code and left out.",
     ]
     for name, table in rows.items():
         lines += ["", f"## {name}", ""]

@@ -92,6 +92,7 @@ class Attachment(ShownBatches):
         importance: Callable[[], Tensor] | None = None,
         importance_batches: int = 32,
         retrain: Retrain | None = None,
+        last: bool = False,
     ) -> Iterator[Experience]:
         """What is trained within is one experience; plugins act at its beginning and its end.
 
@@ -110,6 +111,7 @@ class Attachment(ShownBatches):
             importance_batches: How often it is asked.
             retrain: Trains your way for a :class:`clframe.Budget`, for methods with a phase after
                 training (``packnet``); None has clframe's loop do it on the data.
+            last: Nothing comes after it, so that importance need not be estimated at its end.
 
         Raises:
             ClframeError: Something that a plugin needs is missing.
@@ -125,7 +127,7 @@ class Attachment(ShownBatches):
         self._check_data(name, own, importance is not None, retrain is not None, of_task)
         experience = self._begin(name, of_task, own, self._units(name, outputs, own))
         engine = learner.host_engine
-        engine.retrain = retrain
+        engine.retrain, learner.last = retrain, last
         passes.data, passes.task, self._given = own, of_task.index, data
         passes.told.waiting.clear()
         with passes.plugins_at_work():

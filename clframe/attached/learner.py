@@ -154,6 +154,8 @@ class AttachedLearner(Learner):
         """What last went into the model's head."""
         self.watching = False
         """Whether the pass at hand is a plugin's, for which that is kept."""
+        self.last = False
+        """Whether nothing comes after the current experience."""
         self.takes_optimizer(optimizer)
         # Not `to`, which would move a model that is spread over devices as well.
         for name in ("inactive_of_task", "inactive"):
@@ -174,8 +176,8 @@ class AttachedLearner(Learner):
 
     @property
     def more_to_come(self) -> bool:
-        """Yes: nobody knows what the host will name next."""
-        return True
+        """Yes, unless the host says that this is the last: nobody knows what it will name next."""
+        return not self.last
 
     @property
     def masks(self) -> bool:
