@@ -107,7 +107,6 @@ def beside(tree: Path, rounds: int, steps: int, robot: RobotKind) -> None:
     print(f"median {np.median(before):.2f} and {np.median(after):.2f} ms a step")
     low, middle, high = np.quantile(before / after, [0.25, 0.5, 0.75])
     print(f"times faster, turn by turn: median {middle:.2f}, quartiles {low:.2f} and {high:.2f}")
-    print(f"least {before.min():.2f} and {after.min():.2f} ms: {before.min() / after.min():.2f} times")
 
 
 def kind_of(task: TabletopTask) -> str:
