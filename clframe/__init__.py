@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from clframe.errors import PluginError as PluginError
     from clframe.errors import SettingError as SettingError
     from clframe.hookspecs import hookimpl as hookimpl
+    from clframe.lineage.fork import fork as fork
 
 # On a busy machine OpenMP's threads, which spin while they wait for each other, slow small models
 # down twentyfold; waiting passively costs next to nothing. Read when torch is loaded.
@@ -70,6 +71,7 @@ _HOME = {
     "TensorData": "data.dataset",
     "Term": "core.step",
     "fit": "api",
+    "fork": "lineage.fork",
     "hookimpl": "hookspecs",
     "load": "api",
     "stream": "api",
