@@ -40,6 +40,7 @@ def main(words: Sequence[str]) -> int:
     """Print the tables, or write them."""
     arguments = parser().parse(words)
     from clframe.report.compare import compare
+    from clframe.report.family import as_lines, families
     from clframe.report.files import write_atomically
     from clframe.report.sweeps import told_apart
     from clframe.report.tables import FORMATS, as_text
@@ -47,11 +48,13 @@ def main(words: Sequence[str]) -> int:
     runs, _ = read_runs(arguments.runs)
     by = arguments.by or told_apart(arguments.runs, runs)
     tables = compare(runs, arguments.metric, by)
+    roots = families(runs)
+    tree = "\n".join(["", *as_lines(roots), ""]) if roots and arguments.format == "text" else ""
     if arguments.out is not None:
-        write_atomically(arguments.out, FORMATS[arguments.format](tables))
+        write_atomically(arguments.out, FORMATS[arguments.format](tables) + tree)
         sys.stdout.write(f"{arguments.out}\n")
     elif arguments.format == "text" and sys.stdout.isatty():
-        sys.stdout.write(as_text(tables, shutil.get_terminal_size().columns))
+        sys.stdout.write(as_text(tables, shutil.get_terminal_size().columns) + tree)
     else:
-        sys.stdout.write(FORMATS[arguments.format](tables))
+        sys.stdout.write(FORMATS[arguments.format](tables) + tree)
     return 0

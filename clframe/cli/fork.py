@@ -40,7 +40,9 @@ def parser() -> Parser:
         metavar="A,B,...;...",
         help="orders of the stream's experiences by number from 0 or name, learned as a tree",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="the folder of the runs of --orders")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="the folder of the runs of --orders"
+    )
     return parser
 
 

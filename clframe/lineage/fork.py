@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from clframe.build import Built, build
 from clframe.config.compose import compose_forked
 from clframe.config.run_config import RunConfig, read_content
-from clframe.distributed import launch
 from clframe.core.matrix import BEFORE
 from clframe.core.results_file import leaves
+from clframe.distributed import launch
 from clframe.errors import SettingError
 from clframe.lineage.parent import Parent
 from clframe.lineage.prefix import check_prefix
@@ -31,7 +31,15 @@ if TYPE_CHECKING:
     from clframe.core.results import Result
 
 _OWN = ("resume", "resume_allow", "fork", "seeds")
-_NOT_COMPARED = ("logger", "checkpoint", "overrides", "data_dir", "download", "strategy_name", "fork")
+_NOT_COMPARED = (
+    "logger",
+    "checkpoint",
+    "overrides",
+    "data_dir",
+    "download",
+    "strategy_name",
+    "fork",
+)
 """What of a config changes nothing of what is learned."""
 
 
@@ -161,8 +169,10 @@ def relative(parent: Path, child: Path) -> str:
 def _say_changes(parent: Parent, built: Built) -> None:
     """Note what is other than in the parent, and say what becomes of plugins."""
     origin = built.content["fork"]
-    origin["changed"] += differences(parent.content, built.content)
     before, now = parent.content["strategy"], built.content["strategy"]
+    if before.keys() != now.keys():
+        origin["changed"].append(f"strategy={override_value(built.strategy)}")
+    origin["changed"] += differences(parent.content, built.content)
     for name in now:
         if name not in before:
             notice(f"plugin '{name}' is new at the fork and begins fresh")
@@ -181,8 +191,4 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         dict(leaves({key: value for key, value in one.items() if key not in _NOT_COMPARED}))
         for one in (before, now)
     )
-    return [
-        f"{name}={override_value(new.get(name))}"
-        for name in dict.fromkeys((*new, *old))
-        if new.get(name) != old.get(name)
-    ]
+    return [f"{name}={override_value(new.get(name))}" for name in new if new[name] != old.get(name)]

@@ -160,6 +160,7 @@ def _learn(part: Part, folder: RunFolder, out: Path, words: Sequence[str]) -> No
             fit_config(config)
         return
     own = [f"trainer.experience_order={override_value(list(part.order))}", f"run_dir={folder.path}"]
+    own += [word for word in words if word.startswith("progress=")]  # which no config holds
     if part.parent is None:
         with launch.command(["fit", *words, *own]):
             fit_config(compose([*words, *own]))

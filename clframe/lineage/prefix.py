@@ -63,7 +63,8 @@ def _compare(parent: Parent, learned: int, stream: Stream) -> None:
     old = in_order(old, parent.content["trainer"].get("experience_order"))
     for was, now in zip(old.experiences[:learned], stream.experiences, strict=False):
         tasks = [
-            [(task.index, task.name, list(task.outputs)) for task in one.tasks] for one in (was, now)
+            [(task.index, task.name, list(task.outputs)) for task in one.tasks]
+            for one in (was, now)
         ]
         if tasks[0] != tasks[1]:
             raise RunFolderError(
@@ -88,9 +89,7 @@ def _other_data(parent: Parent, name: str) -> RunFolderError:
 
 def _check_plugins(parent: Parent, built: Built) -> None:
     """Refuse another order to a method that looked at the one that was to come."""
-    kept: list[Any] = [
-        plugin for plugin in built.learner.plugins.ordered if plugin.looks_ahead
-    ]
+    kept: list[Any] = [plugin for plugin in built.learner.plugins.ordered if plugin.looks_ahead]
     for plugin in kept:
         if plugin.name in parent.content["strategy"]:
             raise RunFolderError(

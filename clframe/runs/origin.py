@@ -120,4 +120,3 @@ def notes(run: Path) -> Iterator[dict[str, Any]]:
             note = json.loads(store.note_file(number).read_text())
             if isinstance(note, dict) and note.pop("note_sha256", None) == note_sum(note):
                 yield note
-

@@ -72,7 +72,9 @@ class Logging(Plugin):
     def state_in_fork(self, state: dict[str, Any]) -> dict[str, Any]:
         """A parent's state for a forked run: files go on, what is on a server begins anew."""
         local = [logger for logger in self.loggers if hasattr(logger, "written_files")]
-        return {name: state[name] for name in (type(one).__name__ for one in local) if name in state}
+        return {
+            name: state[name] for name in (type(one).__name__ for one in local) if name in state
+        }
 
     def log(self, numbers: dict[str, float], step: int) -> None:
         """Send numbers to every logger."""
