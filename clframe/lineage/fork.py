@@ -1,7 +1,7 @@
-"""A new lifetime from the end of any experience of a run: with other settings, another strategy,
-another order of what is to come, or other data.
+"""A new lifetime from the end of any experience of a run.
 
-The child is a run like any other. Its first checkpoint is the parent's state (a link, not a copy);
+It has other settings, another strategy, another order of what is to come, or other data, and is a
+run like any other. Its first checkpoint is the parent's state (a link, not a copy);
 :mod:`clframe.checkpoint.adapt` says what is taken over from it.
 """
 
@@ -43,11 +43,12 @@ _NOT_COMPARED = (
 """What of a config changes nothing of what is learned."""
 
 
-def fork(run_dir: str | Path, at: str | int, **values: Any) -> Result:
+def fork(parent: str | Path, at: str | int, **values: Any) -> Result:
     """Begin a new run at the end of an experience of another one.
 
     Args:
-        run_dir: The parent's run folder, made with ``checkpoint={"every_experience": True}``.
+        parent: The run folder to begin from; the run was made with
+            ``checkpoint={"every_experience": True}``.
         at: After which experience: its name or number (1 is the first; 0 is the untrained model).
         **values: What is to be other than in the parent, as :func:`clframe.fit` takes it:
             ``strategy="er"``, ``max_epochs=2``, ``experience_order=[0, 1, 3, 2]``. What was
@@ -77,7 +78,7 @@ def fork(run_dir: str | Path, at: str | int, **values: Any) -> Result:
         >>> child.fork["run"], child.fork["experience"], child.fork["learned_here"]
         ('../parent', 'exp2', 2)
     """
-    path = Path(run_dir).expanduser()
+    path = Path(parent).expanduser()
     return begin(Parent(path), at, changed_config(path, values))
 
 

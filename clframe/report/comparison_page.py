@@ -136,7 +136,7 @@ def _family(runs: Sequence[Run]) -> Iterator[Block]:
                 lambda width: family_figure(roots, width),
                 f"tree of {words_of(roots)}",
                 f"{words_of(roots)}: a line per run, which leaves another where it was forked; "
-                "what is to the left of that was learned once. At its end the mean of its last row.",
+                "what is left of that was learned once. At its end the mean of its last row.",
                 wide=True,
             )
         ]

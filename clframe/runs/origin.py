@@ -1,6 +1,6 @@
 """The state of another run that a forked run begins with.
 
-The state is not copied: the new run's ``checkpoints/`` gets a hard link to the file, so both folders
+The state is not copied: the child's ``checkpoints/`` get a hard link to the file, so both folders
 can be moved, and the parent be removed, without the child's losing its beginning. Where the file
 system has no such links it is copied, which is said. What the parent had written until then (its
 events, its lifetime log, its tables) is small and is copied up to that place, so that the child's
