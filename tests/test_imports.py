@@ -55,7 +55,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "watch": CORE | {"report", "runs"},
     "sweep": CORE | {"api", "build", "config", "report", "run", "runs", "training"},
     "lineage": CORE
-    | {"api", "build", "checkpoint", "config", "run", "runs", "strategies", "training"},
+    | {"api", "build", "checkpoint", "config", "distributed", "run", "runs", "strategies"}
+    | {"training"},
     "cli": {
         *CORE,
         *("api", "bddl", "build", "checkpoint", "config", "distributed", "lineage", "loggers"),
