@@ -182,7 +182,7 @@ class RunFolder:
     def _discard(self) -> None:
         """Remove a run that never began, and the folders that were made for it."""
         if self.origin is not None:
-            self.origin.take_back(self)
+            self.origin.take_back(self.checkpoints, self.path)
         for path in (self.config, self.events, self.path / STATUS, self.lock.path):
             path.unlink(missing_ok=True)
         for path in self._created:

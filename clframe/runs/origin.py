@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clframe.checkpoint.store import CheckpointInfo, CheckpointStore, note_sum
 from clframe.errors import RunFolderError
@@ -22,9 +22,6 @@ from clframe.runs import table
 from clframe.utils import sums
 from clframe.utils.console import notice
 from clframe.utils.files import replacing, write_text
-
-if TYPE_CHECKING:
-    from clframe.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -72,17 +69,22 @@ class Origin:
             notice(f"'{source}' cannot be linked from '{child}' and was copied")
         return info
 
-    def take_back(self, folder: RunFolder) -> None:
-        """Remove what a child that never began was given."""
-        store, note = folder.checkpoints, self._note()
+    def take_back(self, store: CheckpointStore, child: Path) -> None:
+        """Remove what a child that never began was given.
+
+        Args:
+            store: The child's checkpoints.
+            child: The child's folder.
+        """
+        note = self._note()
         for number in store.numbers():
             store.state_file(number).unlink(missing_ok=True)
             store.note_file(number).unlink(missing_ok=True)
-        given = [] if note is None else [folder.path / name for name in note["files"]]
+        given = [] if note is None else [child / name for name in note["files"]]
         for path in given:
             path.unlink(missing_ok=True)
         for path in (store.folder, *(parent for one in given for parent in one.parents)):
-            if path.is_relative_to(folder.path) and path != folder.path:
+            if path.is_relative_to(child) and path != child:
                 with contextlib.suppress(OSError):  # somebody else's files are in it
                     path.rmdir()
 
