@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clframe.cli.parser import Parser
 from clframe.cli.report import add_runs, read_runs
+from clframe.errors import RunFolderError
+from clframe.utils.console import hide_library_warnings
+
+if TYPE_CHECKING:
+    from clframe.runs.reader import Run
+
+BUNDLE = ".zip"
 
 
 def parser() -> Parser:
@@ -22,9 +31,10 @@ def parser() -> Parser:
             ("clframe compare runs", "all runs below the folder"),
             ("clframe compare runs --metric gem.acc gem.bwt", "these metrics"),
             ("clframe compare runs --format latex --out table.tex", "for a paper (booktabs)"),
+            ("clframe compare ewc.zip er.zip --verified", "of bundles, each checked first"),
         ],
     )
-    add_runs(parser, "a run folder or a folder above runs")
+    add_runs(parser, "a run folder, a bundle of a run, or a folder above either")
     add = parser.add_argument
     add("--metric", nargs="+", action="extend", default=[], metavar="NAME",
         help="such as gem.bwt or timing.train_seconds; 'all' for every metric")  # fmt: skip
@@ -33,6 +43,8 @@ def parser() -> Parser:
     add("--format", choices=sorted(FORMATS), default="text",
         help="text (default), markdown, latex (booktabs), csv or json")  # fmt: skip
     add("--out", type=Path, metavar="FILE", help="write here instead of printing")
+    add("--verified", action="store_true",
+        help="only if clframe verify finds every run to be what it says")  # fmt: skip
     return parser
 
 
@@ -45,11 +57,15 @@ def main(words: Sequence[str]) -> int:
     from clframe.report.sweeps import told_apart
     from clframe.report.tables import FORMATS, as_text
 
-    runs, _ = read_runs(arguments.runs)
-    by = arguments.by or told_apart(arguments.runs, runs)
-    tables = compare(runs, arguments.metric, by)
-    roots = families(runs)
-    tree = "\n".join(["", *as_lines(roots), ""]) if roots and arguments.format == "text" else ""
+    with contextlib.ExitStack() as unpacked:
+        named = {open_run(path, unpacked): path for path in with_bundles(arguments.runs)}
+        runs, _ = read_runs(list(named))
+        if arguments.verified:
+            require_verified(runs, named)
+        by = arguments.by or told_apart(list(named), runs)
+        tables = compare(runs, arguments.metric, by)
+        roots = families(runs) if arguments.format == "text" else []
+        tree = "\n".join(["", *as_lines(roots), ""]) if roots else ""
     if arguments.out is not None:
         write_atomically(arguments.out, FORMATS[arguments.format](tables) + tree)
         sys.stdout.write(f"{arguments.out}\n")
@@ -58,3 +74,41 @@ def main(words: Sequence[str]) -> int:
     else:
         sys.stdout.write(FORMATS[arguments.format](tables) + tree)
     return 0
+
+
+def with_bundles(paths: Sequence[Path]) -> list[Path]:
+    """The paths; in place of a folder that holds bundles and no run, its bundles."""
+    named: list[Path] = []
+    for path in paths:
+        bundles = sorted(path.glob(f"*{BUNDLE}")) if path.is_dir() else []
+        named += bundles if bundles and not any(path.rglob("results.json")) else [path]
+    return named
+
+
+def open_run(path: Path, unpacked: contextlib.ExitStack) -> Path:
+    """The folder of a run, that of a bundle for as long as the stack is open."""
+    if path.suffix != BUNDLE or not path.is_file():
+        return path
+    from clframe.lineage.bundle import opened
+
+    return unpacked.enter_context(opened(path))
+
+
+def require_verified(runs: Sequence[Run], named: dict[Path, Path]) -> None:
+    """Learn an experience of every run again.
+
+    Raises:
+        RunFolderError: A run is not what it says, or cannot be verified.
+    """
+    from clframe.lineage.verify import verify
+
+    hide_library_warnings()
+    for run in runs:
+        name = named.get(run.folder, run.folder)
+        for finding in verify(run.folder):
+            if not finding.good:
+                raise RunFolderError(
+                    f"'{name}' is not what it says, so it is in no table of verified runs: "
+                    f"{finding.what}: {finding.words}"
+                )
+        sys.stderr.write(f"clframe: verified {name}\n")

@@ -24,7 +24,7 @@ def parser() -> Parser:
             ("clframe fit strategy=er checkpoint.every_experience=true", "a run that can be"),
             ("clframe fork RUN --at 2 optimizer.lr=0.01", "other settings from its second on"),
             ("clframe fork RUN --at exp1 strategy=ewc", "another strategy"),
-            ("clframe fork RUN --at 2 experience_order=[0,1,4,3,2]", "another order"),
+            ("clframe fork RUN --at 2 'experience_order=[0,1,4,3,2]'", "another order"),
             ("clframe fork --orders '0,1,2,3,4;0,1,3,2,4' --out orders strategy=er", "a tree"),
         ],
     )
