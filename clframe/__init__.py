@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from clframe.errors import PluginError as PluginError
     from clframe.errors import SettingError as SettingError
     from clframe.hookspecs import hookimpl as hookimpl
+    from clframe.lineage.fork import fork as fork
 
 # On a busy machine OpenMP's threads, which spin while they wait for each other, slow small models
 # down twentyfold; waiting passively costs next to nothing. Read when torch is loaded.
@@ -72,6 +73,7 @@ _HOME = {
     "Term": "core.step",
     "attach": "attached.attach",
     "fit": "api",
+    "fork": "lineage.fork",
     "hookimpl": "hookspecs",
     "load": "api",
     "stream": "api",

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,6 +32,7 @@ from clframe.core.make import make, make_stream
 from clframe.core.plugin import Plugin, check_composition, check_online
 from clframe.core.registry import Registry, discover
 from clframe.core.stream import Stream
+from clframe.core.stream_order import in_order
 from clframe.core.trainer import TrainerSettings
 from clframe.data.folder import data_folder
 from clframe.distributed.ranks import check_plugins
@@ -39,6 +40,7 @@ from clframe.errors import SettingError
 from clframe.runs import pretrain
 from clframe.runs.errors import enough_memory
 from clframe.runs.folder import RunFolder
+from clframe.runs.origin import Origin
 from clframe.strategies import DEFAULT_PLUGINS, compose
 from clframe.training.augment import augmented
 from clframe.training.batched.alone import stacked_plugins
@@ -64,12 +66,14 @@ class Built:
         stream: What it will learn.
         strategy: The strategy's name, for the records.
         folder: Where the run will be written; None for nowhere.
+        content: Every setting, as ``config.yaml`` will have it.
     """
 
     learner: Learner
     stream: Stream
     strategy: str
     folder: RunFolder | None
+    content: dict[str, Any] = field(default_factory=dict)
 
 
 def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
@@ -87,6 +91,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     stream = build_stream(config, registry)
     learning = make_learning(registry, config.learner, stream)
     trainer = trainer_settings(config, registry, stream, learning)
+    stream = in_order(stream, trainer.experience_order)
     strategy, plugins = build_strategy(config, registry, stream)
     check_online(plugins, trainer.passes)
     make_optimizer = make(registry, "optimizer", config.optimizer)
@@ -119,10 +124,10 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
         config.active_outputs,
         config.seed,
     )
-    learner.pretrained = pretrained
+    learner.pretrained, learner.forked = pretrained, content.get("fork")
     if scheduler is not None:
         learner.schedule = Schedule(learner, scheduler, content["scheduler"])
-    return Built(learner, stream, strategy, folder)
+    return Built(learner, stream, strategy, folder, content)
 
 
 def write_config(config: RunConfig) -> RunFolder:
@@ -137,6 +142,7 @@ def write_config(config: RunConfig) -> RunFolder:
     stream = build_stream(config, registry)
     learning = make_learning(registry, config.learner, stream)
     trainer = trainer_settings(config, registry, stream, learning)
+    stream = in_order(stream, trainer.experience_order)
     strategy = build_strategy(config, registry, stream)
     content = config.content(registry, stream, trainer, strategy)
     folder = build_folder(config, stream, strategy[0])
@@ -317,6 +323,8 @@ def build_folder(config: RunConfig, stream: Stream, strategy: str) -> RunFolder 
         folder.check()
     folder.saving = CheckpointSettings(**saving)
     folder.allowed = tuple(config.resume_allow)
+    if config.fork is not None:
+        folder.origin = Origin(folder.path / config.fork["run"], config.fork["sha256"])
     return folder
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from typing import cast
 
 import torch
 
@@ -59,7 +60,10 @@ def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | Non
             names = folder.saving.signals
             around.enter_context(signals.listening(checkpointer.stop, names))
             if checkpointer.resumed_from:
-                notice(f"resumed {checkpointer.resumed_from}")
+                began = "resumed" if folder.resumed else "begun"
+                notice(f"{began} {checkpointer.resumed_from}")
+            for sentence in checkpointer.notes:
+                notice(sentence)
         learn(learner, stream, state, checkpointer)
         return conclude(learner, stream, strategy, state, folder)
 
@@ -97,7 +101,9 @@ def set_up(
         store = folder.checkpoints
         checkpointer = Checkpointer(learner, state, store, folder.saving, folder.identity)
         info = store.newest(final=final)
-        if info is not None and not read_only:
+        if info is None and folder.origin is not None and not read_only:
+            info = folder.origin.give(store, folder.path, folder.identity)
+        elif info is not None and not read_only:
             _check_identity(info.identity, folder)
             folder.check_files(info.files)
         elif info is not None and info.identity and folder.identity:
@@ -224,10 +230,13 @@ def conclude(
         matrix=state.matrix,
         tensor=state.tensor,
         source=stream.source,
-        task_of_row=[[task.index for task in experience.tasks] for experience in stream],
+        task_of_row=[
+            [stream.columns.index(task.name) for task in experience.tasks] for experience in stream
+        ],
         curves=state.curves,
         acting=getattr(learner, "acts", {}),
         pretrain=learner.pretrained,
+        fork=None if learner.forked is None else _forked(learner.forked, state),
         timing=state.timing.to_json(state.samples, engine.device),
         environment=environment(str(engine.device)),
         run_dir=folder.path if folder else None,
@@ -238,6 +247,12 @@ def conclude(
         folder.write(result)
     learner.plugins.hook.after_run(learner=learner, result=result)
     return result
+
+
+def _forked(origin: dict[str, object], state: RunState) -> dict[str, object]:
+    """What results.json says of a run that began with the state of another."""
+    at = cast(int, origin["at"])
+    return {**origin, "learned_here": len(state.seen) - at}
 
 
 @contextlib.contextmanager

@@ -30,6 +30,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clframe.checkpoint import snapshot
+from clframe.checkpoint.adapt import adapt
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.checkpoint.signals import StopRequest
 from clframe.utils.console import notice
@@ -80,6 +81,8 @@ class Checkpointer:
         """Set by a signal that asks the run to save and stop."""
         self.resumed_from = ""
         """Where a saved run was resumed, in words."""
+        self.notes: list[str] = []
+        """What of another run's state could not be taken over, where the run begins with one."""
         self._store = store
         self._settings = settings or CheckpointSettings()
         self._identity = identity or {}
@@ -101,6 +104,10 @@ class Checkpointer:
         state = self.state
         start = info.parents[0] if info.parents else info.number
         saved = self._read(start)
+        forked = self.learner.forked
+        if forked is not None and saved["experiences"] == forked["at"]:
+            saved, notes = adapt(saved, self.learner, forked)
+            self.notes = [] if info.parents else notes
         state.seen = list(self.learner.stream.experiences[: saved["experiences"]])
         state.experience = state.seen[-1] if state.seen else None
         snapshot.restore(saved, self.learner, state)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _FREE = ("data_dir", "download", "logger", "checkpoint", "plugin_path", "overrides")
 """Settings that do not change a run's numbers, or whose effect is compared in another way."""
 _FREE_OF_TRAINER = ("device_memory", "films", "sample_images")
+_OF_FORK = ("at", "sha256")
+"""What of a forked run's beginning is part of it; its parent's folder may be moved."""
 _NOT_SETTINGS = ("version", "data", "plugins", "device")
 _OF_PROCESSES = ("trainer.devices", "trainer.num_nodes", "trainer.strategy")
 _SAMPLES = 16
@@ -39,6 +41,7 @@ def describe(config: Mapping[str, Any], plugins: Sequence[Plugin]) -> dict[str, 
     return {
         **{key: value for key, value in config.items() if key not in _FREE},
         "trainer": trainer,
+        **({"fork": {k: config["fork"][k] for k in _OF_FORK}} if "fork" in config else {}),
         "version": {
             "clframe": made_by["clframe"],
             "revision": made_by["revision"],

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pickle
 import re
+import shutil
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -105,21 +107,50 @@ class CheckpointStore:
             torch.save(state, cast(IO[bytes], summed))
             if summed.error is not None:
                 raise summed.error
-            note = {
-                "format": FORMAT,
-                "file": self.state_file(number).name,
-                "bytes": summed.bytes,
-                "sha256": summed.sum.hexdigest(),
-                "position": info.position,
-                "parents": info.parents,
-                "identity": info.identity,
-                "files": info.files,
-            }
-            note = json.loads(json.dumps(note))  # the sum is of what a reader sees
-            write_json(self.note_file(number), note | {"note_sha256": note_sum(note)})
+            self._write_note(info, summed.bytes, summed.sum.hexdigest())
         self._infos[number] = info
         self._prune()
         return number
+
+    def adopt(
+        self, source: Path, note: dict[str, Any], identity: dict[str, Any]
+    ) -> tuple[CheckpointInfo, bool]:
+        """Take a checkpoint of another run as the first one; whether it could be linked.
+
+        Args:
+            source: The state.
+            note: What is said of it there.
+            identity: What this run is made of.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        info = CheckpointInfo(1, note["position"], [], identity, note["files"])
+        target, linked = self.state_file(info.number), True
+        self._write_note(info, note["bytes"], note["sha256"])
+        try:
+            os.link(source, target)
+        except OSError:  # another file system, or one without links
+            linked = False
+            with source.open("rb") as file, replacing(target) as copy:
+                shutil.copyfileobj(file, copy)
+        problem = self._inspect(info.number)
+        if problem is not None:
+            raise RunFolderError(f"checkpoint '{source}' cannot be used: {problem}")
+        return info, linked
+
+    def _write_note(self, info: CheckpointInfo, size: int, checksum: str) -> None:
+        """Say what a checkpoint is."""
+        note = {
+            "format": FORMAT,
+            "file": self.state_file(info.number).name,
+            "bytes": size,
+            "sha256": checksum,
+            "position": info.position,
+            "parents": info.parents,
+            "identity": info.identity,
+            "files": info.files,
+        }
+        note = json.loads(json.dumps(note))  # the sum is of what a reader sees
+        write_json(self.note_file(info.number), note | {"note_sha256": note_sum(note)})
 
     def _prune(self) -> None:
         newest = sorted(self._infos, reverse=True)[: self.keep]

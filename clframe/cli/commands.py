@@ -86,6 +86,7 @@ BUILT_IN = (
     Command("report", "RUN...", "write report.html"),
     Command("compare", "RUN...", "table over strategies and seeds, with significance"),
     Command("verify", "RUN", "learn an experience of a run again and compare every bit"),
+    Command("fork", "RUN --at EXPERIENCE", "a new lifetime from the end of an experience"),
     Command("bundle", "RUN", "a run in one file that anyone can verify"),
     Command("wandb", "RUN...", "send finished runs to Weights & Biases"),
     Command("list", "KIND or NAME", "every name that can be typed, and what its settings mean"),

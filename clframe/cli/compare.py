@@ -52,6 +52,7 @@ def main(words: Sequence[str]) -> int:
     """Print the tables, or write them."""
     arguments = parser().parse(words)
     from clframe.report.compare import compare
+    from clframe.report.family import as_lines, families
     from clframe.report.files import write_atomically
     from clframe.report.sweeps import told_apart
     from clframe.report.tables import FORMATS, as_text
@@ -63,13 +64,15 @@ def main(words: Sequence[str]) -> int:
             require_verified(runs, named)
         by = arguments.by or told_apart(list(named), runs)
         tables = compare(runs, arguments.metric, by)
+        roots = families(runs) if arguments.format == "text" else []
+        tree = "\n".join(["", *as_lines(roots), ""]) if roots else ""
     if arguments.out is not None:
-        write_atomically(arguments.out, FORMATS[arguments.format](tables))
+        write_atomically(arguments.out, FORMATS[arguments.format](tables) + tree)
         sys.stdout.write(f"{arguments.out}\n")
     elif arguments.format == "text" and sys.stdout.isatty():
-        sys.stdout.write(as_text(tables, shutil.get_terminal_size().columns))
+        sys.stdout.write(as_text(tables, shutil.get_terminal_size().columns) + tree)
     else:
-        sys.stdout.write(FORMATS[arguments.format](tables))
+        sys.stdout.write(FORMATS[arguments.format](tables) + tree)
     return 0
 
 

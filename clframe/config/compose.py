@@ -184,15 +184,24 @@ def compose_resumed(
 
     Whether a difference is allowed is decided when the run is resumed; see ``resume.allow``.
     """
+    resumed = compose_over(path, read_content(path), overrides, config_dirs)
+    return resumed.replace(resume_allow=allowed)
+
+
+def compose_over(
+    path: str, content: dict[str, Any], overrides: Sequence[str], config_dirs: Sequence[str] = ()
+) -> RunConfig:
+    """The description that a run's ``config.yaml`` holds, with overrides put over it."""
     from omegaconf import OmegaConf
 
-    content = read_content(path)
-    RunConfig.from_content(content, path)  # refuses a run that only Python can continue
+    described = RunConfig.from_content(content, path)  # refuses what only Python can continue
     if not overrides:
-        return RunConfig.from_content(content, path).replace(resume_allow=allowed)
+        return described
+    content = dict(content)
     registry = discover(plugin_paths(overrides) or content.get("plugin_path") or (), config_dirs)
     choices, changes = divide(overrides, registry)
     name, asked = content.pop("strategy_name", None), content.pop("overrides", None)
+    fork = content.pop("fork", None)
     with _sentences():
         for override in map(read_single, choices):
             key = override.key_or_group
@@ -211,7 +220,25 @@ def compose_resumed(
         made = arguments(config, registry)
     resumed = RunConfig.from_content(made, path)
     asked = None if not isinstance(asked, list) else [*asked, *overrides]
-    return resumed.replace(strategy_name=name, resume_allow=allowed, overrides=asked)
+    return resumed.replace(strategy_name=name, overrides=asked, fork=fork)
+
+
+def compose_forked(path: str, overrides: Sequence[str]) -> RunConfig:
+    """The description of a run with overrides put over it, as that of a run of its own."""
+    for word in overrides:
+        if word.partition("=")[0] in ("resume", "resume.allow", "resume_allow", "seeds"):
+            raise SettingError(f"'{word}': fork makes a run of its own, which takes no such word")
+    overrides, config_dirs = take_config_dirs(overrides)
+    content = read_content(path)
+    content.pop("fork", None)
+    forked = compose_over(path, content, overrides, config_dirs)
+    paths = plugin_paths(overrides) or content.get("plugin_path") or ()
+    registry = discover(paths, config_dirs)
+    choices = divide(overrides, registry)[0]
+    names = _chosen_strategies(choices)
+    if names is not None:
+        forked = forked.replace(strategy_name=joined(names, measuring_plugins(registry)))
+    return forked
 
 
 def _chosen(override: Override, content: Mapping[str, Any], registry: Registry) -> Any:

@@ -84,6 +84,7 @@ class RunConfig:
         strategy_name: What to call the strategy in the records; None takes the names given.
         overrides: What was asked for in the words of the command line, for the records; None takes
             it from what else is given.
+        fork: The run and the state in it that this one begins with; ``clframe.fork`` makes it.
         trainer: Settings of :class:`clframe.core.trainer.TrainerSettings`.
         checkpoint: Settings of :class:`clframe.checkpoint.settings.CheckpointSettings`.
 
@@ -114,6 +115,7 @@ class RunConfig:
     progress: bool = True
     strategy_name: str | None = None
     overrides: Sequence[str] | None = dataclasses.field(default=None, compare=False)
+    fork: Mapping[str, Any] | None = None
     trainer: Mapping[str, Any] | None = field(default_factory=dict)
     checkpoint: Mapping[str, Any] | None = field(default_factory=dict)
 
@@ -278,6 +280,7 @@ class RunConfig:
             "plugin_path": [str(path) for path in self.plugin_paths] or None,
             "strategy_name": name,
             "overrides": self._asked_for(),
+            **({} if self.fork is None else {"fork": _plain(self.fork)}),
         }
 
     def _asked_for(self) -> list[str] | None:
@@ -321,10 +324,20 @@ def _problems(content: Mapping[str, Any]) -> Iterator[str]:
     for name in ("stream", "model", "learner", "optimizer", "scheduler"):
         if not isinstance(content[name].get("name", content[name].get("object")), str):
             yield f"lacks the name of '{name}'"
+    if "fork" in content and not is_origin(content["fork"]):
+        yield "has a 'fork' that does not say with which state of which run it began"
     for name in ("strategy", "logger"):
         for part, given in content[name].items():
             if not isinstance(part, str) or not isinstance(given, dict | None):
                 yield f"has no mapping of settings as '{name}.{part}'"
+
+
+def is_origin(value: Any) -> bool:
+    """Whether this says where a forked run began, as ``clframe.fork`` writes it."""
+    kinds = {"run": str, "at": int, "experience": str, "sha256": str, "changed": list}
+    return isinstance(value, Mapping) and all(
+        type(value.get(name)) is kind for name, kind in kinds.items()
+    )
 
 
 def _folder(name: str, value: Any) -> Any:

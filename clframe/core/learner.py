@@ -88,6 +88,8 @@ class Learner(LightningModule):
         """How far the run is; the run owns it and puts its own here."""
         self.pretrained: dict[str, Any] | None = None
         """Which run the model's weights come from."""
+        self.forked: dict[str, Any] | None = None
+        """Which run's state a forked run began with; see :mod:`clframe.lineage.fork`."""
         self.step_log = step_log.StepLog()
         self.current_task: Tensor | None = None
         """The task of each sample that goes through the model, for layers that are gated by it."""

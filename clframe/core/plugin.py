@@ -93,6 +93,9 @@ class Plugin:
     needs_boundaries: ClassVar[bool] = False
     """Whether the method has to know when a task ends, so that it cannot learn a stream without
     boundaries (``Stream.boundaries``)."""
+    looks_ahead: ClassVar[bool] = False
+    """Whether what the method learns, or what it says of a task to come, depends on the order of
+    what is to come. A run with it cannot be forked into another order (``clframe fork``)."""
     only_measures: ClassVar[bool] = False
     """Whether the plugin measures and changes nothing that is learned. It is chosen beside a method
     (``strategy=er+plasticity``) and is not part of the strategy's name in records and reports."""

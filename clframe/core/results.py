@@ -49,6 +49,8 @@ class Result:
         acting: How the policy of a robot acts: its head and the rule by which actions are chosen;
             empty where nothing acts, or nothing is chosen.
         pretrain: The run that the model's weights come from, if any.
+        fork: The run and the state in it that this one began with, what was changed there, and how
+            many experiences were learned since (``learned_here``); None where it began untrained.
         metric_facts: Direction and formula, by full name, of metrics that clframe does not bring.
         run_dir: Where the files are; None if none were written.
         model: The trained model; None in a result that was loaded (``clframe.load`` has it then).
@@ -77,6 +79,7 @@ class Result:
     environment: dict[str, Any] = field(default_factory=dict)
     acting: dict[str, Any] = field(default_factory=dict)
     pretrain: dict[str, Any] | None = None
+    fork: dict[str, Any] | None = None
     metric_facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     run_dir: Path | None = None
     model: nn.Module | None = field(default=None, repr=False, compare=False)
@@ -99,6 +102,7 @@ class Result:
     def from_file(cls, file: ResultsFile, folder: Path) -> Result:
         """The result that a results.json holds, for those who need more of the file."""
         source, pretrain = file.root.get("source"), file.root.get("pretrain")
+        fork = file.root.get("fork")
         matrix = AccuracyMatrix.from_json(file.matrix())
         return cls(
             stream=file.text("stream"),
@@ -115,6 +119,7 @@ class Result:
             environment=file.mapping("environment", required=False),
             acting=file.mapping("acting", required=False),
             pretrain=pretrain if isinstance(pretrain, dict) else None,
+            fork=fork if isinstance(fork, dict) else None,
             metric_facts=file.metric_facts(),
             run_dir=folder,
         )
@@ -160,6 +165,7 @@ class Result:
             "source": self.source,
             **({"acting": self.acting} if self.acting else {}),
             **({} if self.pretrain is None else {"pretrain": self.pretrain}),
+            **({} if self.fork is None else {"fork": self.fork}),
             "matrix": self.matrix.to_json(),
             **({"tensor": self.tensor.to_json()} if self.tensor else {}),
             "curves": without_nan(self.curves),

@@ -127,5 +127,4 @@ class RunState:
     @classmethod
     def new(cls, stream: Stream) -> RunState:
         """The state of a run that has not begun."""
-        names = [task.name for task in stream.tasks]
-        return cls(AccuracyMatrix(names), ForgettingTensor(names))
+        return cls(AccuracyMatrix(stream.columns), ForgettingTensor(stream.columns))

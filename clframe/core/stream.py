@@ -111,6 +111,8 @@ class Stream:
             class itself, which classifies.
         boundaries: Whether what is learned changes from one experience to the next and not within
             them. Where it does not, methods that need to know when a task ends are refused.
+        column_order: Names of the tasks in the order of the matrix's columns, where that is another
+            one than that of the tasks.
 
     Example:
         >>> import clframe
@@ -129,6 +131,7 @@ class Stream:
     seed: int = 0
     learner: type[LightningModule] | None = None
     boundaries: bool = True
+    column_order: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.scenario not in SCENARIOS:
@@ -151,6 +154,11 @@ class Stream:
                         f"stream '{self.name}': {kind} '{item.name}' is number {position} "
                         f"but says index {item.index}"
                     )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the tasks, in the order of the matrix's columns."""
+        return self.column_order or tuple(task.name for task in self.tasks)
 
     def __iter__(self) -> Iterator[Experience]:
         return iter(self.experiences)

@@ -81,6 +81,15 @@ class ForgettingTensor:
         known[np.isnan(values)] = None
         return {"axes": self.axes, "levels": self.levels, "values": known.tolist()}
 
+    def with_columns(self, columns: Sequence[str]) -> ForgettingTensor:
+        """The same with other columns, by their names; what is not known of one stays unknown."""
+        other = ForgettingTensor(columns)
+        places = {name: place for place, name in enumerate(self.columns)}
+        other._rows = [
+            [row[places[name]] if name in places else {} for name in columns] for row in self._rows
+        ]
+        return other
+
     @classmethod
     def from_json(cls, columns: Sequence[str], data: Mapping[str, Any]) -> ForgettingTensor:
         """Read the form of results.json."""

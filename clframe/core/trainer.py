@@ -68,6 +68,9 @@ class TrainerSettings:
             through the model and not in seconds, relative to what the stream leaves time for.
             None waits for the learner.
         limit_train_batches: Batches per epoch at most; None for all.
+        experience_order: Learn the stream's experiences in this order, each by its number from 0 or
+            its name; None learns them as they come. Columns of the matrix follow; tasks, outputs
+            and data stay what they are, so that orders that begin alike learn the same bits.
         batch_size: Samples of the current experience per step, over all processes together.
         drop_last: Leave out an epoch's last batch when it is smaller.
         eval_batch_size: Samples per evaluation batch.
@@ -121,6 +124,7 @@ class TrainerSettings:
     shuffle: bool | None = None
     step_cost: float | None = None
     limit_train_batches: int | None = None
+    experience_order: tuple[Any, ...] | None = None
     batch_size: int = 128
     drop_last: bool = False
     eval_batch_size: int = 512

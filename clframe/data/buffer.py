@@ -316,12 +316,21 @@ class Buffer:
 
         return {
             "seen": self.seen,
+            "size": self.size,
             "inputs": None if self.inputs is None else map_inputs(filled, self.inputs),
             "columns": {name: filled(value) for name, value in self.columns.items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`state_dict` gave."""
+        kept = 0 if state["inputs"] is None else len(_first(state["inputs"]))
+        size = state.get("size", self.size)
+        # A full reservoir that grew would hold places that were never filled.
+        if kept > self.size or (kept == size < self.size and "groups" not in state["columns"]):
+            raise PluginError(
+                f"the saved memory of size {size} holds {kept} samples and cannot go on as one of "
+                f"size {self.size}"
+            )
         self.seen, self._count = state["seen"], 0
         self.inputs, self.columns = None, {}
         if state["inputs"] is not None:

@@ -8,7 +8,7 @@ of one experience instead of all of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from clframe.errors import ClframeError, RunFolderError, SettingError, nearest
 from clframe.lineage.deviation import Deviation, count_tensors, deviations
 from clframe.run import replay
 from clframe.runs.folder import RunFolder
+from clframe.runs.origin import Origin
 from clframe.strategies import DEFAULT_PLUGINS
 from clframe.training.engine import ONE_PROCESS
 from clframe.utils.sums import check_file, read_sums
@@ -85,6 +86,8 @@ def verify(
         findings.append(Finding("checkpoints", words, good=False))
     else:
         findings.append(Finding("checkpoints", f"{len(store.usable())} whole"))
+    if config.fork is not None:
+        findings.append(_checked("parent", lambda: _check_parent(config.fork or {}, folder)))
     kept = kept_between(store)
     if not kept:
         if not broken:
@@ -148,6 +151,17 @@ def _check_settings(config: RunConfig, info: CheckpointInfo, folder: RunFolder) 
     return "those that the checkpoints were made with"
 
 
+def _check_parent(fork: Mapping[str, Any], folder: RunFolder) -> str:
+    """Whether the run that this one was forked from still has the state it began with."""
+    origin = Origin(folder.path / fork["run"], fork["sha256"])
+    began = f"the state {origin.sha256[:12]} after {fork['at']} experiences"
+    if not origin.run.is_dir():
+        return f"'{fork['run']}' is not there; {began} is compared by its sum alone"
+    if origin.problem is not None:
+        raise RunFolderError(f"'{fork['run']}' {origin.problem}")
+    return f"'{fork['run']}' has {began}"
+
+
 def _check_matrix(folder: RunFolder, store: CheckpointStore, info: CheckpointInfo) -> str:
     """Whether results.json and matrix.csv have the matrix that the last checkpoint has."""
     saved = store.read(info.number, torch.device("cpu"))["matrix"]
@@ -183,6 +197,12 @@ def _chosen(
                 f"{nearest(experience, rows)}"
             )
         experience = rows.index(experience) + 1
+    fork = folder.read_config().get("fork")
+    if fork is not None and experience is not None and int(experience) <= fork["at"]:
+        raise RunFolderError(
+            f"experience {experience} of run '{folder.path}' was learned by its parent "
+            f"'{fork['run']}': verify that"
+        )
     return replayable(folder, kept, None if experience is None else int(experience))
 
 

@@ -32,6 +32,7 @@ class Multitask(Plugin):
     """
 
     conflicts = ("cumulative",)
+    looks_ahead = True
 
     @hookimpl(tryfirst=True)
     def fit_experience(

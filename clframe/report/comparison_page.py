@@ -9,6 +9,7 @@ from clframe.report.blocks import (
     Block,
     Card,
     Cell,
+    Code,
     Details,
     Figures,
     Head,
@@ -24,6 +25,7 @@ from clframe.report.compare import Cell as Compared
 from clframe.report.compare import Group, Table, compare
 from clframe.report.comparison_figures import factors, stream_figures
 from clframe.report.drawings import Drawing
+from clframe.report.family import as_lines, families, family_figure, troubles, words_of
 from clframe.report.figures import accuracy_curves, loss_curves, mean_matrix
 from clframe.report.intervals import seeds_interval
 from clframe.report.names import (
@@ -61,7 +63,10 @@ def comparison_page(runs: Sequence[Run], notes: Sequence[str] = (), by: Sequence
     strategies = list(dict.fromkeys(group.label for table in tables for group in table.groups))
     streams = list(dict.fromkeys(run.result.stream for run in runs))
     named = " and ".join(streams) if len(streams) < 3 else f"{len(streams)} streams"
-    sections = [Section("streams", "All streams", list(factors(tables)))]
+    sections = [
+        Section("family", "Lifetimes that share their beginning", list(_family(runs))),
+        Section("streams", "All streams", list(factors(tables))),
+    ]
     for index, table in enumerate(tables):
         place = f"table{index}" if len(tables) > 1 else "comparison"
         sections.append(Section(place, heading(table), list(_comparison(table))))
@@ -114,6 +119,29 @@ def _cards(table: Table) -> Iterator[Card]:
 def _of_seeds(samples: Sequence[float]) -> str:
     found = seeds_interval(summarize(samples, confidence=0.95))
     return f"95 % over {len(samples)} seeds: {found}" if found else ""
+
+
+def _family(runs: Sequence[Run]) -> Iterator[Block]:
+    """The runs that were forked from each other."""
+    roots = families(runs)
+    if not roots:
+        return
+    missing = troubles(roots)
+    if missing:
+        yield Notes(missing)
+    yield Figures(
+        [
+            Drawing(
+                "lifetimes",
+                lambda width: family_figure(roots, width),
+                f"tree of {words_of(roots)}",
+                f"{words_of(roots)}: a line per run, which leaves another where it was forked; "
+                "what is left of that was learned once. At its end the mean of its last row.",
+                wide=True,
+            )
+        ]
+    )
+    yield Details("The tree as text", [Code("Tree of lifetimes", "\n".join(as_lines(roots)))])
 
 
 # ---------------------------------------------------------------- one stream

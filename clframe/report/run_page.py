@@ -9,7 +9,7 @@ from pathlib import Path
 from clframe.core.matrix import BEFORE, AccuracyMatrix, Cells
 from clframe.core.results import Result
 from clframe.core.results_file import leaves
-from clframe.report import intervals, measured, success
+from clframe.report import family, intervals, measured, success
 from clframe.report.blocks import (
     Block,
     Card,
@@ -119,6 +119,7 @@ def _sections(run: Run, experts: Sequence[Path]) -> Iterator[Section]:
         )
     figures = Figures([matrix, curves, *losses])
     yield Section("matrix", "Matrix, and each task over the run", [figures, table])
+    yield Section("family", "Where it began", list(_family(run)))
     yield Section("success", "Success curves", list(_success(result)))
     yield Section("perturbed", "Under perturbation", list(tensor_blocks([run])))
     yield Section("lifetime", "Lifetime", list(_lifetime(run, experts)))
@@ -136,6 +137,27 @@ def _sections(run: Run, experts: Sequence[Path]) -> Iterator[Section]:
     )
     yield Section("time", "Time, memory and environment", shown)
     yield Section("reproduce", "Reproduce", reproduce(run))
+
+
+def _family(run: Run) -> Iterator[Block]:
+    """The run that this one was forked from."""
+    origin = run.result.fork
+    if origin is None:
+        return
+    missing = family.troubles(family.families([run]))
+    if missing:
+        yield Notes(missing)
+    changed = origin.get("changed")
+    yield Pairs(
+        "The parent",
+        {
+            "run": str(origin.get("run")),
+            "after": f"{origin.get('at')} experiences ({origin.get('experience')})",
+            "learned here": f"{origin.get('learned_here')} experiences",
+            "changed": ", ".join(map(str, changed)) if isinstance(changed, list) else "-",
+            "state": str(origin.get("sha256"))[:12],
+        },
+    )
 
 
 def matrix_drawing(

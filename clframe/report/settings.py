@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from clframe.utils.override_text import override_value
 _PLACES = ("run_dir", "data_dir", "resume", "hydra", "strategy_name", "overrides")
 # Groups written as a mapping from chosen names to settings: `logger: {csv: {}}`.
 _BY_KEY = ("strategy", "logger")
+# What tells two forks with the same settings apart.
+_OF_FORK = ("run", "at")
 
 
 def flatten(settings: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -24,6 +27,8 @@ def flatten(settings: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str
     """
     for key, value in settings.items():
         if not prefix and key in _PLACES:
+            continue
+        if prefix == "fork." and key not in _OF_FORK:
             continue
         name = f"{prefix}{key}"
         if isinstance(value, dict) and value:
@@ -66,11 +71,14 @@ class Command:
 
 
 def fit_command(run: Run) -> Command:
-    """The `clframe fit` command that repeats a run.
+    """The `clframe fit` command that repeats a run, or the `clframe fork` of one that was forked.
 
     A run keeps what its user asked for; what was left to its default is not repeated. Of a run that
     has not kept it, every setting is written out.
     """
+    origin = (run.settings or {}).get("fork")
+    if isinstance(origin, dict):
+        return _fork_command(origin)
     complete = complete_command(run)
     given = (run.settings or {}).get("overrides")
     if not isinstance(given, list):
@@ -79,6 +87,16 @@ def fit_command(run: Run) -> Command:
     note = "Settings that are not named have their defaults"
     note += f" of clframe {version}." if isinstance(version, str) else "."
     return Command(_words([str(word) for word in given]), note, complete)
+
+
+def _fork_command(origin: Mapping[str, Any]) -> Command:
+    """How a run is forked again: from its parent, with what was changed."""
+    changed = origin.get("changed")
+    words = [str(word) for word in changed] if isinstance(changed, list) else []
+    words = [re.sub(r"^(\w+)\.name=", r"\1=", word) for word in words]
+    start = ["clframe", "fork", str(origin.get("run")), "--at", str(origin.get("at")), *words]
+    note = "From within the run folder; the parent's own report says how that one is made."
+    return Command(" ".join(map(shlex.quote, start)), note)
 
 
 def complete_command(run: Run) -> str:

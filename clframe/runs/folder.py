@@ -17,6 +17,7 @@ from clframe.core.results import Result
 from clframe.core.results_file import RESULTS, read_text, refuse_links
 from clframe.errors import RunFolderError
 from clframe.runs import table
+from clframe.runs.origin import Origin
 from clframe.runs.reader import CONFIG, EVENTS, LOG, parse_config
 from clframe.runs.status import STATUS
 from clframe.utils import sums
@@ -60,6 +61,8 @@ class RunFolder:
         """What the run is made of; see :mod:`clframe.checkpoint.identity`."""
         self.allowed: Sequence[str] = ()
         """What of it may be different from what was saved."""
+        self.origin: Origin | None = None
+        """The state of another run that this one begins with, if it is forked."""
         self._content: dict[str, Any] = {}
         self._created: list[Path] = []
 
@@ -178,6 +181,8 @@ class RunFolder:
 
     def _discard(self) -> None:
         """Remove a run that never began, and the folders that were made for it."""
+        if self.origin is not None:
+            self.origin.take_back(self.checkpoints, self.path)
         for path in (self.config, self.events, self.path / STATUS, self.lock.path):
             path.unlink(missing_ok=True)
         for path in self._created:

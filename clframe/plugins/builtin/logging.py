@@ -69,6 +69,13 @@ class Logging(Plugin):
         if self._step_log is not None:
             self._step_log.load_state_dict(state.get(_OF_EPOCH, {}))
 
+    def state_in_fork(self, state: dict[str, Any]) -> dict[str, Any]:
+        """A parent's state for a forked run: files go on, what is on a server begins anew."""
+        local = [logger for logger in self.loggers if hasattr(logger, "written_files")]
+        return {
+            name: state[name] for name in (type(one).__name__ for one in local) if name in state
+        }
+
     def log(self, numbers: dict[str, float], step: int) -> None:
         """Send numbers to every logger."""
         self._tell(lambda logger: logger.log_metrics(numbers, step=step))

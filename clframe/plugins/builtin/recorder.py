@@ -80,8 +80,12 @@ class Recorder(Plugin):
 
     @hookimpl(tryfirst=True)
     def before_experience(self, learner: Learner) -> None:
-        """A resumed run knows here what it had taken."""
+        """A resumed run knows here what it had taken; a forked one, where it begins."""
         self._before = self._before or learner.state.timing.state_dict()
+        origin, state = learner.forked, learner.state
+        if origin is None or len(state.seen) != origin["at"] or state.checkpointer.replaying:
+            return
+        self.write("fork", **{key: origin[key] for key in ("run", "at", "experience", "sha256")})
 
     @hookimpl(trylast=True)
     def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:

@@ -1,0 +1,149 @@
+"""The state of a parent run as a forked run can take it up.
+
+What the two have in common is taken over as it is; what is new begins fresh and what is gone is
+dropped, each with a sentence. What cannot go on (another model) is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from clframe.core.matrix import AccuracyMatrix
+from clframe.core.serialization import plain_value
+from clframe.core.tensor import ForgettingTensor
+from clframe.errors import ClframeError, RunFolderError
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.plugin import Plugin
+
+
+def adapt(
+    saved: dict[str, Any], learner: Learner, origin: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """A parent's state for its child, and what has become of it in sentences.
+
+    Args:
+        saved: The state as the parent saved it.
+        learner: The child's, configured and with its optimizer.
+        origin: What the child's config says of its beginning.
+
+    Raises:
+        RunFolderError: The child's model or a plugin of it cannot take up the state.
+    """
+    notes: list[str] = []
+    _check_model(saved["learner"], learner.state_dict(), origin)
+    columns = learner.stream.columns
+    saved = {
+        **saved,
+        "matrix": _matrix(saved["matrix"], columns),
+        "tensor": _tensor(saved["matrix"]["columns"], saved["tensor"], columns),
+        "plugins": _plugins(saved["plugins"], learner, origin),
+    }
+    missing = [name for name in columns if not _was_measured(saved["matrix"], name)]
+    if missing:
+        several = f"tasks {', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''} were"
+        one = f"task {missing[0]} was"
+        which = one if len(missing) == 1 else several
+        notes.append(f"{which} not measured before the fork: those cells stay unknown")
+    _optimizer(saved, learner, origin["changed"], notes)
+    return saved, notes
+
+
+# ---------------------------------------------------------------- model
+
+
+def _check_model(before: Mapping[str, Any], now: Mapping[str, Any], origin: Any) -> None:
+    for name in dict.fromkeys((*before, *now)):
+        shapes = [
+            "none" if name not in state else str(list(getattr(state[name], "shape", ())))
+            for state in (before, now)
+        ]
+        if shapes[0] != shapes[1]:
+            raise RunFolderError(
+                f"run '{origin['run']}' cannot be forked with another model: '{name}' had the "
+                f"shape {shapes[0]} and would have {shapes[1]}"
+            )
+
+
+# ---------------------------------------------------------------- matrix
+
+
+def _matrix(saved: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
+    """The parent's rows with the child's columns, by the names of the tasks."""
+    matrix = AccuracyMatrix(columns, saved["measure"])
+    for row, values in zip(saved["rows"], saved["values"], strict=True):
+        named = zip(saved["columns"], values, strict=True)
+        matrix.add_row(row, {name: value for name, value in named if value is not None})
+    return matrix.to_json()
+
+
+def _tensor(before: Sequence[str], saved: Any, columns: Sequence[str]) -> dict[str, Any]:
+    return ForgettingTensor.from_json(before, saved).with_columns(columns).to_json()
+
+
+def _was_measured(matrix: Mapping[str, Any], name: str) -> bool:
+    place = matrix["columns"].index(name)
+    return any(row[place] is not None for row in matrix["values"]) or not matrix["values"]
+
+
+# ---------------------------------------------------------------- plugins
+
+
+def _plugins(
+    saved: Mapping[str, Any], learner: Learner, origin: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The state of each plugin of the child: the parent's where it has one, else its own."""
+    states: dict[str, Any] = {}
+    for plugin in learner.plugins.ordered:
+        states[plugin.name] = plugin.state_dict()
+        if plugin.name not in saved:
+            continue
+        of_child = getattr(plugin, "state_in_fork", None)
+        kept = saved[plugin.name]
+        states[plugin.name] = kept if of_child is None else of_child(kept)
+        if any(word.startswith(f"strategy.{plugin.name}.") for word in origin["changed"]):
+            _try(plugin, kept, origin)
+    return states
+
+
+def _try(plugin: Plugin, state: dict[str, Any], origin: Mapping[str, Any]) -> None:
+    """Whether a plugin with other settings can go on from its state."""
+    try:
+        plugin.load_state_dict(state)
+    except (ClframeError, RuntimeError, ValueError, LookupError, TypeError) as error:
+        settings = [w for w in origin["changed"] if w.startswith(f"strategy.{plugin.name}.")]
+        raise RunFolderError(
+            f"run '{origin['run']}' cannot be forked with {', '.join(settings)}: plugin "
+            f"'{plugin.name}' cannot go on from its state ({str(error).splitlines()[0]})"
+        ) from error
+
+
+# ---------------------------------------------------------------- optimizer
+
+
+def _optimizer(
+    saved: dict[str, Any], learner: Learner, changed: Sequence[str], notes: list[str]
+) -> None:
+    """Keep what the optimizer remembers, unless it is another one; new settings hold."""
+    groups = {word.split(".")[0] for word in changed}
+    if any(word.startswith("trainer.precision=") for word in changed):
+        saved["precision"] = learner.engine.precision_state()
+    if not groups & {"optimizer", "scheduler"}:
+        return
+    if saved["schedule"] is not None:
+        saved["schedule"] = None
+        if learner.schedule is not None:
+            notes.append("the learning rate's schedule begins anew at the fork")
+    if any(word.startswith("optimizer.name=") for word in changed):
+        saved["optimizer"] = None
+        notes.append("the optimizer is another one and begins fresh at the fork")
+    elif saved["optimizer"] is not None and learner.optimizer is not None:
+        own = plain_value(learner.optimizer)["param_groups"]
+        before = saved["optimizer"]["param_groups"]
+        joined = [
+            {**old, **{key: value for key, value in new.items() if key != "params"}}
+            for old, new in zip(before, own, strict=True)
+        ]
+        saved["optimizer"] = {**saved["optimizer"], "param_groups": joined}
