@@ -1,6 +1,6 @@
 """Sequential tests in simulation: false alarms, power and the rollouts that are saved.
 
-    python benchmarks/sequential_tests.py [--comparisons 10000] [--markdown docs/results/sequential_tests.md]
+    python benchmarks/sequential_tests.py --markdown docs/results/sequential_tests.md
 
 Nothing is learned or rolled out: successes are drawn. Each comparison goes through the pairs as
 ``clframe compare A B --rollouts N --sequential`` does, a look after every pair and, after every
@@ -57,8 +57,9 @@ class Case:
         """Whether saying that they differ is a false alarm."""
         return self.first == self.second
 
-    def draw(self, comparisons: int, pairs: int, generator: np.random.Generator) -> tuple[Bools, ...]:
+    def draw(self, comparisons: int, pairs: int, seed: int) -> tuple[Bools, Bools]:
         """Successes of both, by comparison and pair."""
+        generator = np.random.default_rng(seed)
         own = generator.random((2, comparisons, pairs))
         alike = generator.random((comparisons, pairs)) < self.together
         own[1][alike] = own[0][alike]
@@ -104,7 +105,7 @@ def simulate(
     seed: int = 0,
 ) -> Found:
     """Many comparisons at once."""
-    first, second = case.draw(comparisons, pairs, np.random.default_rng(seed))
+    first, second = case.draw(comparisons, pairs, seed)
     wins, losses = np.cumsum(first & ~second, 1), np.cumsum(second & ~first, 1)
     reached = log_e_pairs(wins, losses) >= -math.log(alpha)
     never = pairs + 1
@@ -115,7 +116,10 @@ def simulate(
         states = np.stack([wins[open_, seen - 1], losses[open_, seen - 1]], 1)
         distinct, place = np.unique(states, axis=0, return_inverse=True)
         chances = np.array(
-            [chance_to_decide(a, b, seen - a - b, pairs - seen, alpha) for a, b in distinct.tolist()]
+            [
+                chance_to_decide(a, b, seen - a - b, pairs - seen, alpha)
+                for a, b in distinct.tolist()
+            ]
         )
         futile = (chances == 0) | (chances < hopeless)
         given_up_at[open_[futile[place.reshape(-1)]]] = seen
@@ -126,7 +130,9 @@ def simulate(
     ahead = wins[rows, at] > losses[rows, at]
     worse_first = sum(case.first) < sum(case.second)
     wrong = decided & (ahead if worse_first else True if case.equal else ~ahead)
-    values, inverse = np.unique(np.stack([wins[:, -1], losses[:, -1]], 1), axis=0, return_inverse=True)
+    values, inverse = np.unique(
+        np.stack([wins[:, -1], losses[:, -1]], 1), axis=0, return_inverse=True
+    )
     p = np.array([mcnemar(a, b) for a, b in values.tolist()])[inverse.reshape(-1)]
     return Found(
         float(decided.mean()),
@@ -192,10 +198,10 @@ def page(comparisons: int, pairs: int) -> str:
         "",
         f"`{command}`",
         "",
-        f"{comparisons:,} comparisons of each pair of success rates, at most {pairs} pairs of rollouts,",
-        f"alpha {ALPHA:g}; given up when the chance of a decision is below {HOPELESS:g}. *sequential*:",
-        "`clframe compare A B --rollouts N --sequential`, a look after every pair. *fixed*: exact",
-        f"McNemar test of all {pairs} pairs. What the tests are:",
+        f"{comparisons:,} comparisons of each pair of success rates, at most {pairs} pairs of",
+        f"rollouts, alpha {ALPHA:g}; given up when the chance of a decision is below {HOPELESS:g}.",
+        "*sequential*: `clframe compare A B --rollouts N --sequential`, a look after every pair.",
+        f"*fixed*: exact McNemar test of all {pairs} pairs. What the tests are:",
         "[evaluation_intervals.md](../evaluation_intervals.md).",
         "",
         "| true rates | told apart, sequential | told apart, fixed | pairs used, median | mean | "
@@ -212,10 +218,10 @@ def page(comparisons: int, pairs: int) -> str:
     wrong = max(found.wrong for case, found in rows if not case.equal)
     lines += [
         "",
-        f"False alarms (bold, equal policies) are at most {alarms:.2%}, below the stated {ALPHA:.0%}.",
-        f"Where the policies differ the worse one was named in at most {wrong:.2%} of the comparisons.",
-        "The price of looking after every pair is power where the difference is small for that many",
-        "pairs: the columns beside each other say how much.",
+        f"False alarms (bold, equal policies) are at most {alarms:.2%}; stated are {ALPHA:.0%}.",
+        f"Where the policies differ, the worse one was named in at most {wrong:.2%} of them.",
+        "The price of looking after every pair is power where the difference is small for that",
+        "many pairs: the columns beside each other say how much.",
         "",
         f"## One cell against a threshold (`stream.stop_threshold=0.7`, at most {pairs} episodes)",
         "",

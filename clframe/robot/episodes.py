@@ -150,6 +150,7 @@ def run_episodes(
     num_envs: int = 6,
     window: int = 1,
     on_end: Callable[[int], None] | None = None,
+    enough: Callable[[Sequence[Outcome]], bool] | None = None,
 ) -> list[Outcome]:
     """Run one episode for each seed; an episode is a success if the goal holds at any step.
 
@@ -163,6 +164,12 @@ def run_episodes(
         num_envs: Environments stepped at once.
         window: Observations that the policy sees.
         on_end: Called with the number of episodes that have ended, whenever one has.
+        enough: Asked of the first episodes, one more each time, whether these are enough. Episodes
+            end in another order than they begin (successes are short), and nothing that is under
+            way or later counts, so that the answer does not depend on which end first.
+
+    Returns:
+        The outcome of each episode, or of the first that are enough.
     """
     waiting = collections.deque(enumerate(seeds))
     num_envs = max(1, min(num_envs, len(seeds)))
@@ -171,6 +178,7 @@ def run_episodes(
     steps = dict.fromkeys(range(num_envs), 0)
     windows = _Windows(num_envs, window)
     free = list(range(num_envs))
+    known = 0
     while True:
         starting: dict[int, int] = {}
         while free and waiting:
@@ -197,4 +205,9 @@ def run_episodes(
                     on_end(len(outcomes) - len(waiting) - len(number_of))
             else:
                 windows.add(slot, observation)
+        while enough is not None and known < len(seeds) and outcomes[known] is not None:
+            known += 1
+            first = [outcome for outcome in outcomes[:known] if outcome is not None]
+            if enough(first):
+                return first
     return [outcome for outcome in outcomes if outcome is not None]

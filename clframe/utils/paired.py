@@ -35,7 +35,7 @@ def mcnemar(first_only: int, second_only: int) -> float:
 
 
 def sign_flips(differences: Sequence[float], seed: int = 0) -> float:
-    """Two-tailed p-value that paired differences are symmetric about 0 (Fisher, 1935; Pitman, 1937).
+    """Two-tailed p-value that paired differences are symmetric about 0 (Fisher 1935, Pitman 1937).
 
     The share of all ways to flip the differences' signs whose sum is as far from 0 as the one
     seen. With more than :data:`EXACT` differences other than 0 flips are drawn, and the p-value is
