@@ -76,21 +76,22 @@ def reset(key: str, make: MakeEnvironment, seeds: dict[int, int]) -> dict[int, O
 
 
 def step(
-    key: str, make: MakeEnvironment, actions: dict[int, tuple[NDArray[Any], int]]
+    key: str, make: MakeEnvironment, actions: dict[int, tuple[NDArray[Any], int, bool]]
 ) -> dict[int, tuple[Observation, bool, bool, dict[str, float]]]:
     """One action in each of these slots: what is seen, whether the goal holds, whether it ended.
 
-    With each action comes the number of its step in the episode, and with an end what the
-    environment's ``measures()`` give, if it has them.
+    With each action comes the number of its step in the episode and whether it is the last that
+    the episode is given, and with an end what the environment's ``measures()`` give, if it has
+    them.
     """
     results = {}
-    for slot, (action, number) in actions.items():
+    for slot, (action, number, last) in actions.items():
         environment = _environment(key, slot, make)
         observation, _, terminated, truncated, info = environment.step(action)
         success = success_of(info, key.rpartition("/")[2], number)
         ended = bool(terminated or truncated)
         tell: Any = getattr(environment, "measures", dict)
-        measures: dict[str, float] = tell() if success or ended else {}
+        measures: dict[str, float] = tell() if success or ended or last else {}
         results[slot] = (as_dictionary(observation), success, ended, measures)
     return results
 
@@ -193,7 +194,10 @@ def run_episodes(
         begun = np.array([slot in starting for slot in range(num_envs)])
         actions = act(windows.arrays, begun)
         check_action(actions[list(number_of)], key)
-        wanted = {slot: (actions[slot], steps[slot] + 1) for slot in sorted(number_of)}
+        wanted = {
+            slot: (actions[slot], steps[slot] + 1, steps[slot] + 1 >= horizon)
+            for slot in sorted(number_of)
+        }
         for slot, (observation, success, ended, measures) in sorted(
             _ask(pool, step, key, make, wanted).items()
         ):

@@ -121,6 +121,7 @@ def confidence_sequence(successes: int, episodes: int, alpha: float = ALPHA) -> 
     return ends[0], ends[1]
 
 
+@functools.lru_cache(maxsize=4096)
 def chance_to_decide(
     first_only: int, second_only: int, same: int, left: int, alpha: float = ALPHA
 ) -> float:
