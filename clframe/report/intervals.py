@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clframe.core import intervals
+from clframe.core.matrix import Cells
 from clframe.core.results import Result
 from clframe.report.names import format_value
 from clframe.utils.statistics import Summary
@@ -16,6 +17,12 @@ def cell_intervals(result: Result) -> dict[tuple[int, int], str]:
     words = "" if intervals.is_share(result) else "success "
     known = intervals.intervals_of(result)
     return {place: f"{words}[{_span(cell.low, cell.high)}]" for place, cell in known.items()}
+
+
+def ends(result: Result) -> tuple[Cells, Cells] | None:
+    """Lower and upper ends of the cells' intervals; None where the matrix holds no shares."""
+    found = intervals.intervals_json(result) if intervals.is_share(result) else None
+    return None if found is None else (found["low"], found["high"])
 
 
 def final_interval(result: Result) -> str:

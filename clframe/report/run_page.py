@@ -103,9 +103,10 @@ def _sections(run: Run, experts: Sequence[Path]) -> Iterator[Section]:
     matrix = matrix_drawing(result.matrix)
     curves = Drawing(
         "tasks_over_run",
-        lambda width: accuracy_curves(result.matrix, None, width=width),
+        lambda width: accuracy_curves(result.matrix, None, width, intervals.ends(result)),
         f"{measure} of each task after each experience",
-        "A line per task; a line that falls after its task was learned shows forgetting.",
+        "A line per task; a line that falls after its task was learned shows forgetting."
+        + (" Bands are Wilson's 95 % intervals." if intervals.ends(result) else ""),
     )
     table = Details("The matrix as a table", [matrix_table(result)])
     losses = []
