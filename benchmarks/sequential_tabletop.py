@@ -41,12 +41,11 @@ def learn(name: str, out: Path, seed: int) -> Path:
 
 def compare(folders: list[Path], most: int, sequential: bool) -> tuple[list[Pair], Decision | None]:
     """Run both final policies on the same episodes of each task."""
-    policies = [Policy(load_learner(folder)[0], str(folder)) for folder in folders]
-    names = common_tasks(*policies)
+    one, two = (Policy(load_learner(folder)[0], str(folder)) for folder in folders)
+    names = common_tasks(one, two)
     end: Decision | None = None
 
     def pairs() -> list[Pair]:
-        one, two = policies
         return [Pair("", name, one.outcomes(name), two.outcomes(name)) for name in names]
 
     def decided() -> bool:
@@ -54,7 +53,7 @@ def compare(folders: list[Path], most: int, sequential: bool) -> tuple[list[Pair
         end = decide(*in_turns(pairs()), most=most * len(names))
         return end is not None
 
-    run_in_turns(*policies, most, decided if sequential else None)
+    run_in_turns(one, two, most, decided if sequential else None)
     return pairs(), end
 
 
@@ -92,6 +91,7 @@ def page(
     fixed = 0 if p > ALPHA else 1 if only[0] > only[1] else 2
     run = 2 * sum(map(len, some))
     command = shlex.join(["python", "benchmarks/sequential_tabletop.py", *sys.argv[1:]])
+    words = describe(end, (NAMES[0], NAMES[1]), len(first), len(every), ALPHA)
     same = "the same verdict" if fixed == end.winner else "ANOTHER VERDICT"
     return "\n".join(
         [
@@ -113,7 +113,7 @@ def page(
             table(every, (NAMES[0], NAMES[1]), markdown=True),
             "What the sequential comparison said:",
             "",
-            "> " + describe(end, (NAMES[0], NAMES[1]), len(first), len(every), ALPHA).strip(),
+            "> " + " ".join(words.split()),
             "",
         ]
     )

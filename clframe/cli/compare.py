@@ -156,13 +156,12 @@ def _rolled_out(
     from clframe.robot.side_by_side import Policy, common_tasks, run_in_turns
     from clframe.utils.sequential import Decision, decide
 
-    policies = [Policy(load_learner(run.folder)[0], str(run.folder)) for run in (first, second)]
-    names = common_tasks(*policies)
+    one, two = (Policy(load_learner(run.folder)[0], str(run.folder)) for run in (first, second))
+    names = common_tasks(one, two)
     most = arguments.rollouts * len(names)
     end: Decision | None = None
 
     def pairs() -> list[paired.Pair]:
-        one, two = policies
         return [paired.Pair("", name, one.outcomes(name), two.outcomes(name)) for name in names]
 
     def decided() -> bool:
@@ -170,7 +169,7 @@ def _rolled_out(
         end = decide(*paired.in_turns(pairs()), most=most, alpha=alpha)
         return end is not None
 
-    run_in_turns(*policies, arguments.rollouts, decided if arguments.sequential else None)
+    run_in_turns(one, two, arguments.rollouts, decided if arguments.sequential else None)
     found = pairs()
     markdown = arguments.format == "markdown"
     if end is None:

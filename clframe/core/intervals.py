@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from clframe.core.outcomes import SUCCESS, outcomes_of
+from clframe.core.outcomes import SUCCESS, Measured, outcomes_of
 from clframe.core.results_file import number
 from clframe.utils.statistics import wilson
-
-if TYPE_CHECKING:
-    from clframe.core.results import Result
 
 CONFIDENCE = 0.95
 _SHARES = ("accuracy", SUCCESS)
@@ -36,12 +33,12 @@ class CellInterval:
     high: float
 
 
-def is_share(result: Result) -> bool:
+def is_share(result: Measured) -> bool:
     """Whether the matrix holds shares of samples or episodes."""
     return result.matrix.measure in _SHARES
 
 
-def intervals_of(result: Result) -> dict[tuple[int, int], CellInterval]:
+def intervals_of(result: Measured) -> dict[tuple[int, int], CellInterval]:
     """The interval of each cell, by row and column; none where the number is not known.
 
     Where the matrix holds another measure, such as Q, the intervals are those of the success rate
@@ -61,7 +58,7 @@ def intervals_of(result: Result) -> dict[tuple[int, int], CellInterval]:
     return found
 
 
-def samples_of(result: Result) -> dict[str, int]:
+def samples_of(result: Measured) -> dict[str, int]:
     """On how many samples (or episodes) each task was measured; empty where that is not known."""
     found = result.measured.get("evaluation", {}).get("samples")
     if not is_share(result) or not isinstance(found, Mapping):
@@ -70,7 +67,7 @@ def samples_of(result: Result) -> dict[str, int]:
     return {task: int(count) for task, count in counts.items() if count and count >= 1}
 
 
-def intervals_json(result: Result) -> dict[str, Any] | None:
+def intervals_json(result: Measured) -> dict[str, Any] | None:
     """The form of results.json, rows and columns as in the matrix; None where nothing is known."""
     known = intervals_of(result)
     if not known:
@@ -92,7 +89,7 @@ def intervals_json(result: Result) -> dict[str, Any] | None:
     }
 
 
-def final_interval(result: Result) -> tuple[int, float, float] | None:
+def final_interval(result: Measured) -> tuple[int, float, float] | None:
     """Samples and Wilson's interval of the mean over tasks at the end.
 
     None unless all tasks have as many samples, so that the mean is a share of all of them.

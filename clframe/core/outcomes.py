@@ -11,14 +11,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from clframe.core.results import Result
+from clframe.core.matrix import AccuracyMatrix
 
 NAME = "rollouts"
 SUCCESS = "success"
 _DIGITS = 6
+
+
+class Measured(Protocol):
+    """What of a :class:`clframe.Result` is needed here."""
+
+    matrix: AccuracyMatrix
+    measured: dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ def _short(value: float) -> float | int | None:
     return int(value) if value == int(value) else round(value, _DIGITS)
 
 
-def outcomes_of(result: Result) -> dict[tuple[int, int], CellOutcomes]:
+def outcomes_of(result: Measured) -> dict[tuple[int, int], CellOutcomes]:
     """The episodes of a run by row and column of its matrix; empty where none were kept.
 
     What has another shape, in a file that somebody else wrote, is passed over.

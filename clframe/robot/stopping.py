@@ -96,6 +96,26 @@ class StopRule:
         return rule
 
 
+@dataclass(frozen=True, kw_only=True)
+class StopSettings:
+    """When a cell of the matrix takes fewer episodes than planned; all of them by default.
+
+    Args:
+        stop_threshold: A cell of the matrix takes fewer than ``eval_episodes`` where it is decided
+            whether its success rate is above or below this; None does not ask.
+        stop_width: Likewise where the success rate is known within so much.
+        stop_alpha: Probability, at most, that such an answer is false; None for 0.05.
+    """
+
+    stop_threshold: float | None = None
+    stop_width: float | None = None
+    stop_alpha: float | None = None
+
+    def stop_rule(self, episodes: int) -> StopRule | None:
+        """The rule for so many episodes at most; see :meth:`StopRule.of`."""
+        return StopRule.of(self.stop_threshold, self.stop_width, self.stop_alpha, episodes)
+
+
 def _asked(threshold: float | None, width: float | None) -> str:
     given = {"threshold": threshold, "width": width}
     return " and ".join(f"stream.stop_{k}={v:g}" for k, v in given.items() if v is not None)

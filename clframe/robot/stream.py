@@ -21,7 +21,7 @@ from clframe.robot.learner import ChoiceLearner, ImitationLearner
 from clframe.robot.perturbation import Perturbation, PerturbSettings
 from clframe.robot.retries import without_retries
 from clframe.robot.sequences import Encode, SequenceData, SequenceInputs, sequences_of
-from clframe.robot.stopping import StopRule
+from clframe.robot.stopping import StopSettings
 from clframe.robot.task import RobotTask
 from clframe.robot.task_vectors import TEXTS, TaskInput, task_vectors
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
@@ -32,7 +32,7 @@ Read = Callable[[int], Sequence[Demonstration]]
 
 
 @dataclass(frozen=True)
-class ImitationSettings:
+class ImitationSettings(StopSettings):
     """The settings that all streams of demonstrations share.
 
     Args:
@@ -56,10 +56,6 @@ class ImitationSettings:
         retries: Whether steps of attempts that the expert gave up are learned (``keep``) or left
             out (``cut``), where the demonstrations tell them.
         record_ahead: Record later tasks while the first is learned; None: if cores are free for it.
-        stop_threshold: A cell of the matrix takes fewer than ``eval_episodes`` where it is decided
-            whether its success rate is above or below this; None does not ask.
-        stop_width: Likewise where the success rate is known within so much.
-        stop_alpha: Probability, at most, that such an answer is false; None for 0.05.
     """
 
     num_demos: int = 50
@@ -75,23 +71,11 @@ class ImitationSettings:
     val_demos: int = 0
     retries: Literal["keep", "cut"] = "cut"
     record_ahead: bool | None = None
-    stop_threshold: float | None = None
-    stop_width: float | None = None
-    stop_alpha: float | None = None
 
     def __post_init__(self) -> None:
-        for name, bound in (
-            ("num_demos", 1),
-            ("eval_episodes", 1),
-            ("horizon", 1),
-            ("window", 1),
-            ("goal_seed", 0),
-            ("num_envs", 1),
-            ("num_workers", 0),
-            ("language_size", 1),
-            ("val_demos", 0),
-        ):
-            at_least(getattr(self, name), bound, f"stream.{name}")
+        ones = ("num_demos", "eval_episodes", "horizon", "window", "num_envs", "language_size")
+        for name in (*ones, "goal_seed", "num_workers", "val_demos"):
+            at_least(getattr(self, name), 1 if name in ones else 0, f"stream.{name}")
         if self.val_demos >= self.num_demos:
             raise SettingError(
                 f"stream.val_demos={self.val_demos} leaves nothing of stream.num_demos="
@@ -99,14 +83,6 @@ class ImitationSettings:
             )
         if self.record_ahead and self.num_workers == 0:
             raise SettingError("stream.record_ahead=true needs workers, not stream.num_workers=0")
-        self.stop_rule  # noqa: B018  refuses what cannot be
-
-    @property
-    def stop_rule(self) -> StopRule | None:
-        """When fewer episodes are enough for a cell."""
-        return StopRule.of(
-            self.stop_threshold, self.stop_width, self.stop_alpha, self.eval_episodes
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,7 +343,7 @@ def imitation_stream(
                     measures,
                     vectors if imitation.task_input in TEXTS else None,
                     validation=validation if imitation.val_demos else None,
-                    stop=imitation.stop_rule,
+                    stop=imitation.stop_rule(imitation.eval_episodes),
                 ),
             },
         )

@@ -31,7 +31,7 @@ def mcnemar(first_only: int, second_only: int) -> float:
     """
     n, fewer = first_only + second_only, min(first_only, second_only)
     tail = sum(math.comb(n, k) for k in range(fewer + 1))
-    return min(1.0, 2 * tail / 2**n)
+    return min(1.0, float(2 * tail / (1 << n)))
 
 
 def sign_flips(differences: Sequence[float], seed: int = 0) -> float:

@@ -53,15 +53,16 @@ def _table(size: int) -> Floats:
     return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, size)))])
 
 
-def _log_factorial(n: NDArray[np.int64]) -> Floats:
-    top = int(n.max(initial=0)) + 2
-    values: Floats = _table(1 << top.bit_length())[n]
-    return values
+def _log_factorial(n: ArrayLike) -> Floats:
+    numbers = np.asarray(n, dtype=np.int64)
+    top = int(numbers.max(initial=0)) + 2
+    return np.asarray(_table(1 << top.bit_length())[numbers])
 
 
-def _log_beta(k: NDArray[np.int64], n: NDArray[np.int64]) -> Floats:
+def _log_beta(k: ArrayLike, n: ArrayLike) -> Floats:
     """Logarithm of k! (n - k)! / (n + 1)!, the likelihood of k of n if all rates are as likely."""
-    return _log_factorial(k) + _log_factorial(n - k) - _log_factorial(n + 1)
+    k, n = np.asarray(k), np.asarray(n)
+    return np.asarray(_log_factorial(k) + _log_factorial(n - k) - _log_factorial(n + 1))
 
 
 def log_e_pairs(first_only: ArrayLike, second_only: ArrayLike) -> Floats:
@@ -76,7 +77,7 @@ def log_e_pairs(first_only: ArrayLike, second_only: ArrayLike) -> Floats:
     """
     k = np.asarray(first_only, dtype=np.int64)
     n = k + np.asarray(second_only, dtype=np.int64)
-    return n * math.log(2.0) + _log_beta(k, n)
+    return np.asarray(n * math.log(2.0) + _log_beta(k, n))
 
 
 def log_e_rate(successes: ArrayLike, episodes: ArrayLike, rate: ArrayLike) -> Floats:
@@ -92,7 +93,7 @@ def log_e_rate(successes: ArrayLike, episodes: ArrayLike, rate: ArrayLike) -> Fl
     """
     k, n = np.asarray(successes, dtype=np.int64), np.asarray(episodes, dtype=np.int64)
     p = np.asarray(rate, dtype=np.float64)
-    return _log_beta(k, n) - k * np.log(p) - (n - k) * np.log1p(-p)
+    return np.asarray(_log_beta(k, n) - k * np.log(p) - (n - k) * np.log1p(-p))
 
 
 def confidence_sequence(successes: int, episodes: int, alpha: float = ALPHA) -> tuple[float, float]:
@@ -153,19 +154,19 @@ def chance_to_decide(
     differing, won = differing[decided], won[decided]
     # A rate of differing drawn from Beta(n + 2, same + 1), a share won from Beta(a + 1, b + 1).
     log_chance = (
-        _log_choose(np.int64(left), differing)
-        + _log_beta(n + 1 + differing, np.int64(n + same + 1 + left))
-        - _log_beta(np.int64(n + 1), np.int64(n + same + 1))
+        _log_choose(left, differing)
+        + _log_beta(n + 1 + differing, n + same + 1 + left)
+        - _log_beta(n + 1, n + same + 1)
         + _log_choose(differing, won)
         + _log_beta(first_only + won, n + differing)
-        - _log_beta(np.int64(first_only), np.int64(n))
+        - _log_beta(first_only, n)
     )
     return min(1.0, float(np.exp(log_chance).sum()))
 
 
-def _log_choose(n: NDArray[np.int64] | np.int64, k: NDArray[np.int64]) -> Floats:
-    n = np.asarray(n)
-    return _log_factorial(n) - _log_factorial(k) - _log_factorial(n - k)
+def _log_choose(n: ArrayLike, k: ArrayLike) -> Floats:
+    n, k = np.asarray(n), np.asarray(k)
+    return np.asarray(_log_factorial(n) - _log_factorial(k) - _log_factorial(n - k))
 
 
 @dataclass(frozen=True)

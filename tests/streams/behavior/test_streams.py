@@ -22,7 +22,6 @@ from clframe.errors import DataError, SettingError
 from clframe.metrics import behavior as metrics
 from clframe.metrics.behavior_file import read_episode, write_episode
 from clframe.plugins.builtin.rollouts import _means
-from clframe.robot.episodes import Outcome
 from clframe.streams.behavior import corpus, features, tasks
 from clframe.streams.behavior.choices import ChoiceEnv
 from clframe.streams.behavior.efficiency import METRICS
@@ -373,12 +372,7 @@ def test_ppo_learns_it_by_the_increase_of_q() -> None:
 
 
 def test_means_leave_out_what_is_not_a_number() -> None:
-    stream: Any = clframe.stream("behavior_12", activities=TWO, num_demos=1)
-    engine = prepare(stream, model={"name": "mlp", "hidden": [8]}).learner.engine
-    outcomes = [
-        Outcome(True, 4, {"q": 1.0, "share": float("nan")}),
-        Outcome(False, 10, {"q": 0.5, "share": 2.0}),
-    ]
-    means = _means(engine, outcomes, ("share", "q", "success", "steps"))
-    assert means == {"share": 2.0, "q": 0.75, "success": 0.5, "steps": 7.0}
+    values = torch.tensor([[float("nan"), 1.0, 1.0], [2.0, 0.5, 0.0]], dtype=torch.float64)
+    means = _means(values, ("share", "q", "success"))
+    assert means == {"share": 2.0, "q": 0.75, "success": 0.5}
     assert next(iter(means)) == "share"
