@@ -25,6 +25,8 @@ SMALL = [
     *("stream=split_mnist", "n_experiences=2", "max_epochs=1", "logger=none"),
     *("checkpoint.every_experience=true", "trainer.batch_size=128", "progress=false"),
 ]
+# Evaluators that need measurements on the way, or runs to compare with, are given these.
+MORE = {"best_checkpoint": ["trainer.check_val_every_n_epoch=1"]}
 MODELS = ([], ["model=vit_tiny", "model.weights=fashion"], ["model=frozen"])
 SCENARIOS = ("class", "task", "domain")
 
@@ -34,7 +36,7 @@ def run(name: str, folder: Path) -> str | None:
     reason = ""
     for number, (model, scenario) in enumerate((m, s) for m in MODELS for s in SCENARIOS):
         said = io.StringIO()
-        words = [f"strategy={name}", f"scenario={scenario}", *model]
+        words = [f"strategy={name}", f"scenario={scenario}", *model, *MORE.get(name, [])]
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             code = clframe(["fit", *SMALL, *words, f"run_dir={folder}"])
         if code == 0:

@@ -39,6 +39,7 @@ class ExemplarPlugin(Plugin):
 
     def __init__(self, size: int, per_class: int | None, selection: Selection) -> None:
         self.size = size
+        self.kept_for_training = size
         self.per_class = per_class
         self.selection = selection
         check_at_least(self, self.name, size=1, per_class=1)
@@ -54,7 +55,7 @@ class ExemplarPlugin(Plugin):
         policy: Literal["herding", "class_balanced"] = (
             "herding" if self.selection == "herding" else "class_balanced"
         )
-        self.buffer = make_buffer(stream, self.size, self.per_class, policy)
+        self.buffer = make_buffer(stream, self.kept_for_training, self.per_class, policy)
         self._teacher = None
 
     @hookimpl

@@ -70,8 +70,9 @@ class BiC(ExemplarPlugin):
                 f"bic.size={size} on either side, got {validation!r}"
             )
         self.validation = validation
+        super().__init__(size, None, selection)
         self.n_validation = round(size * validation)
-        super().__init__(size - self.n_validation, None, selection)
+        self.kept_for_training = size - self.n_validation
         self.temperature = temperature
         self.bias_steps = bias_steps
         self.bias_lr = bias_lr

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
+import contextlib
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clframe.cli.parser import Parser, whole
+from clframe.cli.pairs import add_options, check, paired_tests
+from clframe.cli.parser import Parser
 from clframe.cli.report import add_runs, read_runs
-from clframe.errors import SettingError
+from clframe.errors import RunFolderError
+from clframe.utils.console import hide_library_warnings
 
 if TYPE_CHECKING:
     from clframe.runs.reader import Run
 
-_WORDS = ("text", "markdown")
-"""Formats that paired tests are written in."""
+BUNDLE = ".zip"
 
 
 def parser() -> Parser:
@@ -32,11 +33,12 @@ def parser() -> Parser:
             ("clframe compare runs", "all runs below the folder"),
             ("clframe compare runs --metric gem.acc gem.bwt", "these metrics"),
             ("clframe compare runs --format latex --out table.tex", "for a paper (booktabs)"),
+            ("clframe compare ewc.zip er.zip --verified", "of bundles, each checked first"),
             ("clframe compare RUN_A RUN_B --sequential", "when would it have been decided?"),
             ("clframe compare RUN_A RUN_B --rollouts 200 --sequential", "run until it is decided"),
         ],
     )
-    add_runs(parser, "a run folder or a folder above runs")
+    add_runs(parser, "a run folder, a bundle of a run, or a folder above either")
     add = parser.add_argument
     add("--metric", nargs="+", action="extend", default=[], metavar="NAME",
         help="such as gem.bwt or timing.train_seconds; 'all' for every metric")  # fmt: skip
@@ -45,16 +47,9 @@ def parser() -> Parser:
     add("--format", choices=sorted(FORMATS), default="text",
         help="text (default), markdown, latex (booktabs), csv or json")  # fmt: skip
     add("--out", type=Path, metavar="FILE", help="write here instead of printing")
-    add("--cells", action="store_true",
-        help="of two runs: paired tests after every experience, not only at the end")  # fmt: skip
-    add("--sequential", action="store_true",
-        help="of two runs: after how many pairs of episodes it is decided which is better, by a "
-        "test that allows for looking after each")  # fmt: skip
-    add("--rollouts", type=whole(1), metavar="N",
-        help="of two runs: run both final policies now, on up to N episodes of each task; with "
-        "--sequential only until it is decided")  # fmt: skip
-    add("--alpha", type=float, metavar="RATE",
-        help="error rate of --sequential; default: 0.05")  # fmt: skip
+    add("--verified", action="store_true",
+        help="only if clframe verify finds every run to be what it says")  # fmt: skip
+    add_options(parser)
     return parser
 
 
@@ -66,11 +61,15 @@ def main(words: Sequence[str]) -> int:
     from clframe.report.sweeps import told_apart
     from clframe.report.tables import FORMATS, as_text
 
-    _check(arguments)
-    runs, _ = read_runs(arguments.runs)
-    by = arguments.by or told_apart(arguments.runs, runs)
-    tables = compare(runs, arguments.metric, by)
-    more = _paired(runs, arguments)
+    check(arguments)
+    with contextlib.ExitStack() as unpacked:
+        named = {open_run(path, unpacked): path for path in with_bundles(arguments.runs)}
+        runs, _ = read_runs(list(named))
+        if arguments.verified:
+            require_verified(runs, named)
+        by = arguments.by or told_apart(list(named), runs)
+        tables = compare(runs, arguments.metric, by)
+        more = paired_tests(runs, arguments)
     if arguments.out is not None:
         write_atomically(arguments.out, FORMATS[arguments.format](tables) + more)
         sys.stdout.write(f"{arguments.out}\n")
@@ -81,99 +80,39 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _asked(arguments: argparse.Namespace) -> list[str]:
-    """The options that are about two runs."""
-    names = ("cells", "sequential", "rollouts", "alpha")
-    return [f"--{name}" for name in names if getattr(arguments, name) not in (None, False)]
+def with_bundles(paths: Sequence[Path]) -> list[Path]:
+    """The paths; in place of a folder that holds bundles and no run, its bundles."""
+    named: list[Path] = []
+    for path in paths:
+        bundles = sorted(path.glob(f"*{BUNDLE}")) if path.is_dir() else []
+        named += bundles if bundles and not any(path.rglob("results.json")) else [path]
+    return named
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    """Refuse what does not go together, before anything is read."""
-    asked = _asked(arguments)
-    if arguments.alpha is not None:
-        from clframe.utils.sequential import check_alpha
+def open_run(path: Path, unpacked: contextlib.ExitStack) -> Path:
+    """The folder of a run, that of a bundle for as long as the stack is open."""
+    if path.suffix != BUNDLE or not path.is_file():
+        return path
+    from clframe.lineage.bundle import opened
 
-        if not arguments.sequential:
-            raise SettingError("clframe compare: --alpha is the error rate of --sequential: add it")
-        check_alpha(arguments.alpha, "--alpha")
-    if arguments.cells and arguments.rollouts is not None:
-        raise SettingError(
-            "clframe compare: --rollouts runs the policies of the end, and --cells is about every "
-            "row: leave one out"
-        )
-    if asked and arguments.format not in _WORDS:
-        raise SettingError(
-            f"clframe compare: {asked[0]} is written as text or markdown, not as "
-            f"{arguments.format}: choose another --format"
-        )
+    return unpacked.enter_context(opened(path))
 
 
-def _paired(runs: Sequence[Run], arguments: argparse.Namespace) -> str:
-    """What there is to say of two runs episode by episode; empty where nothing is."""
-    asked = _asked(arguments)
-    if len(runs) != 2:
-        if asked:
-            raise SettingError(
-                f"clframe compare: {asked[0]} compares two runs, but {len(runs)} are given"
-            )
-        return ""
-    if arguments.format not in _WORDS:
-        return ""
-    from clframe.report import paired
-    from clframe.utils.sequential import ALPHA
+def require_verified(runs: Sequence[Run], named: dict[Path, Path]) -> None:
+    """Learn an experience of every run again.
 
-    alpha = ALPHA if arguments.alpha is None else arguments.alpha
-    first, second = runs
-    labels = _labels(first, second)
-    markdown = arguments.format == "markdown"
-    if arguments.rollouts is not None:
-        return "\n" + _rolled_out(first, second, labels, arguments, alpha)
-    pairs = paired.pairs_of(first.result, second.result, arguments.cells)
-    if isinstance(pairs, str):
-        if asked:
-            raise SettingError(f"clframe compare: {asked[0]}: {pairs}")
-        return f"\n{pairs}\n"
-    text = "\n" + paired.table(pairs, labels, markdown)
-    if arguments.sequential:
-        last = [pair for pair in pairs if pair.row == pairs[-1].row]
-        text += "\n" + paired.verdict(last, labels, alpha)
-    return text
+    Raises:
+        RunFolderError: A run is not what it says, or cannot be verified.
+    """
+    from clframe.lineage.verify import verify
 
-
-def _labels(first: Run, second: Run) -> tuple[str, str]:
-    """What tells two runs apart: their strategies, else their folders."""
-    if first.result.strategy != second.result.strategy:
-        return first.result.strategy, second.result.strategy
-    return str(first.folder), str(second.folder)
-
-
-def _rolled_out(
-    first: Run, second: Run, labels: tuple[str, str], arguments: argparse.Namespace, alpha: float
-) -> str:
-    """Run both final policies on the same episodes, and compare what came of them."""
-    from clframe.api import load_learner
-    from clframe.report import paired
-    from clframe.robot.side_by_side import Policy, common_tasks, run_in_turns
-    from clframe.utils.sequential import Decision, decide
-
-    one, two = (Policy(load_learner(run.folder)[0], str(run.folder)) for run in (first, second))
-    names = common_tasks(one, two)
-    most = arguments.rollouts * len(names)
-    end: Decision | None = None
-
-    def pairs() -> list[paired.Pair]:
-        return [paired.Pair("", name, one.outcomes(name), two.outcomes(name)) for name in names]
-
-    def decided() -> bool:
-        nonlocal end
-        end = decide(*paired.in_turns(pairs()), most=most, alpha=alpha)
-        return end is not None
-
-    run_in_turns(one, two, arguments.rollouts, decided if arguments.sequential else None)
-    found = pairs()
-    markdown = arguments.format == "markdown"
-    if end is None:
-        return paired.table(found, labels, markdown)
-    run = 2 * sum(map(len, found))
-    text = paired.describe(end, labels, most, len(names), alpha)
-    return f"{text}{run} rollouts were run, in rounds of a few of each task.\n"
+    hide_library_warnings()
+    for run in runs:
+        name = named.get(run.folder, run.folder)
+        for finding in verify(run.folder):
+            if not finding.good:
+                raise RunFolderError(
+                    f"'{name}' is not what it says, so it is in no table of verified runs: "
+                    f"{finding.what}: {finding.words}"
+                )
+        sys.stderr.write(f"clframe: verified {name}\n")

@@ -15,14 +15,20 @@ from hypothesis import strategies as st
 from clframe.core.plugin import Plugin, check_composition
 from clframe.errors import PluginError
 from clframe.testing import interrupted_run, toy_run, toy_stream
+from clframe.utils.settings import defaults
 
 SHARED = runpy.run_path(str(Path(__file__).parents[1] / "methods.py"))
 REGISTRY, METHODS, make = SHARED["REGISTRY"], SHARED["METHODS"], SHARED["make"]
 
 
+# Made once, since every worker asks for all pairs when it collects; nothing is trained with these.
+MADE = {name: make(name) for name in METHODS}
+STREAMS = {scenario: toy_stream(scenario) for scenario in ("task", "domain", "class")}  # type: ignore[arg-type]
+
+
 def compatible(names: tuple[str, ...], scenario: str) -> bool:
     try:
-        check_composition([make(name) for name in names], toy_stream(scenario))  # type: ignore[arg-type]
+        check_composition([MADE[name] for name in names], STREAMS[scenario])
     except PluginError:
         return False
     return True
@@ -31,7 +37,7 @@ def compatible(names: tuple[str, ...], scenario: str) -> bool:
 PAIRS = [
     (pair, scenario)
     for pair in itertools.combinations(METHODS, 2)
-    for scenario in ("task", "domain", "class")
+    for scenario in STREAMS
     if compatible(pair, scenario)
 ]
 
@@ -63,6 +69,20 @@ def test_every_method_says_what_it_is(name: str) -> None:
     if name not in ("cumulative", "multitask", "freeze"):
         assert factory.paper, f"{name} names no paper"
     assert factory.scenarios
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_holds_its_settings_as_they_were_given(name: str) -> None:
+    """A run keeps what its plugins hold, and is made from that when it is resumed or verified."""
+    given = SHARED["SMALL"].get(name, {})
+    plugin = make(name)
+    held = {key: getattr(plugin, key) for key in defaults(type(plugin))}
+    assert {key: held[key] for key in given} == {
+        key: type(held[key])(value) if isinstance(value, list | tuple) else value
+        for key, value in given.items()
+    }
+    again = type(plugin)(**held)
+    assert {key: getattr(again, key) for key in held} == held
 
 
 def test_most_pairs_are_compatible() -> None:

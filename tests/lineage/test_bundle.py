@@ -62,3 +62,25 @@ def test_no_archive_at_all(run: Path, tmp_path: Path) -> None:
     cut.write_bytes((tmp_path / "whole.zip").read_bytes()[:-200])
     with pytest.raises(RunFolderError, match="no bundle, or a damaged one"), opened(cut):
         pass
+
+
+def test_a_table_of_verified_bundles_only(
+    run: Path, copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundles = tmp_path / "bundles"
+    bundles.mkdir()
+    pack(run, bundles / "good.zip")
+    capsys.readouterr()
+    assert main(["compare", str(bundles), "--verified"]) == 0
+    printed = capsys.readouterr()
+    assert "ewc+replay" in printed.out
+    assert f"verified {bundles / 'good.zip'}" in printed.err
+    config = copy / "config.yaml"
+    config.write_text(config.read_text().replace("max_epochs: 1", "max_epochs: 2"))
+    (copy / "SHA256SUMS").unlink()
+    assert main(["compare", str(bundles), str(copy)]) == 0  # nobody asked
+    capsys.readouterr()
+    assert main(["compare", str(bundles), str(copy), "--verified"]) == 2
+    refused = capsys.readouterr()
+    assert f"'{copy}' is not what it says" in refused.err
+    assert not refused.out
