@@ -10,11 +10,13 @@ import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import clframe
 from clframe.cli.main import main
 from clframe.core.outcomes import outcomes_of
 from clframe.core.results import Result
@@ -236,6 +238,18 @@ def test_three_runs_are_no_pair(runs: Path, capsys: pytest.CaptureFixture[str]) 
 def test_rules_that_cannot_be_are_refused(settings: tuple[Any, ...], sentence: str) -> None:
     with pytest.raises(SettingError, match=re.escape(sentence)):
         StopRule.of(*settings)
+
+
+def test_cells_are_not_stopped_where_processes_share_their_episodes() -> None:
+    stream = clframe.stream("point_robot", stop_threshold=0.5)
+    for processes in (1, 2):
+        learner: Any = SimpleNamespace(engine=SimpleNamespace(world_size=processes))
+        with (
+            pytest.raises(SettingError, match="2 processes share them")
+            if processes == 2
+            else contextlib.nullcontext()
+        ):
+            rollouts.Rollouts().configure(learner, stream)
 
 
 def test_a_width_stops_an_interval_that_is_narrow() -> None:

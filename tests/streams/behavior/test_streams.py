@@ -171,6 +171,12 @@ def test_naive_forgets_and_what_should_remember_remembers() -> None:
 def test_strategies_act_on_it_unchanged_those_that_need_classes_too(strategy: str) -> None:
     result = learn(strategy, max_epochs=2, stream={"eval_episodes": 2, "num_demos": 2})
     assert np.isfinite(result.matrix.values).all()
+    # Q of every episode is kept beside its success, whose interval it is.
+    content = result.to_json()
+    kept, sure = content["measured"]["rollouts"], content["intervals"]
+    assert np.mean(kept["q"], 2) == pytest.approx(result.matrix.values, abs=1e-6)
+    shares = [[text.count("1") / 2 for text in row] for row in kept["success"]]
+    assert (sure["measure"], sure["values"]) == ("success", shares)
 
 
 def test_what_is_impossible_does_not_compete_whichever_model_it_is() -> None:
