@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clframe.cli.pairs import add_options, check, paired_tests
 from clframe.cli.parser import Parser
 from clframe.cli.report import add_runs, read_runs
 from clframe.errors import RunFolderError
@@ -26,12 +27,15 @@ def parser() -> Parser:
 
     parser = Parser(
         "compare",
-        "Compare strategies over seeds: mean, standard error, Welch's t-test at 0.05.",
+        "Compare strategies over seeds: mean, standard error, Welch's t-test at 0.05. Two runs of "
+        "robot tasks are compared on the same episodes, too.",
         [
             ("clframe compare runs", "all runs below the folder"),
             ("clframe compare runs --metric gem.acc gem.bwt", "these metrics"),
             ("clframe compare runs --format latex --out table.tex", "for a paper (booktabs)"),
             ("clframe compare ewc.zip er.zip --verified", "of bundles, each checked first"),
+            ("clframe compare RUN_A RUN_B --sequential", "when would it have been decided?"),
+            ("clframe compare RUN_A RUN_B --rollouts 200 --sequential", "run until it is decided"),
         ],
     )
     add_runs(parser, "a run folder, a bundle of a run, or a folder above either")
@@ -45,6 +49,7 @@ def parser() -> Parser:
     add("--out", type=Path, metavar="FILE", help="write here instead of printing")
     add("--verified", action="store_true",
         help="only if clframe verify finds every run to be what it says")  # fmt: skip
+    add_options(parser)
     return parser
 
 
@@ -57,6 +62,7 @@ def main(words: Sequence[str]) -> int:
     from clframe.report.sweeps import told_apart
     from clframe.report.tables import FORMATS, as_text
 
+    check(arguments)
     with contextlib.ExitStack() as unpacked:
         named = {open_run(path, unpacked): path for path in with_bundles(arguments.runs)}
         runs, _ = read_runs(list(named))
@@ -65,14 +71,15 @@ def main(words: Sequence[str]) -> int:
         by = arguments.by or told_apart(list(named), runs)
         tables = compare(runs, arguments.metric, by)
         roots = families(runs) if arguments.format == "text" else []
-        tree = "\n".join(["", *as_lines(roots), ""]) if roots else ""
+        more = "\n".join(["", *as_lines(roots), ""]) if roots else ""
+        more += paired_tests(runs, arguments)
     if arguments.out is not None:
-        write_atomically(arguments.out, FORMATS[arguments.format](tables) + tree)
+        write_atomically(arguments.out, FORMATS[arguments.format](tables) + more)
         sys.stdout.write(f"{arguments.out}\n")
     elif arguments.format == "text" and sys.stdout.isatty():
-        sys.stdout.write(as_text(tables, shutil.get_terminal_size().columns) + tree)
+        sys.stdout.write(as_text(tables, shutil.get_terminal_size().columns) + more)
     else:
-        sys.stdout.write(FORMATS[arguments.format](tables) + tree)
+        sys.stdout.write(FORMATS[arguments.format](tables) + more)
     return 0
 
 

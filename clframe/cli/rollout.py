@@ -52,6 +52,7 @@ def main(words: Sequence[str]) -> int:
     from clframe.robot.evaluation import evaluate
     from clframe.robot.task import EVALUATION, episode_seeds, seed_key
     from clframe.robot.workers import environment_pool
+    from clframe.utils.statistics import wilson
 
     if arguments.video is not None:
         from clframe.robot.film_files import check_target
@@ -83,8 +84,10 @@ def main(words: Sequence[str]) -> int:
                     found = evaluate(learner, task, how, pool, seeds)
                 won = sum(outcome.success for outcome in found)
                 steps = sum(outcome.steps for outcome in found) / n
+                low, high = wilson(won / n, n)
                 say(
-                    f"{task.name:<28} {won}/{n} episodes reach the goal, mean {steps:.1f} steps"
+                    f"{task.name:<28} {won}/{n} episodes reach the goal "
+                    f"[{low:.2f}, {high:.2f}], mean {steps:.1f} steps"
                     + _measured(found, how.measures[0])
                 )
             if arguments.video is not None:

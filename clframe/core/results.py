@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clframe.core.intervals import intervals_json
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.results_file import SCHEMA, ResultsFile, leaves, number, run_folder
 from clframe.core.tensor import ForgettingTensor
@@ -167,6 +168,7 @@ class Result:
             **({} if self.pretrain is None else {"pretrain": self.pretrain}),
             **({} if self.fork is None else {"fork": self.fork}),
             "matrix": self.matrix.to_json(),
+            **({} if (sure := intervals_json(self)) is None else {"intervals": sure}),
             **({"tensor": self.tensor.to_json()} if self.tensor else {}),
             "curves": without_nan(self.curves),
             **({"measured": without_nan(self.measured)} if self.measured else {}),

@@ -194,7 +194,10 @@ def mean_matrix(matrices: Sequence[AccuracyMatrix]) -> tuple[AccuracyMatrix, Cel
 
 
 def accuracy_curves(
-    matrix: AccuracyMatrix | Mapping[str, Any], errors: Cells | None = None, width: float = HALF
+    matrix: AccuracyMatrix | Mapping[str, Any],
+    errors: Cells | None = None,
+    width: float = HALF,
+    ends: tuple[Cells, Cells] | None = None,
 ) -> Figure:
     """How each task fares while the others are learned, with the mean over all tasks.
 
@@ -202,6 +205,8 @@ def accuracy_curves(
         matrix: Rows are the points along x, columns the lines.
         errors: Standard errors of the same shape, drawn as bands.
         width: Inches of the figure.
+        ends: Lower and upper ends of intervals of the same shape, drawn as bands where the lines
+            are few enough to tell their bands apart.
     """
     matrix = _matrix(matrix)
     cells = matrix.cells
@@ -227,6 +232,9 @@ def accuracy_curves(
             low = [y - e for y, e in zip(line, spread, strict=True)]
             high = [y + e for y, e in zip(line, spread, strict=True)]
             axes.fill_between(places, low, high, color=color, alpha=0.18, linewidth=0)
+        elif ends is not None and few:
+            low, high = (_column(end, j) for end in ends)
+            axes.fill_between(places, low, high, color=color, alpha=0.08, linewidth=0)
     mean = [_mean_of_row(row) for row in cells]
     axes.plot(places, mean, color=INK, linewidth=2.2, linestyle=(0, (4, 2)), label="mean")
     if matrix.rows[0] == BEFORE and len(matrix.rows) > 1:

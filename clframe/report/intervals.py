@@ -1,48 +1,36 @@
-"""How sure the numbers of a single run are, where it is known on how many samples they stand."""
+"""How sure the numbers of a single run are, as the report writes it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-
+from clframe.core import intervals
+from clframe.core.matrix import Cells
 from clframe.core.results import Result
-from clframe.core.results_file import number
 from clframe.report.names import format_value
-from clframe.utils.statistics import Summary, wilson
-
-# Shares of samples or episodes; other measures are no proportions.
-_SHARES = ("accuracy", "success")
+from clframe.utils.statistics import Summary
 
 
-def samples_of(result: Result) -> dict[str, int]:
-    """On how many samples (or episodes) each task was measured; empty where that is not known."""
-    found = result.measured.get("evaluation", {}).get("samples")
-    if result.matrix.measure not in _SHARES or not isinstance(found, Mapping):
-        return {}
-    counts = {str(task): number(count) for task, count in found.items()}
-    return {task: int(count) for task, count in counts.items() if count and count >= 1}
+def cell_intervals(result: Result) -> dict[tuple[int, int], str]:
+    """Wilson's interval of each cell of the matrix as text, by row and column, where it is known.
+
+    Where the matrix holds another measure than a share, it is that of the success rate.
+    """
+    words = "" if intervals.is_share(result) else "success "
+    known = intervals.intervals_of(result)
+    return {place: f"{words}[{_span(cell.low, cell.high)}]" for place, cell in known.items()}
 
 
-def cell_interval(result: Result, task: str, value: float | None) -> str:
-    """Wilson's interval of a cell of the matrix as text; empty where it is not known."""
-    count = samples_of(result).get(task)
-    if count is None or value is None or not 0 <= value <= 1:
-        return ""
-    low, high = wilson(value, count)
-    return f"[{_span(low, high)}]"
+def ends(result: Result) -> tuple[Cells, Cells] | None:
+    """Lower and upper ends of the cells' intervals; None where the matrix holds no shares."""
+    found = intervals.intervals_json(result) if intervals.is_share(result) else None
+    return None if found is None else (found["low"], found["high"])
 
 
 def final_interval(result: Result) -> str:
     """Wilson's interval of the mean over tasks at the end, where all have as many samples."""
-    counts = samples_of(result)
-    last = result.matrix.cells[-1] if result.matrix.rows else []
-    sizes = {counts.get(task) for task in result.matrix.columns}
-    values = [value for value in last if value is not None]
-    size = sizes.pop() if len(sizes) == 1 else None
-    if size is None or not values or len(values) != len(last):
+    found = intervals.final_interval(result)
+    if found is None or not intervals.is_share(result):
         return ""
-    total = size * len(values)
-    low, high = wilson(min(1.0, math.fsum(values) / len(values)), total)
+    total, low, high = found
     return f"95 % of {total} samples: [{_span(low, high)}]"
 
 

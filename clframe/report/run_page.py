@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from clframe.core.matrix import BEFORE, AccuracyMatrix, Cells
+from clframe.core.outcomes import outcomes_of
 from clframe.core.results import Result
 from clframe.core.results_file import leaves
 from clframe.report import family, intervals, measured, success
@@ -102,9 +103,10 @@ def _sections(run: Run, experts: Sequence[Path]) -> Iterator[Section]:
     matrix = matrix_drawing(result.matrix)
     curves = Drawing(
         "tasks_over_run",
-        lambda width: accuracy_curves(result.matrix, None, width=width),
+        lambda width: accuracy_curves(result.matrix, None, width, intervals.ends(result)),
         f"{measure} of each task after each experience",
-        "A line per task; a line that falls after its task was learned shows forgetting.",
+        "A line per task; a line that falls after its task was learned shows forgetting."
+        + (" Bands are Wilson's 95 % intervals." if intervals.ends(result) else ""),
     )
     table = Details("The matrix as a table", [matrix_table(result)])
     losses = []
@@ -311,21 +313,22 @@ def _list_tables(run: Run) -> Iterator[Block]:
 
 def matrix_table(result: Result) -> Table:
     """The matrix in numbers, with intervals where the number of samples is known."""
-    matrix = result.matrix
+    matrix, known = result.matrix, intervals.cell_intervals(result)
     rows = [
         (
             Head(name),
             [
-                Cell(format_value(value), note=intervals.cell_interval(result, task, value))
-                for task, value in zip(matrix.columns, values, strict=True)
+                Cell(format_value(value), note=known.get((i, j), ""))
+                for j, value in enumerate(values)
             ],
         )
-        for name, values in zip(matrix.rows, matrix.cells, strict=True)
+        for i, (name, values) in enumerate(zip(matrix.rows, matrix.cells, strict=True))
     ]
-    known = bool(intervals.samples_of(result))
     caption = (
         "Below each value Wilson's 95 % interval for the samples it stands on." if known else ""
     )
+    if stopped := sum(bool(cell.stopped) for cell in outcomes_of(result).values()):
+        caption += f" {stopped} cells were stopped early, as the settings asked (stream.stop_...)."
     return Table("Matrix", [Head("after learning"), *map(Head, matrix.columns)], rows, caption)
 
 

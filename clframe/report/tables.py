@@ -96,14 +96,15 @@ def _text_rows(table: Table, width: int | None) -> list[str]:
             if width is not None and used > width:
                 break
             taken += 1
-        lines += _align([*first, *columns[:taken]])
+        lines += align([*first, *columns[:taken]])
         columns = columns[taken:]
         if columns:
             lines.append("")
-    return lines or _align(first)
+    return lines or align(first)
 
 
-def _align(columns: Sequence[Sequence[str]]) -> list[str]:
+def align(columns: Sequence[Sequence[str]]) -> list[str]:
+    """Columns of texts as lines, the first of each ruled off."""
     widths = [max(map(len, column)) for column in columns]
     rows = [
         "  ".join(text.ljust(wide) for text, wide in zip(row, widths, strict=True)).rstrip()
@@ -117,11 +118,11 @@ def as_markdown(tables: Sequence[Table]) -> str:
     blocks = []
     for table in tables:
         heads = ["strategy", "n", *(metric_heading(table, metric) for metric in table.metrics)]
-        lines = [f"### {_plain(heading(table))}", ""]
-        lines.append("| " + " | ".join(map(_plain, heads)) + " |")
+        lines = [f"### {plain(heading(table))}", ""]
+        lines.append("| " + " | ".join(map(plain, heads)) + " |")
         lines.append("| --- | ---: |" + " --- |" * len(table.metrics))
         for i, group in enumerate(table.groups):
-            cells = [_plain(group.label), str(len(group.runs))]
+            cells = [plain(group.label), str(len(group.runs))]
             for metric in table.metrics:
                 cell = table.cells[metric][i]
                 text = cell_text(cell, group)
@@ -129,7 +130,7 @@ def as_markdown(tables: Sequence[Table]) -> str:
                     text = f"**{text}**" + (" (best)" if cell.best else "")
                 cells.append(text)
             lines.append("| " + " | ".join(cells) + " |")
-        lines += [f"\nNote: {_plain(note)}" for note in table.notes]
+        lines += [f"\nNote: {plain(note)}" for note in table.notes]
         blocks.append("\n".join(lines))
     bold = (
         f"Bold: the best mean, and what Welch's two-tailed t-test (p >= {ALPHA}) does not tell "
@@ -139,7 +140,7 @@ def as_markdown(tables: Sequence[Table]) -> str:
     return "\n\n".join([*blocks, " ".join(explained)]) + "\n"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text without meaning to Markdown or HTML."""
     for character in "\\`*_{}[]<>#|~":
         text = text.replace(character, "\\" + character)

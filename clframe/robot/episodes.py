@@ -76,21 +76,22 @@ def reset(key: str, make: MakeEnvironment, seeds: dict[int, int]) -> dict[int, O
 
 
 def step(
-    key: str, make: MakeEnvironment, actions: dict[int, tuple[NDArray[Any], int]]
+    key: str, make: MakeEnvironment, actions: dict[int, tuple[NDArray[Any], int, bool]]
 ) -> dict[int, tuple[Observation, bool, bool, dict[str, float]]]:
     """One action in each of these slots: what is seen, whether the goal holds, whether it ended.
 
-    With each action comes the number of its step in the episode, and with an end what the
-    environment's ``measures()`` give, if it has them.
+    With each action comes the number of its step in the episode and whether it is the last that
+    the episode is given, and with an end what the environment's ``measures()`` give, if it has
+    them.
     """
     results = {}
-    for slot, (action, number) in actions.items():
+    for slot, (action, number, last) in actions.items():
         environment = _environment(key, slot, make)
         observation, _, terminated, truncated, info = environment.step(action)
         success = success_of(info, key.rpartition("/")[2], number)
         ended = bool(terminated or truncated)
         tell: Any = getattr(environment, "measures", dict)
-        measures: dict[str, float] = tell() if success or ended else {}
+        measures: dict[str, float] = tell() if success or ended or last else {}
         results[slot] = (as_dictionary(observation), success, ended, measures)
     return results
 
@@ -150,6 +151,7 @@ def run_episodes(
     num_envs: int = 6,
     window: int = 1,
     on_end: Callable[[int], None] | None = None,
+    enough: Callable[[Sequence[Outcome]], bool] | None = None,
 ) -> list[Outcome]:
     """Run one episode for each seed; an episode is a success if the goal holds at any step.
 
@@ -163,6 +165,12 @@ def run_episodes(
         num_envs: Environments stepped at once.
         window: Observations that the policy sees.
         on_end: Called with the number of episodes that have ended, whenever one has.
+        enough: Asked of the first episodes, one more each time, whether these are enough. Episodes
+            end in another order than they begin (successes are short), and nothing that is under
+            way or later counts, so that the answer does not depend on which end first.
+
+    Returns:
+        The outcome of each episode, or of the first that are enough.
     """
     waiting = collections.deque(enumerate(seeds))
     num_envs = max(1, min(num_envs, len(seeds)))
@@ -171,6 +179,7 @@ def run_episodes(
     steps = dict.fromkeys(range(num_envs), 0)
     windows = _Windows(num_envs, window)
     free = list(range(num_envs))
+    known = 0
     while True:
         starting: dict[int, int] = {}
         while free and waiting:
@@ -185,7 +194,10 @@ def run_episodes(
         begun = np.array([slot in starting for slot in range(num_envs)])
         actions = act(windows.arrays, begun)
         check_action(actions[list(number_of)], key)
-        wanted = {slot: (actions[slot], steps[slot] + 1) for slot in sorted(number_of)}
+        wanted = {
+            slot: (actions[slot], steps[slot] + 1, steps[slot] + 1 >= horizon)
+            for slot in sorted(number_of)
+        }
         for slot, (observation, success, ended, measures) in sorted(
             _ask(pool, step, key, make, wanted).items()
         ):
@@ -197,4 +209,9 @@ def run_episodes(
                     on_end(len(outcomes) - len(waiting) - len(number_of))
             else:
                 windows.add(slot, observation)
+        while enough is not None and known < len(seeds) and outcomes[known] is not None:
+            known += 1
+            first = [outcome for outcome in outcomes[:known] if outcome is not None]
+            if enough(first):
+                return first
     return [outcome for outcome in outcomes if outcome is not None]

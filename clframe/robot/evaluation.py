@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from clframe.errors import SettingError
 from clframe.robot.episodes import Act, Outcome, run_episodes
 from clframe.robot.perturbation import Perturbation
 from clframe.robot.sequences import SequenceInputs
+from clframe.robot.stopping import StopRule
 from clframe.robot.task import EVALUATION, Observation, RobotTask, episode_seeds, seed_key
 from clframe.robot.windows import STATE, ObservationTransform
 
@@ -47,6 +49,7 @@ class Evaluation:
         perturbations: Under each of these the task is measured once more.
         perturb_episodes: How many episodes that takes, the first of them; None for all.
         validation: Makes the data of held-out demonstrations, by the task's index; None without.
+        stop: When fewer episodes are enough for a cell of the matrix; None runs all.
     """
 
     robot: RobotTask
@@ -61,6 +64,7 @@ class Evaluation:
     perturbations: tuple[Perturbation, ...] = ()
     perturb_episodes: int | None = None
     validation: Callable[[int], Data] | None = None
+    stop: StopRule | None = None
 
     def under(self, perturbation: Perturbation) -> Evaluation:
         """The same episodes, perturbed.
@@ -86,6 +90,7 @@ class Evaluation:
             inputs=inputs,
             episodes=self.perturb_episodes or self.episodes,
             perturbations=(),
+            stop=None,
         )
 
     @property
@@ -96,7 +101,20 @@ class Evaluation:
     @property
     def seeds(self) -> list[int]:
         """Of the episodes: the same for every run, learner and method."""
-        return episode_seeds(self.episodes, *seed_key(self.robot, self.goal_seed, EVALUATION))
+        return self.first_seeds(self.episodes)
+
+    def first_seeds(self, n: int) -> list[int]:
+        """Of the first so many episodes, which may be more than are run."""
+        return episode_seeds(n, *seed_key(self.robot, self.goal_seed, EVALUATION))
+
+    @property
+    def identity(self) -> str:
+        """A sum of what the episodes are: where it is the same, those of a number are the same.
+
+        The environment by its family, variant and name, the key of the start states, the horizon.
+        """
+        parts = (self.key, *seed_key(self.robot, self.goal_seed, EVALUATION), self.horizon)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def policy_of(learner: Learner, task: Task, inputs: ObservationTransform | SequenceInputs) -> Act:
@@ -134,8 +152,20 @@ def evaluate(
     evaluation: Evaluation,
     pool: WorkerPool,
     seeds: Sequence[int] | None = None,
+    enough: Callable[[Sequence[Outcome]], bool] | None = None,
+    act: Act | None = None,
 ) -> list[Outcome]:
-    """Run the task's episodes (or those of other seeds) with the learner as it is."""
+    """Run the task's episodes (or those of other seeds) with the learner as it is.
+
+    Args:
+        learner: Whose policy acts.
+        task: The task.
+        evaluation: How it is measured.
+        pool: Whose workers step the environments.
+        seeds: Of other episodes.
+        enough: Says of the first episodes whether they are enough.
+        act: The policy, where its draws go on from earlier episodes; None for a new one.
+    """
     # A policy that remembers its episode does so only here, and not while it learns.
     acting: Any = getattr(learner.model, "acting", contextlib.nullcontext)
     chosen = evaluation.seeds if seeds is None else seeds
@@ -149,9 +179,10 @@ def evaluate(
             evaluation.key,
             evaluation.robot.environment,
             chosen,
-            policy_of(learner, task, evaluation.inputs),
+            act or policy_of(learner, task, evaluation.inputs),
             evaluation.horizon,
             evaluation.num_envs,
             evaluation.inputs.window,
             tell,
+            enough,
         )

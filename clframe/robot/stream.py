@@ -21,6 +21,7 @@ from clframe.robot.learner import ChoiceLearner, ImitationLearner
 from clframe.robot.perturbation import Perturbation, PerturbSettings
 from clframe.robot.retries import without_retries
 from clframe.robot.sequences import Encode, SequenceData, SequenceInputs, sequences_of
+from clframe.robot.stopping import StopSettings
 from clframe.robot.task import RobotTask
 from clframe.robot.task_vectors import TEXTS, TaskInput, task_vectors
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
@@ -31,7 +32,7 @@ Read = Callable[[int], Sequence[Demonstration]]
 
 
 @dataclass(frozen=True)
-class ImitationSettings:
+class ImitationSettings(StopSettings):
     """The settings that all streams of demonstrations share.
 
     Args:
@@ -72,18 +73,9 @@ class ImitationSettings:
     record_ahead: bool | None = None
 
     def __post_init__(self) -> None:
-        for name, bound in (
-            ("num_demos", 1),
-            ("eval_episodes", 1),
-            ("horizon", 1),
-            ("window", 1),
-            ("goal_seed", 0),
-            ("num_envs", 1),
-            ("num_workers", 0),
-            ("language_size", 1),
-            ("val_demos", 0),
-        ):
-            at_least(getattr(self, name), bound, f"stream.{name}")
+        ones = ("num_demos", "eval_episodes", "horizon", "window", "num_envs", "language_size")
+        for name in (*ones, "goal_seed", "num_workers", "val_demos"):
+            at_least(getattr(self, name), 1 if name in ones else 0, f"stream.{name}")
         if self.val_demos >= self.num_demos:
             raise SettingError(
                 f"stream.val_demos={self.val_demos} leaves nothing of stream.num_demos="
@@ -351,6 +343,7 @@ def imitation_stream(
                     measures,
                     vectors if imitation.task_input in TEXTS else None,
                     validation=validation if imitation.val_demos else None,
+                    stop=imitation.stop_rule(imitation.eval_episodes),
                 ),
             },
         )

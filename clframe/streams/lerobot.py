@@ -44,6 +44,9 @@ class RecordingSettings(ImitationSettings):
     num_envs: int = field(default=1, init=False)
     num_workers: int | None = field(default=0, init=False)
     record_ahead: bool | None = field(default=None, init=False)
+    stop_threshold: float | None = field(default=None, init=False)
+    stop_width: float | None = field(default=None, init=False)
+    stop_alpha: float | None = field(default=None, init=False)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from clframe.errors import SettingError
 
@@ -101,9 +102,7 @@ def wilson(share: float, n: int, confidence: float = 0.95) -> tuple[float, float
     """
     if not (0 <= share <= 1 and n > 0 and 0 < confidence < 1):
         raise SettingError(f"there is no interval of a share of {share} of {n} samples.")
-    from scipy.special import ndtri
-
-    z2 = float(ndtri((1 + confidence) / 2)) ** 2
+    z2 = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
     reach = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
     return max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach))

@@ -15,7 +15,7 @@ from clframe.report.charts import Line, seen_so_far
 from clframe.report.comparison_page import comparison_page
 from clframe.report.drawings import Drawing, save_drawings
 from clframe.report.figures import matrix_heatmap
-from clframe.report.intervals import cell_interval, final_interval
+from clframe.report.intervals import cell_intervals, final_interval
 from clframe.report.settings import fit_command
 from clframe.report.styles import styles_of
 from clframe.report.success import methods_figure, success_curves, success_figure
@@ -60,7 +60,8 @@ def test_intervals_of_a_run_need_the_number_of_samples(make_run: MakeRun) -> Non
     low, high = wilson(0.6, 300)
     assert final_interval(result) == f"95 % of 300 samples: [{low:.3f}, {high:.3f}]"
     low, high = wilson(0.5, 100)
-    assert cell_interval(result, "task0", 0.5) == f"[{low:.3f}, {high:.3f}]"
+    last = len(result.matrix.rows) - 1
+    assert cell_intervals(result)[last, 0] == f"[{low:.3f}, {high:.3f}]"
     result.matrix.measure = "reward"
     assert final_interval(result) == "", "a reward is no share of samples"
 

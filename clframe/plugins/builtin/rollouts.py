@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
+from torch import Tensor
 
+from clframe.core.outcomes import NAME, outcomes_json
 from clframe.core.plugin import Plugin
 from clframe.core.tensor import perturbed_measure
+from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.robot.episodes import Outcome
 from clframe.robot.evaluation import Evaluation, evaluate
@@ -17,22 +20,48 @@ from clframe.utils.console import notice
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
-    from clframe.core.engine import Engine
     from clframe.core.learner import Learner
+    from clframe.core.results import Result
     from clframe.core.stream import Stream, Task
     from clframe.utils.processes import WorkerPool
 
 
 class Rollouts(Plugin):
-    """Measures the success rate on a task by running its episodes."""
+    """Measures the success rate on a task by running its episodes.
+
+    What came of each episode of a cell is kept, so that two runs can be compared episode by
+    episode (:mod:`clframe.core.outcomes`), and where a cell was stopped early
+    (``stream.stop_threshold``, ``stream.stop_width``) so is why.
+    """
+
+    state: ClassVar[tuple[str, ...]] = ("rows", "cells")
 
     def __init__(self) -> None:
         self.pool: WorkerPool | None = None
+        self.rows: list[dict[str, dict[str, Any]]] = []
+        """What came of the episodes, by task, of each row of the matrix."""
+        self.cells: dict[str, dict[str, Any]] = {}
+        """The same of the tasks that were measured last."""
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
         """Only where a task is an environment."""
         return cls() if any(task.load is None for task in context.stream.tasks) else None
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore it; a run of before episodes were kept has nothing to restore."""
+        super().load_state_dict({**self.state_dict(), **state})
+
+    @hookimpl
+    def configure(self, learner: Learner, stream: Stream) -> None:
+        """Refuse to stop cells where several processes share their episodes."""
+        for task in stream.tasks:
+            if _stops(task) and learner.engine.world_size > 1:
+                raise SettingError(
+                    "stream.stop_threshold and stream.stop_width look at episodes one after the "
+                    f"other, but {learner.engine.world_size} processes share them "
+                    "(trainer.devices): leave them out, or use one process"
+                )
 
     @hookimpl(trylast=True)
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
@@ -45,15 +74,34 @@ class Rollouts(Plugin):
             return None
         if self.pool is None:
             self.pool = environment_pool(evaluation.num_workers, evaluation.num_envs)
-        measures = _measure(learner, task, evaluation, self.pool)
         # Where a task is measured while it is learned, how well it is learned is what counts.
-        if learner.experience is None or learner.experience in learner.seen:
+        is_cell = learner.experience is None or learner.experience in learner.seen
+        names = list(dict.fromkeys((*evaluation.measures, "success")))
+        values, why = _measure(learner, task, evaluation, self.pool, names, is_cell)
+        means = _means(values, names)
+        measures = {name: means[name] for name in evaluation.measures}
+        if is_cell:
+            self.cells[task.name] = _cell(evaluation, values, names, why)
             first = evaluation.measures[0]
             for perturbation in evaluation.perturbations:
-                found = _measure(learner, task, evaluation.under(perturbation), self.pool)
+                how = evaluation.under(perturbation)
+                found, _ = _measure(learner, task, how, self.pool, [first], False)
                 name = perturbed_measure(first, perturbation.axis, perturbation.level)
-                measures[name] = found[first]
+                measures[name] = _means(found, [first])[first]
         return measures
+
+    @hookimpl
+    def after_evaluation(self, results: dict[str, dict[str, float]]) -> None:
+        """Keep what came of the episodes of a row."""
+        self.rows.append({name: self.cells[name] for name in results if name in self.cells})
+        self.cells = {}
+
+    @hookimpl
+    def metrics(self, result: Result) -> None:
+        """Hand over what came of the episodes."""
+        found = outcomes_json(result.matrix.columns, self.rows)
+        if found is not None and len(self.rows) == len(result.matrix.rows):
+            result.measured[NAME] = found
 
     @hookimpl
     def after_prepare(self, stream: Stream) -> None:
@@ -75,24 +123,68 @@ class Rollouts(Plugin):
             self.pool = None
 
 
+def _stops(task: Task) -> bool:
+    evaluation = task.info.get("evaluation")
+    return isinstance(evaluation, Evaluation) and evaluation.stop is not None
+
+
 def _measure(
-    learner: Learner, task: Task, evaluation: Evaluation, pool: WorkerPool
-) -> dict[str, float]:
-    """The means over all episodes of an evaluation, of which this rank runs its share."""
+    learner: Learner,
+    task: Task,
+    evaluation: Evaluation,
+    pool: WorkerPool,
+    names: Sequence[str],
+    may_stop: bool,
+) -> tuple[Tensor, str | None]:
+    """What came of an evaluation's episodes, of which this rank runs its share.
+
+    Returns:
+        A row for each episode, a column for each name, and why there are not all of them.
+    """
     seeds = evaluation.seeds
-    rank_seeds = [seeds[i] for i in learner.engine.share(torch.arange(len(seeds))).tolist()]
-    outcomes = evaluate(learner, task, evaluation, pool, rank_seeds) if rank_seeds else []
-    return _means(learner.engine, outcomes, evaluation.measures)
+    places = learner.engine.share(torch.arange(len(seeds))).tolist()
+    why: str | None = None
+
+    def enough(first: Sequence[Outcome]) -> bool:
+        nonlocal why
+        assert evaluation.stop is not None
+        successes = sum(outcome.success for outcome in first)
+        why = evaluation.stop.why(successes, len(first), len(seeds))
+        return why is not None
+
+    asked = enough if may_stop and evaluation.stop is not None else None
+    own = [seeds[place] for place in places]
+    outcomes = evaluate(learner, task, evaluation, pool, own, asked) if own else []
+    found = [{**o.measures, "success": o.success, "steps": o.steps} for o in outcomes]
+    total = len(seeds) if asked is None else len(outcomes)
+    values = torch.zeros(total, len(names), dtype=torch.float64)
+    for place, row in zip(places, found, strict=False):
+        values[place] = torch.tensor([float(row[name]) for name in names], dtype=torch.float64)
+    values = values.to(learner.engine.device)
+    learner.engine.sum({"outcomes": values})
+    return values.cpu(), why if total < len(seeds) else None
 
 
-def _means(engine: Engine, outcomes: list[Outcome], names: Sequence[str]) -> dict[str, float]:
-    """The means over the episodes of all ranks, the measure of the matrix first."""
-    rows = [{**o.measures, "success": o.success, "steps": o.steps} for o in outcomes]
-    # All ranks sum the same numbers, whichever had episodes; what is not a number is left out.
-    values = torch.tensor(
-        [[float(row[name]) for name in names] for row in rows], dtype=torch.float64
-    ).reshape(-1, len(names))
+def _means(values: Tensor, names: Sequence[str]) -> dict[str, float]:
+    """The means over episodes; what is not a number is left out."""
     known = ~values.isnan()
-    total = torch.stack([values.nan_to_num(0.0).sum(0), known.sum(0).double()]).to(engine.device)
-    engine.sum({"outcomes": total})
-    return dict(zip(names, (total[0] / total[1]).tolist(), strict=True))
+    means = values.nan_to_num(0.0).sum(0) / known.sum(0).double()
+    return dict(zip(names, means.tolist(), strict=True))
+
+
+def _cell(
+    evaluation: Evaluation, values: Tensor, names: Sequence[str], why: str | None
+) -> dict[str, Any]:
+    """What is kept of a cell's episodes."""
+    columns = dict(zip(names, values.T.tolist(), strict=True))
+    columns.pop("steps", None)
+    cell: dict[str, Any] = {"identity": evaluation.identity, "values": columns}
+    if why is not None:
+        assert evaluation.stop is not None
+        cell["stopped"] = {
+            "episodes": len(values),
+            "of": evaluation.episodes,
+            "why": why,
+            "alpha": evaluation.stop.alpha,
+        }
+    return cell

@@ -203,6 +203,10 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             seen |= self._pictures.observe(self.cameras, self.depth)
         return seen if self._perturber is None else self._perturber.observe(seen)
 
+    def measures(self) -> dict[str, float]:
+        """Of the state now: the share of the goal's atoms that hold."""
+        return {"progress": self._info()["progress"]}
+
     def _info(self) -> dict[str, Any]:
         goal, true = self.world.problem.goal, self.world.true_atoms()
         success, share = goal.satisfied(true), len(true) / max(1, len(goal.atoms))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clframe.errors import SettingError, nearest
+from clframe.robot.evaluation import MEASURES
 from clframe.robot.perturbation import PerturbSettings
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.windows import Normalizer
@@ -168,6 +169,7 @@ def tabletop(
         [f"{camera}_rgb" for camera in cameras or ()],
         size,
         things.parts(proprioception),
+        measures=(*MEASURES, "progress"),
     )
     return stream.perturbed(perturbed)
 

@@ -22,7 +22,6 @@ from clframe.errors import DataError, SettingError
 from clframe.metrics import behavior as metrics
 from clframe.metrics.behavior_file import read_episode, write_episode
 from clframe.plugins.builtin.rollouts import _means
-from clframe.robot.episodes import Outcome
 from clframe.streams.behavior import corpus, features, tasks
 from clframe.streams.behavior.choices import ChoiceEnv
 from clframe.streams.behavior.efficiency import METRICS
@@ -172,6 +171,12 @@ def test_naive_forgets_and_what_should_remember_remembers() -> None:
 def test_strategies_act_on_it_unchanged_those_that_need_classes_too(strategy: str) -> None:
     result = learn(strategy, max_epochs=2, stream={"eval_episodes": 2, "num_demos": 2})
     assert np.isfinite(result.matrix.values).all()
+    # Q of every episode is kept beside its success, whose interval it is.
+    content = result.to_json()
+    kept, sure = content["measured"]["rollouts"], content["intervals"]
+    assert np.mean(kept["q"], 2) == pytest.approx(result.matrix.values, abs=1e-6)
+    shares = [[text.count("1") / 2 for text in row] for row in kept["success"]]
+    assert (sure["measure"], sure["values"]) == ("success", shares)
 
 
 def test_what_is_impossible_does_not_compete_whichever_model_it_is() -> None:
@@ -373,12 +378,7 @@ def test_ppo_learns_it_by_the_increase_of_q() -> None:
 
 
 def test_means_leave_out_what_is_not_a_number() -> None:
-    stream: Any = clframe.stream("behavior_12", activities=TWO, num_demos=1)
-    engine = prepare(stream, model={"name": "mlp", "hidden": [8]}).learner.engine
-    outcomes = [
-        Outcome(True, 4, {"q": 1.0, "share": float("nan")}),
-        Outcome(False, 10, {"q": 0.5, "share": 2.0}),
-    ]
-    means = _means(engine, outcomes, ("share", "q", "success", "steps"))
-    assert means == {"share": 2.0, "q": 0.75, "success": 0.5, "steps": 7.0}
+    values = torch.tensor([[float("nan"), 1.0, 1.0], [2.0, 0.5, 0.0]], dtype=torch.float64)
+    means = _means(values, ("share", "q", "success"))
+    assert means == {"share": 2.0, "q": 0.75, "success": 0.5}
     assert next(iter(means)) == "share"

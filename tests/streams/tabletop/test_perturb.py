@@ -202,6 +202,9 @@ def test_a_run_has_a_tensor(tmp_path: Path) -> None:
     saved = json.loads((tmp_path / "run" / "results.json").read_text())
     assert set(saved["tensor"]) == {"axes", "levels", "values"}
     assert np.shape(saved["tensor"]["values"]) == (3, 2, 2, 2)
+    kept = saved["measured"]["rollouts"]  # episodes that end at the horizon have a progress, too
+    assert all(0 <= x <= 1 for x in kept["progress"][-1][0])
+    assert len(kept["progress"][-1][0]) == len(kept["success"][-1][0]) == 2
     loaded = clframe.Result.load(tmp_path / "run")
     assert np.array_equal(loaded.tensor.values, result.tensor.values, equal_nan=True)
     events = (tmp_path / "run" / "events.jsonl").read_text().splitlines()
