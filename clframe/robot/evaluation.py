@@ -19,6 +19,7 @@ from clframe.robot.perturbation import Perturbation
 from clframe.robot.sequences import SequenceInputs
 from clframe.robot.task import EVALUATION, Observation, RobotTask, episode_seeds, seed_key
 from clframe.robot.windows import STATE, ObservationTransform
+from clframe.robot.workers import RolloutPlace
 
 MEASURES = ("success", "steps")
 
@@ -47,6 +48,7 @@ class Evaluation:
         perturbations: Under each of these the task is measured once more.
         perturb_episodes: How many episodes that takes, the first of them; None for all.
         validation: Makes the data of held-out demonstrations, by the task's index; None without.
+        rollouts: Where environments are stepped.
     """
 
     robot: RobotTask
@@ -61,6 +63,7 @@ class Evaluation:
     perturbations: tuple[Perturbation, ...] = ()
     perturb_episodes: int | None = None
     validation: Callable[[int], Data] | None = None
+    rollouts: RolloutPlace = "local"
 
     def under(self, perturbation: Perturbation) -> Evaluation:
         """The same episodes, perturbed.

@@ -24,6 +24,7 @@ from clframe.robot.sequences import Encode, SequenceData, SequenceInputs, sequen
 from clframe.robot.task import RobotTask
 from clframe.robot.task_vectors import TEXTS, TaskInput, task_vectors
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
+from clframe.robot.workers import RolloutPlace
 from clframe.utils.settings import at_least
 
 Read = Callable[[int], Sequence[Demonstration]]
@@ -55,6 +56,8 @@ class ImitationSettings:
         retries: Whether steps of attempts that the expert gave up are learned (``keep``) or left
             out (``cut``), where the demonstrations tell them.
         record_ahead: Record later tasks while the first is learned; None: if cores are free for it.
+        rollouts: Where episodes that measure a task are acted: ``local``, or spread over a Ray
+            cluster (``ray``). Results are the same.
     """
 
     num_demos: int = 50
@@ -70,6 +73,7 @@ class ImitationSettings:
     val_demos: int = 0
     retries: Literal["keep", "cut"] = "cut"
     record_ahead: bool | None = None
+    rollouts: RolloutPlace = "local"
 
     def __post_init__(self) -> None:
         for name, bound in (
@@ -351,6 +355,7 @@ def imitation_stream(
                     measures,
                     vectors if imitation.task_input in TEXTS else None,
                     validation=validation if imitation.val_demos else None,
+                    rollouts=imitation.rollouts,
                 ),
             },
         )

@@ -24,6 +24,7 @@ from clframe.robot.formats.recording import RGB
 from clframe.robot.held_out import HeldOut, split
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import STATE, RobotTask
+from clframe.robot.workers import RolloutPlace
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class RecordingSettings(ImitationSettings):
     num_envs: int = field(default=1, init=False)
     num_workers: int | None = field(default=0, init=False)
     record_ahead: bool | None = field(default=None, init=False)
+    rollouts: RolloutPlace = field(default="local", init=False)
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class RayLauncher:
 
 
 def needs_of(job: Job, threads: int, gpus: bool) -> dict[str, Any]:
-    """What a run needs of a machine: a CPU for each thread, and a GPU for each process that has one.
+    """What a run needs of a machine: a CPU for each thread, and a GPU for each process with one.
 
     Args:
         job: The run; ``trainer.devices`` says how many processes it has.
