@@ -71,7 +71,7 @@ def main(words: Sequence[str]) -> int:
         perturbation = Perturbation.parse(arguments.perturb)
         tasks = [(task, how.under(perturbation)) for task, how in tasks]
     first = tasks[0][1]
-    pool = environment_pool(first.num_workers, first.num_envs)
+    pool = environment_pool(first.num_workers, first.num_envs, first.rollouts)
     learner.eval()
     if acts := getattr(learner, "acts", {}):
         say("acts by " + ", ".join(f"{name}={value}" for name, value in acts.items()))

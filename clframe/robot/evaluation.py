@@ -21,6 +21,7 @@ from clframe.robot.sequences import SequenceInputs
 from clframe.robot.stopping import StopRule
 from clframe.robot.task import EVALUATION, Observation, RobotTask, episode_seeds, seed_key
 from clframe.robot.windows import STATE, ObservationTransform
+from clframe.robot.workers import RolloutPlace
 
 MEASURES = ("success", "steps")
 
@@ -50,6 +51,7 @@ class Evaluation:
         perturb_episodes: How many episodes that takes, the first of them; None for all.
         validation: Makes the data of held-out demonstrations, by the task's index; None without.
         stop: When fewer episodes are enough for a cell of the matrix; None runs all.
+        rollouts: Where environments are stepped.
     """
 
     robot: RobotTask
@@ -65,6 +67,7 @@ class Evaluation:
     perturb_episodes: int | None = None
     validation: Callable[[int], Data] | None = None
     stop: StopRule | None = None
+    rollouts: RolloutPlace = "local"
 
     def under(self, perturbation: Perturbation) -> Evaluation:
         """The same episodes, perturbed.

@@ -25,6 +25,7 @@ from clframe.robot.stopping import StopSettings
 from clframe.robot.task import RobotTask
 from clframe.robot.task_vectors import TEXTS, TaskInput, task_vectors
 from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
+from clframe.robot.workers import RolloutPlace
 from clframe.utils.settings import at_least
 
 Read = Callable[[int], Sequence[Demonstration]]
@@ -56,6 +57,8 @@ class ImitationSettings(StopSettings):
         retries: Whether steps of attempts that the expert gave up are learned (``keep``) or left
             out (``cut``), where the demonstrations tell them.
         record_ahead: Record later tasks while the first is learned; None: if cores are free for it.
+        rollouts: Where episodes that measure a task are acted: ``local``, or spread over a Ray
+            cluster (``ray``). Results are the same.
     """
 
     num_demos: int = 50
@@ -71,6 +74,7 @@ class ImitationSettings(StopSettings):
     val_demos: int = 0
     retries: Literal["keep", "cut"] = "cut"
     record_ahead: bool | None = None
+    rollouts: RolloutPlace = "local"
 
     def __post_init__(self) -> None:
         ones = ("num_demos", "eval_episodes", "horizon", "window", "num_envs", "language_size")
@@ -344,6 +348,7 @@ def imitation_stream(
                     vectors if imitation.task_input in TEXTS else None,
                     validation=validation if imitation.val_demos else None,
                     stop=imitation.stop_rule(imitation.eval_episodes),
+                    rollouts=imitation.rollouts,
                 ),
             },
         )

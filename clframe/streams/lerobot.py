@@ -24,6 +24,7 @@ from clframe.robot.formats.recording import RGB
 from clframe.robot.held_out import HeldOut, split
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import STATE, RobotTask
+from clframe.robot.workers import RolloutPlace
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class RecordingSettings(ImitationSettings):
     stop_threshold: float | None = field(default=None, init=False)
     stop_width: float | None = field(default=None, init=False)
     stop_alpha: float | None = field(default=None, init=False)
+    rollouts: RolloutPlace = field(default="local", init=False)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Runs as jobs of Slurm, through submitit, and as tasks of a Ray cluster.
+"""Runs as jobs of Slurm, through submitit.
 
 The sweep folder and the data must be on a disk that all machines share. A job that the cluster
 takes away (a time limit, a more important job) lets its run save, and the next one continues it.
@@ -9,55 +9,17 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from clframe.errors import SettingError
 from clframe.sweep.job import Job
-from clframe.sweep.local import LocalLauncher
+from clframe.sweep.remote import RemoteRun
 from clframe.sweep.settings import SweepSettings
 
 _SUBMITIT = {"timeout_min": 240, "name": "clframe"}
 _MOST_TIMEOUTS = 1000  # each continues where the last one saved
-_ONE_BY_ONE = 0.2
-
-
-class RemoteRun:
-    """One run, started wherever this object is called.
-
-    Args:
-        job: The run.
-        folder: The working directory.
-        threads: Of the run.
-    """
-
-    def __init__(self, job: Job, folder: str, threads: int) -> None:
-        self.job, self.folder, self.threads = job, folder, threads
-        self._launcher: LocalLauncher | None = None
-
-    def __call__(self) -> int:
-        """Run or continue, and return the exit code; the run ends when its caller does."""
-        if self.job.state == "finished":  # by an earlier attempt of the same job
-            return 0
-        settings = SweepSettings(jobs=1, threads=self.threads)
-        self._launcher = launcher = LocalLauncher(settings, folder=self.folder)
-        try:
-            launcher.start(self.job)
-            while True:
-                for _, code in launcher.wait(_ONE_BY_ONE):
-                    return int(code)
-        finally:
-            launcher.close()
-
-    def checkpoint(self) -> Any:
-        """Submitit asks this before the machine is taken away: save, and start again later."""
-        from submitit.helpers import DelayedSubmission
-
-        if self._launcher is not None:
-            self._launcher.close()
-        return DelayedSubmission(RemoteRun(self.job, self.folder, self.threads))
 
 
 class SubmititLauncher:
@@ -72,7 +34,10 @@ class SubmititLauncher:
         try:
             import submitit  # noqa: F401
         except ImportError as error:
-            raise _absent("submitit", "slurm") from error
+            raise SettingError(
+                "sweep.launcher=submitit needs the package submitit, which is not installed: "
+                "pip install 'clframe[slurm]'"
+            ) from error
         self.width = settings.jobs
         self._settings = settings
         self._folder = folder / "submitit"
@@ -132,80 +97,6 @@ class SubmititLauncher:
 
     def close(self) -> None:
         """Nothing to release."""
-
-
-class RayLauncher:
-    """Hands the runs to a Ray cluster, or to one that Ray starts on this machine.
-
-    Args:
-        settings: Of the sweep; ``sweep.ray`` holds the address and the options of a task.
-    """
-
-    def __init__(self, settings: SweepSettings) -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise _absent("ray", "ray") from error
-        self.width = settings.jobs
-        self._settings = replace(settings, ray=dict(settings.ray))
-        self._ray: Any = ray
-        self._tasks: dict[Any, str] = {}
-        self._remote: Any = None
-
-    def _connect(self) -> Any:
-        settings: Mapping[str, Any] = self._settings.ray
-        options = {key: value for key, value in settings.items() if key != "address"}
-        with _sentences("sweep.ray", (ConnectionError, ValueError, RuntimeError, TypeError)):
-            self._ray.init(
-                address=settings.get("address"), log_to_driver=False, logging_level="error"
-            )
-            # A worker is left after one run, so that none inherits anything; fit itself resumes.
-            task = {"num_cpus": self._settings.threads, "max_retries": 0, "max_calls": 1, **options}
-            return self._ray.remote(**task)(_call)
-
-    def start(self, job: Job) -> None:
-        """Hand over a run."""
-        if self._remote is None:
-            self._remote = self._connect()
-        remote = RemoteRun(job, os.getcwd(), self._settings.threads)
-        self._tasks[self._remote.remote(remote)] = job.name
-
-    def wait(self, seconds: float) -> list[tuple[str, int | str]]:
-        """The runs whose tasks are done."""
-        done, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=seconds)
-        return [(self._tasks.pop(task), self._outcome(task)) for task in done]
-
-    def _outcome(self, task: Any) -> int | str:
-        from ray.exceptions import RayError, TaskCancelledError
-
-        try:
-            return int(self._ray.get(task))
-        except TaskCancelledError:
-            return "its task was cancelled"
-        except RayError as error:
-            first = next((line for line in str(error).splitlines() if line.strip()), "")
-            return f"its task ended with {type(error).__name__}: {first.strip()}"
-
-    def stop(self, at_once: bool) -> None:
-        """Cancel the tasks; a run saves when its worker tells it so or goes away."""
-        for task in list(self._tasks):
-            self._ray.cancel(task, force=at_once)
-
-    def close(self) -> None:
-        """Leave the cluster."""
-        if self._remote is not None:
-            self._ray.shutdown()
-
-
-def _call(remote: RemoteRun) -> int:
-    return remote()
-
-
-def _absent(package: str, extra: str) -> SettingError:
-    return SettingError(
-        f"sweep.launcher={package} needs the package {package}, which is not installed: "
-        f"pip install 'clframe[{extra}]'"
-    )
 
 
 @contextlib.contextmanager

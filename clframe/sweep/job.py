@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from clframe.runs.folder import RunFolder
+from clframe.core.results_file import RESULTS
+from clframe.runs.reader import CONFIG
 from clframe.utils.override_text import override_value
 
 State = Literal["new", "broken", "finished"]
@@ -38,10 +39,9 @@ class Job:
     @property
     def state(self) -> State:
         """How far the run is, by its folder alone: a record elsewhere could be out of date."""
-        run = RunFolder(self.folder)
-        if run.results.exists():
+        if (self.folder / RESULTS).exists():
             return "finished"
-        return "broken" if run.config.exists() else "new"
+        return "broken" if (self.folder / CONFIG).exists() else "new"
 
     @property
     def words(self) -> list[str]:

@@ -24,7 +24,7 @@ def make_launcher(settings: SweepSettings, folder: Path) -> Launcher:
 
         return SubmititLauncher(settings, folder)
     if settings.launcher == "ray":
-        from clframe.sweep.cluster import RayLauncher
+        from clframe.sweep.ray_launcher import RayLauncher
 
         return RayLauncher(settings)
     return LocalLauncher(settings, visible_gpus())

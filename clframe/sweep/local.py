@@ -36,7 +36,7 @@ class LocalLauncher:
         self, settings: SweepSettings, gpus: Sequence[str] = (), folder: str | None = None
     ) -> None:
         self.width = settings.jobs or len(gpus) or max(1, usable_cores() // settings.threads)
-        self._gpus = gpus
+        self.gpus = gpus
         self._running: dict[str, int] = {}
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the launcher
         # A session of its own: Ctrl-C in a terminal reaches the sweep, which tells the runs.
@@ -63,7 +63,7 @@ class LocalLauncher:
                 "name": job.name,
                 "words": job.words,
                 "log": str(job.log),
-                "environment": gpu_of(slot, self._gpus),
+                "environment": gpu_of(slot, self.gpus),
             }
         )
 

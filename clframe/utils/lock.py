@@ -7,12 +7,15 @@ import errno
 import fcntl
 import os
 import socket
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
 
 from clframe.errors import ClframeError, RunFolderError
 
+_LOOK = 0.2
+"""Seconds between two looks at a lock that is waited for so long and no longer."""
 _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
@@ -55,16 +58,26 @@ class Lock:
             raise self._in_use(holder)
         raise RunFolderError(f"'{self.path}' is locked by {holder}; wait for it to end")
 
-    def wait(self, notice: Callable[[], None] | None = None) -> None:
+    def wait(self, notice: Callable[[], None] | None = None, seconds: float | None = None) -> bool:
         """Take the lock as soon as no other process holds it.
 
         Args:
             notice: Called once if it is to be waited for.
+            seconds: How long to wait at most; None waits until it is free.
+
+        Returns:
+            Whether this object has it now.
         """
-        if not self._try():
-            if notice is not None:
-                notice()
-            self._try(block=True)
+        if self._try():
+            return True
+        if notice is not None:
+            notice()
+        if seconds is None:
+            return self._try(block=True)
+        until = time.monotonic() + seconds
+        while not (taken := self._try()) and time.monotonic() < until:
+            time.sleep(_LOOK)
+        return taken
 
     def _try(self, block: bool = False) -> bool:
         """Take the lock where the file system has locks; False if another process holds it."""

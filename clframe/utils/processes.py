@@ -132,7 +132,7 @@ class ProcessWorker:
         self._on_exit = on_exit
         self._advice = advice
         self.process: subprocess.Popen[bytes] = subprocess.Popen(
-            [sys.executable, "-c", _START, json.dumps([sys.path, _user_files()])],
+            [sys.executable, "-c", _START, json.dumps([sys.path, user_files()])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **thread_limits(1)},
@@ -153,13 +153,7 @@ class ProcessWorker:
             DataError: It cannot be pickled, or the process has ended.
         """
         assert self.process.stdin is not None
-        try:
-            call = _pickled((function, arguments))
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise DataError(
-                f"what a worker process should call cannot be handed to it ({error}); "
-                f"{self._advice}"
-            ) from error
+        call = pickle_call(function, arguments, self._advice)
         try:
             self.process.stdin.write(call)
             self.process.stdin.flush()
@@ -174,14 +168,10 @@ class ProcessWorker:
             RuntimeError: The call raised another error.
         """
         try:
-            kind, value = pickle.load(self.answers)
+            answer = pickle.load(self.answers)
         except (EOFError, OSError, pickle.UnpicklingError):
             raise self._ended() from None
-        if kind == "error":
-            raise DataError(value)
-        if kind == "crash":
-            raise RuntimeError(f"a worker process failed:\n{value}")
-        return value
+        return _value(answer)
 
     def _ended(self) -> DataError:
         return DataError(self._on_exit(self.process.wait()))
@@ -191,7 +181,7 @@ class ProcessWorker:
         self._end()
 
 
-def _user_files() -> dict[str, str]:
+def user_files() -> dict[str, str]:
     """The files that modules of the user's were made of, which no search would find."""
     return {
         name: os.path.abspath(str(module.__file__))
@@ -229,10 +219,49 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-def _pickled(value: Any) -> bytes:
-    with io.BytesIO() as buffer:
-        _Pickler(buffer).dump(value)
-        return buffer.getvalue()
+def find_user_files(files: dict[str, str]) -> None:
+    """Let this process find modules of the user's by their files, given by the module's name."""
+    sys.meta_path.append(_Finder(files))
+
+
+def pickle_call(function: Callable[..., Any], arguments: tuple[Any, ...], advice: str) -> bytes:
+    """A call as bytes for another process.
+
+    Args:
+        function: What is called.
+        arguments: With what.
+        advice: What to do if it cannot be handed over.
+
+    Raises:
+        DataError: It cannot be pickled.
+    """
+    try:
+        with io.BytesIO() as buffer:
+            _Pickler(buffer).dump((function, arguments))
+            return buffer.getvalue()
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise DataError(
+            f"what a worker process should call cannot be handed to it ({error}); {advice}"
+        ) from error
+
+
+def read_answer(answer: bytes) -> Any:
+    """What :func:`answer_call` returned; what it raised is raised here.
+
+    Raises:
+        DataError: The call raised an error that a user can cause.
+        RuntimeError: The call raised another error.
+    """
+    return _value(pickle.loads(answer))
+
+
+def _value(answer: tuple[str, Any]) -> Any:
+    kind, value = answer
+    if kind == "error":
+        raise DataError(value)
+    if kind == "crash":
+        raise RuntimeError(f"a worker process failed:\n{value}")
+    return value
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -325,7 +354,7 @@ def serve(files: dict[str, str] | None = None) -> None:
     Args:
         files: Of modules that are not found otherwise, by the module's name.
     """
-    sys.meta_path.append(_Finder(files or {}))
+    find_user_files(files or {})
     # Ctrl-C and a closed terminal reach the whole group of processes, and a scheduler's signals all
     # of a job; the parent decides what becomes of us.
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):
@@ -343,7 +372,7 @@ def serve(files: dict[str, str] | None = None) -> None:
         except Exception:
             answer = pickle.dumps(("crash", traceback.format_exc()))
         else:
-            answer = _answer(function, arguments)
+            answer = answer_call(function, arguments)
         try:
             answers.write(answer)
             answers.flush()
@@ -353,7 +382,8 @@ def serve(files: dict[str, str] | None = None) -> None:
             os._exit(1)
 
 
-def _answer(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+def answer_call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+    """Make a call, and give what it returned or raised as bytes."""
     try:
         return pickle.dumps(("value", function(*arguments)))
     except ClframeError as error:

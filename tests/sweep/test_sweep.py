@@ -370,20 +370,13 @@ def test_an_absent_launcher_is_named(
     assert f"pip install 'clframe[{extra}]'" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("launcher", "words"),
-    [  # the whole way through submitit but for the queue, and a cluster that Ray starts here
-        ("submitit", ["sweep.submitit.cluster=local", "sweep.submitit.timeout_min=10"]),
-        ("ray", ["sweep.ray.num_cpus=1"]),
-    ],
-)
-def test_a_cluster_runs_and_reports(
-    launcher: str, words: list[str], here: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip(launcher, reason=f"{launcher} is not installed")
+def test_a_cluster_runs_and_reports(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    # The whole way through submitit but for the queue.
+    words = ["sweep.submitit.cluster=local", "sweep.submitit.timeout_min=10"]
+    pytest.importorskip("submitit", reason="submitit is not installed")
     (here / "armed").write_text("nothing kill")
     command = ["fit", "-m", "plugin_path=trouble.py", "strategy=trouble", "seed=0,1", *QUICK]
-    command += ["sweep_dir=all", f"sweep.launcher={launcher}", *words]
+    command += ["sweep_dir=all", "sweep.launcher=submitit", *words]
     assert main(command) == 2
     assert states(here / "all") == {"seed-0": "finished", "seed-1": "failed"}
     assert "its process was ended by SIGKILL" in capfd.readouterr().err

@@ -73,7 +73,9 @@ class Rollouts(Plugin):
         if not isinstance(evaluation, Evaluation):
             return None
         if self.pool is None:
-            self.pool = environment_pool(evaluation.num_workers, evaluation.num_envs)
+            self.pool = environment_pool(
+                evaluation.num_workers, evaluation.num_envs, evaluation.rollouts
+            )
         # Where a task is measured while it is learned, how well it is learned is what counts.
         is_cell = learner.experience is None or learner.experience in learner.seen
         names = list(dict.fromkeys((*evaluation.measures, "success")))
@@ -105,9 +107,15 @@ class Rollouts(Plugin):
 
     @hookimpl
     def after_prepare(self, stream: Stream) -> None:
-        """Say what perturbations cost."""
+        """Say what perturbations cost, and look for the cluster before anything is learned."""
         evaluation = stream.tasks[0].info.get("evaluation")
-        if isinstance(evaluation, Evaluation) and evaluation.perturbations:
+        if not isinstance(evaluation, Evaluation):
+            return
+        if evaluation.rollouts == "ray":
+            from clframe.robot.farm import check_cluster
+
+            check_cluster()
+        if evaluation.perturbations:
             each = evaluation.perturb_episodes or evaluation.episodes
             n = len(evaluation.perturbations)
             notice(
