@@ -64,7 +64,7 @@ def again(key: str, make: MakeEnvironment, episodes: dict[int, Episode]) -> None
     for slot, (seed, actions) in episodes.items():
         reset(key, make, {slot: seed})
         for number, action in enumerate(actions, 1):
-            step(key, make, {slot: (action, number)})
+            step(key, make, {slot: (action, number, False)})
 
 
 class FarmWorker:
@@ -124,7 +124,9 @@ class FarmWorker:
             self._note(arguments[2], value)
         return value
 
-    def _note(self, actions: dict[int, tuple[NDArray[Any], int]], results: dict[int, Any]) -> None:
+    def _note(
+        self, actions: dict[int, tuple[NDArray[Any], int, bool]], results: dict[int, Any]
+    ) -> None:
         """Remember the actions of episodes that go on."""
         for slot, (_, success, ended, _) in results.items():
             if success or ended:
