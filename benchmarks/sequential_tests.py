@@ -200,7 +200,8 @@ def page(comparisons: int, pairs: int) -> str:
         "",
         f"{comparisons:,} comparisons of each pair of success rates, at most {pairs} pairs of",
         f"rollouts, alpha {ALPHA:g}; given up when the chance of a decision is below {HOPELESS:g}.",
-        "*sequential*: `clframe compare A B --rollouts N --sequential`, a look after every pair.",
+        f"*sequential*: `clframe compare A B --rollouts {pairs} --sequential`,"
+        "a look after every pair.",
         f"*fixed*: exact McNemar test of all {pairs} pairs. What the tests are:",
         "[evaluation_intervals.md](../evaluation_intervals.md).",
         "",
