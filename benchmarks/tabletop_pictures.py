@@ -122,9 +122,12 @@ def _minutes(runs: list[dict[str, Any]]) -> str:
     return f"{statistics.mean(run['cpu_seconds'] for run in runs) / 60:.1f}"
 
 
+NOTHING = "Not measured yet."
+
+
 def _rows(header: list[str], rows: list[list[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) if rows else "Not measured yet."
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) if rows else NOTHING
 
 
 def alone(found: grid.Found) -> str:
@@ -186,7 +189,7 @@ def page(found: grid.Found, command: str, numbers_file: str) -> str:
     """The results page."""
     run = next(iter(next(iter(found.values())).values()))
     budget = " ".join(BUDGET)
-    return f"""# Tabletop by pictures: four goals
+    head = f"""# Tabletop by pictures: four goals
 
 `{command}`, {datetime.date.today().isoformat()}: {run["source"]}.
 
@@ -194,13 +197,15 @@ Settings were chosen on other goals (`stream.goal_seed=5`) than the ones that ar
 (`{MEASURED[0]}`). Success is over 20 episodes a task, mean ± standard error over seeds. CPU minutes
 are those of the process, learning and rollouts together (`timing.cpu_seconds`), whatever else the
 machine did; demonstrations were there.
-
+"""
+    by_itself = f"""
 ## Each task alone
 
 `experiment=tabletop/pictures_naive stream.tasks=[N]`: two cameras of 64 pixels, `resnet_t` small.
 
 {alone(found)}
-
+"""
+    in_turn = f"""
 ## The four tasks in turn
 
 `experiment=tabletop/pictures_<method>`: LIBERO's protocol. *FWT*: success while a task is learned,
@@ -212,7 +217,8 @@ at once and has its final success as AUC.
 Success on each task right after it was learned, of every seed:
 
 {when_learned(found)}
-
+"""
+    by_head = f"""
 ## Heads side by side
 
 Put the bowl on the plate, from the state, at equal budgets: `{budget}`. The runs of the three
@@ -220,9 +226,10 @@ acting rules are of one seed each time the same network, since acting changes no
 learning.
 
 {heads(found)}
-
-The values of each run, and how its policy acts, are in `{numbers_file}`.
 """
+    parts = [part for part in (by_itself, in_turn, by_head) if NOTHING not in part]
+    tail = f"\nThe values of each run, and how its policy acts, are in `{numbers_file}`.\n"
+    return "".join([head, *parts, tail])
 
 
 def main() -> None:

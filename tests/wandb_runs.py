@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import runpy
 import struct
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+FORKS = runpy.run_path(str(Path(__file__).with_name("forks.py")))
 
 
 def run(code: str, folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -17,15 +19,10 @@ def run(code: str, folder: Path, *words: str, **variables: str) -> subprocess.Co
     home.mkdir(exist_ok=True)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
     environment |= {"HOME": str(home), "OMP_NUM_THREADS": "1", **variables}
-    return subprocess.run(
-        [sys.executable, "-c", code, *words],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=folder,
-        timeout=300,
-        stdin=subprocess.DEVNULL,
+    done: subprocess.CompletedProcess[str] = FORKS["run"](
+        code, folder, *words, environment=environment
     )
+    return done
 
 
 def records(path: Path) -> Iterator[Any]:

@@ -146,7 +146,8 @@ def compare(
 def check_settings(saved: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
     """Refuse to look at a run with other settings than it was made with.
 
-    Versions, data, device and processes may be others: what they do to the run is looked at.
+    Versions, data, device and processes may be others: what they do to the run is looked at. All
+    settings are kept with a run, so one that a run by another version has not kept came later.
 
     Args:
         saved: The identity beside the checkpoint.
@@ -160,7 +161,8 @@ def check_settings(saved: Mapping[str, Any], now: Mapping[str, Any], folder: Pat
         {k: v for k, v in _flat(one).items() if k.split(".")[0] not in _NOT_SETTINGS}
         for one in (saved, now)
     )
-    for key in dict.fromkeys((*flat, *flat_now)):
+    same_version = saved.get("version") == now.get("version")
+    for key in dict.fromkeys((*flat, *(flat_now if same_version else ()))):
         if flat.get(key) != flat_now.get(key) and key not in _OF_PROCESSES:
             raise RunFolderError(
                 f"'{folder / 'config.yaml'}' is not what the run was made with: {key} was "

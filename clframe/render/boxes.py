@@ -66,7 +66,8 @@ def along(
     axes: NDArray[np.float64], origin: NDArray[np.float64], corners: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Corners (3, 8, k) seen from a point: along each of the axes."""
-    return np.asarray(np.tensordot(axes, corners - origin[:, None, None], axes=1))
+    moved = np.subtract(corners, origin[:, None, None], order="C")
+    return np.asarray((axes @ moved.reshape(3, -1)).reshape(moved.shape))
 
 
 def bounds(

@@ -86,6 +86,10 @@ class Bundles:
         import mujoco
 
         model, flat, (geom, distance, normal) = self.model, rays.reshape(-1), out
+        # Neighboring bundles that may meet the same go together: a call has a price of its own.
+        heads = np.flatnonzero(np.append(True, (candidates[1:] != candidates[:-1]).any(axis=1)))
+        candidates = candidates[heads]
+        begins = (heads * BUNDLE).tolist()
         groups = np.where(candidates, model.geom_group, np.int32(self._unseen or 0))
         # Geoms of a body follow each other. One without candidates is passed over.
         counts = np.add.reduceat(candidates, model.body_geomadr[self._holders], axis=1)
@@ -94,8 +98,7 @@ class Bundles:
         numbers[:, self._holders] = np.where(met, model.body_geomnum[self._holders], 0)
         some: list[bool] = np.asarray(met.any(axis=1)).tolist()
         with self._borrowed() as (group, number):
-            for k, begin in enumerate(range(0, len(rays), BUNDLE)):
-                end = begin + BUNDLE
+            for k, (begin, end) in enumerate(zip(begins, [*begins[1:], len(rays)], strict=True)):
                 if not some[k]:
                     geom[begin:end], distance[begin:end] = -1, -1.0
                     if normal is not None:
@@ -107,7 +110,7 @@ class Bundles:
                     model, data, origin, flat[3 * begin : 3 * end], self._mask, True, -1,
                     geom[begin:end], distance[begin:end],
                     None if normal is None else normal[3 * begin : 3 * end],
-                    min(BUNDLE, len(rays) - begin), mujoco.mjMAXVAL,
+                    end - begin, mujoco.mjMAXVAL,
                 )  # fmt: skip
 
     @contextmanager

@@ -44,6 +44,11 @@ def test_bytes_sequences_and_normalized_inputs_are_pictures_and_vectors_are_none
     assert strip(torch.zeros(4, 9)) is None
 
 
+def test_cached_features_are_no_pictures() -> None:
+    views = torch.randn(6, 1, 4, 1440, dtype=torch.float16)
+    assert strip({"agentview": views, "wrist": views}) is None
+
+
 def test_learning_is_the_same_with_samples_and_without(tmp_path: Path) -> None:
     def fit(name: str, **settings: Any) -> Any:
         return clframe.fit(

@@ -26,6 +26,8 @@ FOLDER = "samples"
 """In the run folder."""
 _SIDE = 48
 """Pixels that a picture has at most in height and width."""
+_SLENDER = 8
+"""How many times its shorter side the longer side of a picture may be."""
 
 
 class Samples(Plugin):
@@ -102,7 +104,10 @@ def _rows(batch: Tensor) -> list[Tensor]:
     """One strip of colors and, with a fourth channel, one of depth: bytes [3, height, width]."""
     if batch.ndim == 5:  # sequences: the picture in the middle of each
         batch = batch[:, batch.shape[1] // 2]
-    if batch.ndim != 4 or batch.shape[1] not in (1, 3, 4) or min(batch.shape[2:]) < 4:
+    if batch.ndim != 4 or batch.shape[1] not in (1, 3, 4):
+        return []
+    short, long = sorted(batch.shape[2:])
+    if short < 4 or long > _SLENDER * short:  # features of a frozen encoder have such shapes
         return []
     values = batch.detach().to("cpu", torch.float32)
     if not torch.is_floating_point(batch):
