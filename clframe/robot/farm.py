@@ -33,6 +33,8 @@ from clframe.utils.ray_cluster import Cluster
 SETTING = "stream.rollouts=ray"
 _PATIENCE = 60.0
 """Seconds in which a machine must have taken the first environments."""
+_TRIES = 3
+"""How often a worker may end before it has begun, while there is no other."""
 _STRAGGLERS = 5.0
 """Seconds that further ones are waited for then."""
 _LOOK = 0.1
@@ -161,6 +163,7 @@ class Farm(WorkerPool):
         self._class = self.ray.remote(**options)(EnvironmentActor)
         self._alive: list[Any] = []
         self._coming: dict[Any, Any] = {}
+        self._reasons: list[str] = []
         count = processes or int(self.ray.available_resources().get("CPU", 0))
         try:
             for _ in range(max(1, min(count, most))):
@@ -183,12 +186,15 @@ class Farm(WorkerPool):
         """Take in the actors that have come."""
         from ray.exceptions import RayActorError
 
-        ready, _ = self.ray.wait(list(self._coming), timeout=seconds) if self._coming else ([], ())
+        if not self._coming:
+            return
+        ready, _ = self.ray.wait(list(self._coming), timeout=seconds)
         for answer in ready:
             actor = self._coming.pop(answer)
             try:
                 self.ray.get(answer)
-            except RayActorError:  # lost before it began
+            except RayActorError as error:  # lost before it began, or it cannot begin
+                self._reasons.append(str(error).strip().splitlines()[-1].strip())
                 self._order()
             else:
                 self._alive.append(actor)
@@ -197,6 +203,11 @@ class Farm(WorkerPool):
         until = time.monotonic() + _PATIENCE
         while not self._alive:
             self._arrivals(_LOOK)
+            if not self._alive and len(self._reasons) > _TRIES:
+                raise DataError(
+                    f"{SETTING}: no machine of the Ray cluster can make environments "
+                    f"({self._reasons[-1]}); each needs this version of clframe"
+                )
             if not self._alive and time.monotonic() > until:
                 raise DataError(
                     f"{SETTING}: no machine of the Ray cluster had a CPU free for environments "
