@@ -25,8 +25,12 @@ SMALL = [
     *("stream=split_mnist", "n_experiences=2", "max_epochs=1", "logger=none"),
     *("checkpoint.every_experience=true", "trainer.batch_size=128", "progress=false"),
 ]
-# Evaluators that need measurements on the way, or runs to compare with, are given these.
-MORE = {"best_checkpoint": ["trainer.check_val_every_n_epoch=1"]}
+# What some need beside it: measurements on the way, blocks that the small transformer has.
+MORE = {
+    "best_checkpoint": ["trainer.check_val_every_n_epoch=1"],
+    "coda_prompt": ["strategy.coda_prompt.blocks=[0,1]"],
+    "dualprompt": ["strategy.dualprompt.general=[0]", "strategy.dualprompt.expert=[1,2]"],
+}
 MODELS = ([], ["model=vit_tiny", "model.weights=fashion"], ["model=frozen"])
 SCENARIOS = ("class", "task", "domain")
 
