@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe.config.changes import change
+from clframe.config.named import DEFAULT_MODEL, store
 from clframe.config.overrides import (
     EMPTY_CHOICES,
     names_of,
@@ -30,9 +31,6 @@ from clframe.strategies import joined, known_strategies, measuring_plugins
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
-
-_DEFAULT_MODEL = "default"
-"""Stands in the config where no model is chosen: the stream says which one it is."""
 
 
 def compose(overrides: Sequence[str]) -> RunConfig:
@@ -67,7 +65,7 @@ def compose(overrides: Sequence[str]) -> RunConfig:
                 del config.strategy[plugin]
         for group in ("stream", "model", "learner", "optimizer", "scheduler"):
             _check_named(group, config.get(group), chosen.get(group))
-        if config.model.name == _DEFAULT_MODEL:
+        if config.model.name == DEFAULT_MODEL:
             model = registry.model_for(config.stream.name, config.learner.name)
             config.model = OmegaConf.merge(model, config.model, {"name": model["name"]})
         if config.scheduler.name == NO_SCHEDULER:
@@ -250,7 +248,7 @@ def _chosen(override: Override, content: Mapping[str, Any], registry: Registry) 
     if key == "strategy":
         known = known_strategies(registry)
         return {plugin: dict(v) for name in names for plugin, v in known[name].plugins.items()}
-    if key == "model" and names[0] == _DEFAULT_MODEL:
+    if key == "model" and names[0] == DEFAULT_MODEL:
         return registry.model_for(content["stream"]["name"], content["learner"]["name"])
     files = config_files(key, registry.config_dirs)
     if key == "logger":
@@ -363,27 +361,6 @@ def _is_backbone(name: str) -> bool:
     from clframe.models.backbone import is_backbone
 
     return is_backbone(name)
-
-
-def store(registry: Registry) -> None:
-    """Let Hydra's config groups offer every registered name that has no file."""
-    from hydra.core.config_store import ConfigStore
-
-    configs = ConfigStore.instance()
-    groups: tuple[Kind, ...] = ("stream", "model", "learner", "optimizer", "scheduler")
-    nodes: dict[str, dict[str, Any]] = {
-        group: {name: {"name": name} for name in registry.names(group)} for group in groups
-    }
-    nodes["model"][_DEFAULT_MODEL] = {"name": _DEFAULT_MODEL}
-    nodes["logger"] = {name: {name: {}} for name in registry.names("logger")}
-    nodes["strategy"] = {
-        name: strategy.plugins for name, strategy in known_strategies(registry).items()
-    }
-    for group, choices in nodes.items():
-        configs.repo.pop(group, None)  # what an earlier run's plugins had is not for this one
-        # Hydra would take a node of a file's name for the schema of the file.
-        for name in choices.keys() - config_files(group, registry.config_dirs).keys():
-            configs.store(name, choices[name], group=group)
 
 
 @contextlib.contextmanager
