@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,7 @@ def paired_tests(runs: Sequence[Run], arguments: argparse.Namespace) -> str:
     if isinstance(pairs, str):
         if asked:
             raise SettingError(f"clframe compare: {asked[0]}: {pairs}")
-        return f"\n{pairs}\n"
+        return f"\n{pairs if markdown else textwrap.fill(pairs, 79)}\n"
     text = "\n" + paired.table(pairs, labels, markdown)
     if arguments.sequential:
         last = [pair for pair in pairs if pair.row == pairs[-1].row]

@@ -7,7 +7,6 @@ come to is made again on another: an episode is fixed by its seed and its action
 
 from __future__ import annotations
 
-import pickle
 import sys
 import time
 from collections import deque
@@ -22,8 +21,8 @@ from clframe.robot.task import MakeEnvironment
 from clframe.utils.console import notice
 from clframe.utils.processes import (
     WorkerPool,
-    answer_call,
     find_user_files,
+    make_call,
     pickle_call,
     read_answer,
     user_files,
@@ -57,8 +56,7 @@ class EnvironmentActor:
 
     def call(self, call: bytes) -> bytes:
         """Make a call, and return its answer."""
-        function, arguments = pickle.loads(call)
-        return answer_call(function, arguments)
+        return make_call(call)
 
 
 def again(key: str, make: MakeEnvironment, episodes: dict[int, Episode]) -> None:

@@ -245,6 +245,12 @@ def pickle_call(function: Callable[..., Any], arguments: tuple[Any, ...], advice
         ) from error
 
 
+def make_call(call: bytes) -> bytes:
+    """Make a call that :func:`pickle_call` wrote, and give what it returned or raised as bytes."""
+    function, arguments = pickle.loads(call)
+    return answer_call(function, arguments)
+
+
 def read_answer(answer: bytes) -> Any:
     """What :func:`answer_call` returned; what it raised is raised here.
 

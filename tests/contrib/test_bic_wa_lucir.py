@@ -74,7 +74,7 @@ def test_the_loss_of_new_data_and_exemplars(plugin: Any) -> None:
     watch = Distilled(plugin)
     toy_run([plugin, watch], toy_stream("class"), max_epochs=1)
     assert watch.checked >= 3 * 5
-    assert len(plugin.buffer) == plugin.size
+    assert len(plugin.buffer) == plugin.kept_for_training
 
 
 # ---------------------------------------------------------------- WA

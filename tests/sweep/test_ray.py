@@ -6,12 +6,14 @@ own, and is lost by SIGKILL to all of its processes.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -204,6 +206,11 @@ def machines() -> Iterator[Machines]:
     finally:
         del os.environ["RAY_ADDRESS"]
         found.cluster.shutdown()
+        del found.cluster
+        # What Ray has left open is collected here, and not in the midst of another file's test.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
 
 def results(run: Path) -> dict[str, object]:
