@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,31 +37,30 @@ class Grid:
     scale: NDArray[np.float64]
     shape: tuple[int, int]
 
-    def cover(self, corners: NDArray[np.float64]) -> NDArray[np.int32]:
-        """How many of the boxes with these corners (3, 8, k) may be seen in each cell.
+    def cover(self, corners: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """In which cells one of the boxes with these corners (3, 8, k) may be seen.
 
         Of a box that reaches behind the point the part ahead counts; one that the point is in, or
-        all but in, is counted in all cells.
+        all but in, is seen in all cells.
         """
         rows, columns = self.shape
-        reach = np.abs(self.low) + np.array(self.shape[::-1]) / self.scale
+        reach = np.abs(self.low) + np.array([columns, rows]) / self.scale
         low, high = bounds(along(self.axes, self.origin, corners), reach)
         # A cell more on each side: rounding must not lose a ray.
-        most, start, scale = np.array([[columns], [rows]]), self.low[:, None], self.scale[:, None]
-        first = np.minimum(np.maximum(np.floor((low - start) * scale) - 1, 0), most)
-        last = np.minimum(np.maximum(np.floor((high - start) * scale) + 2, 0), most)
-        left, top = first.astype(np.intp)
-        # What cannot be seen has its last cell before its first.
-        end, bottom = np.maximum(first, last).astype(np.intp)
-        # Sums of these over rows and columns are 1 inside each rectangle.
-        wide, size = columns + 1, (rows + 1) * (columns + 1)
-        begins = np.concatenate([top * wide + left, bottom * wide + end])
-        ends = np.concatenate([top * wide + end, bottom * wide + left])
-        edges = np.bincount(begins, minlength=size) - np.bincount(ends, minlength=size)
-        counts = edges.reshape(rows + 1, wide).astype(np.int32)
-        np.cumsum(counts, axis=0, out=counts)
-        np.cumsum(counts, axis=1, out=counts)
-        return counts[:rows, :columns]
+        start, scale = self.low[:, None], self.scale[:, None]
+        left, top = np.floor((low - start) * scale) - 1
+        right, bottom = np.floor((high - start) * scale) + 1
+        across, down = _counted(columns), _counted(rows)
+        in_columns = ((across >= left) & (across <= right)).astype(np.float32)
+        in_rows = ((down >= top) & (down <= bottom)).astype(np.float32)
+        # By row and column how many boxes are in both.
+        return np.asarray(in_rows @ in_columns.T > 0)
+
+
+@functools.cache
+def _counted(n: int) -> NDArray[np.float64]:
+    """0 to n - 1, one below the other."""
+    return np.arange(float(n))[:, None]
 
 
 def along(
@@ -85,12 +86,21 @@ def bounds(
     ahead = places[2]
     flat = places[:2] / np.maximum(ahead, _NEAR)
     low, high = flat.min(axis=1), flat.max(axis=1)
-    near = (ahead.min(axis=0) < _NEAR).nonzero()[0]
-    if len(near):
-        low[:, near], high[:, near] = _part_ahead(places[:, :, near])
-        # Rays may meet these before they are far enough ahead to have a place.
-        close = _distance(places[:, :, near]) <= 1.01 * _NEAR * float(np.sqrt(1 + reach @ reach))
-        low[:, near[close]], high[:, near[close]] = -np.inf, np.inf
+    near = ahead.min(axis=0) < _NEAR
+    # Rays may meet what is so close before they are far enough ahead to have a place.
+    closest = 1.01 * _NEAR * math.sqrt(1 + float(reach @ reach))
+    behind = ahead.max(axis=0) < -closest
+    low[:, behind], high[:, behind] = np.inf, -np.inf
+    across = (near & ~behind).nonzero()[0]
+    if len(across):
+        some = places[:, :, across]
+        low[:, across], high[:, across] = _part_ahead(some)
+        # No box is closer than the one around it along the axes, which tells of most.
+        gap = np.maximum(np.maximum(some.min(axis=1), -some.max(axis=1)), 0)
+        near_zero = ((gap * gap).sum(axis=0) <= closest * closest).nonzero()[0]
+        if len(near_zero):
+            close = across[near_zero[_distance(some[:, :, near_zero]) <= closest]]
+            low[:, close], high[:, close] = -np.inf, np.inf
     return low, high
 
 

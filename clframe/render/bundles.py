@@ -33,11 +33,14 @@ class Fan:
 
     Attributes:
         axes: (3, 3), its rows right, down and ahead.
-        places: (2, n), to the right and down where each ray is one meter ahead; all lead ahead.
+        low: (2, bundles), to the right and down where rays of a bundle are one meter ahead, at
+            least; all lead ahead.
+        high: the same at most.
     """
 
     axes: NDArray[np.float64]
-    places: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
 
 
 class Bundles:
@@ -56,7 +59,7 @@ class Bundles:
 
     def visible(self) -> NDArray[np.bool_]:
         """Which geoms are in a group that is seen."""
-        return np.asarray(self._mask[np.clip(self.model.geom_group, 0, 5)] > 0)
+        return np.asarray(self._mask.take(self.model.geom_group, mode="clip") > 0)
 
     def candidates(
         self, data: Any, origin: NDArray[np.float64], rays: NDArray[np.float64], fan: Fan
@@ -64,9 +67,7 @@ class Bundles:
         """Which geoms (bundles, geoms) each bundle may meet; None where it is not worth asking."""
         if self._unseen is None or len(rays) <= BUNDLE:
             return None
-        sides = [_bundled(side) for side in fan.places]
-        low = np.stack([side.min(axis=1) for side in sides]) - SLACK
-        high = np.stack([side.max(axis=1) for side in sides]) + SLACK
+        low, high = fan.low, fan.high
         places = along(fan.axes, origin, self.boxes.corners(data))
         first, last = bounds(places, np.maximum(-low.min(axis=1), high.max(axis=1)))
         apart = (first[0] > high[0, :, None]) | (last[0] < low[0, :, None])
@@ -129,9 +130,10 @@ class Bundles:
                 field[:] = values
 
 
-def _bundled(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values (n,) of rays by bundle, (bundles, `BUNDLE`), the last one repeated to fill it."""
-    short = -len(values) % BUNDLE
-    if short:
-        values = np.concatenate([values, np.full(short, values[-1])])
-    return values.reshape(-1, BUNDLE)
+def spread(places: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The least and the largest of places (2, n) of rays in each bundle, (2, bundles)."""
+    short = -places.shape[1] % BUNDLE
+    if short:  # the last one again
+        places = np.concatenate([places, np.repeat(places[:, -1:], short, axis=1)], axis=1)
+    bundled = places.reshape(2, -1, BUNDLE)
+    return bundled.min(axis=2) - SLACK, bundled.max(axis=2) + SLACK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from clframe.errors import SettingError
 from clframe.render.boxes import Grid
-from clframe.render.bundles import Fan
+from clframe.render.bundles import Fan, spread
 from clframe.render.color import WHITE, encode
 from clframe.render.frame import Frame
 from clframe.render.lighting import Lighting
@@ -130,10 +131,12 @@ class RayCamera:
         rays = rays.take(self.order, axis=1)
         return rays, self.caster.cast(data, view.position, rays.T, normals, fan=self.fan(view))
 
-    def fan(self, view: View, chosen: NDArray[np.intp] | slice = slice(None)) -> Fan:
-        """Where rays of some pixels lead, numbered tile by tile."""
+    def fan(self, view: View, chosen: NDArray[np.intp] | None = None) -> Fan:
+        """Where rays of some pixels lead, numbered tile by tile; None: of all."""
+        if chosen is None:
+            return Fan(view.axes(), *_whole_spread(self.width, self.height, view.fovy))
         places = plane_places(self.width, self.height, view.fovy)
-        return Fan(view.axes(), places[:, chosen])
+        return Fan(view.axes(), *spread(places.take(chosen, axis=1)))
 
     def pixels(self, view: View) -> Grid:
         """The picture's own pixels as a grid."""
@@ -181,19 +184,28 @@ class RayCamera:
         directions /= length(directions)
         seen = np.flatnonzero(hits.geom >= 0)
         everything = len(seen) == len(hits.geom)
-        light = np.empty_like(directions) if everything else background(directions, lighting)
+        light = np.empty_like(directions)
+        if not everything:
+            sky = np.flatnonzero(hits.geom < 0)
+            light[:, sky] = background(directions[2].take(sky), lighting)
         if not len(seen):
             return Sight(light, slice(0), None, finish)
-        chosen: Any = slice(None) if everything else seen
         assert hits.normal is not None
-        distance = hits.distance[chosen]
-        points = view.position[:, None] + rays[:, chosen] * distance
-        normals = np.ascontiguousarray(hits.normal[chosen].T, dtype=np.float32)
-        towards_eye = -directions[:, chosen]
+        chosen: Any
+        if everything:
+            chosen, distance, geom, normal = slice(None), hits.distance, hits.geom, hits.normal
+        else:
+            chosen, distance, geom = seen, hits.distance.take(seen), hits.geom.take(seen)
+            normal, rays = hits.normal.take(seen, axis=0), rays.take(seen, axis=1)
+            directions = directions.take(seen, axis=1)
+        points = rays * distance
+        points += view.position[:, None]
+        normals = np.ascontiguousarray(normal.T, dtype=np.float32)
+        towards_eye = -directions
         size = distance.astype(np.float32) * np.float32(pixel_size(height, view.fovy))
         # A patch seen at a slant is longer one way: the mean of both sides blurs least.
         size /= np.sqrt(np.maximum(dot(normals, towards_eye), np.float32(0.05)))
-        patches = Patches(hits.geom[chosen], points, normals, towards_eye, size)
+        patches = Patches(geom, points, normals, towards_eye, size)
         return Sight(light, chosen, patches, finish)
 
     def _refine(self, data: Any, view: View, lighting: Lighting, light: Floats) -> Floats:
@@ -217,6 +229,14 @@ class RayCamera:
         fine = np.minimum(fine, np.float32(WHITE)).reshape(3, -1, n * n)
         light[:, self.place[rows * self.width + columns]] = fine.mean(axis=2)
         return light
+
+
+@functools.lru_cache(maxsize=64)
+def _whole_spread(
+    width: int, height: int, fovy: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Where the bundles of a whole picture lead."""
+    return spread(plane_places(width, height, fovy))
 
 
 def check_size(width: int, height: int, samples: int) -> None:

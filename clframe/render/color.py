@@ -58,8 +58,9 @@ def _clipped() -> NDArray[np.uint8]:
 def _look_up(light: NDArray[np.float32], table: NDArray[np.uint8], top: float) -> NDArray[np.uint8]:
     scaled = light * np.float32((STEPS - 1) / top)
     scaled += np.float32(0.5)
-    np.clip(scaled, 0, STEPS - 1, out=scaled)
-    return table[scaled.astype(np.intp)]
+    # Before it is cast: the integer of a brightness beyond all integers would be a negative one.
+    np.minimum(scaled, np.float32(STEPS - 1), out=scaled)
+    return table.take(scaled.astype(np.intp), mode="clip")
 
 
 def encode(light: NDArray[np.float32]) -> NDArray[np.uint8]:

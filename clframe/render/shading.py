@@ -35,9 +35,7 @@ def shade(
     upness = (normals[2] + np.float32(1)) * ((1 - bounce) / 2) + bounce
     irradiance = np.asarray(lighting.ambient, dtype=np.float32)[:, None] * upness
     gloss = np.zeros_like(irradiance)
-    specular = surfaces.specular[geom]
-    # Shininess 0..1 is an exponent of 0..128, as in OpenGL.
-    exponent = surfaces.shininess[geom] * np.float32(128)
+    specular, exponent = surfaces.specular.take(geom), surfaces.exponent.take(geom)
     for light in lighting.lights:
         if light.intensity == 0:
             continue
@@ -47,7 +45,7 @@ def shade(
         towards /= -length(towards)
         cosine = np.maximum(dot(towards, normals), 0)
         if light.shadow:
-            lit = np.flatnonzero(cosine)
+            lit = cosine.nonzero()[0]
             dark = ~reached(caster, data, origin, ways.take(lit, axis=1))
             cosine[lit[dark]] = 0
         color = np.float32(light.intensity) * np.asarray(light.color, dtype=np.float32)[:, None]
@@ -55,9 +53,11 @@ def shade(
         half = towards + patches.towards_eye
         peak = dot(half, normals) / (length(half) + np.float32(1e-6))
         # peak ** exponent is below exp(-7) elsewhere, and powers are slow.
-        shiny = np.flatnonzero(((1 - peak) * exponent < 7) & (cosine > 0) & (specular > 0))
-        strength = np.maximum(peak[shiny], 0) ** exponent[shiny] * specular[shiny]
-        gloss[:, shiny] += color * strength
+        shiny = (((1 - peak) * exponent < 7) & (cosine > 0) & (specular > 0)).nonzero()[0]
+        strength = np.zeros_like(peak)
+        highlights = np.maximum(peak.take(shiny), 0) ** exponent.take(shiny)
+        strength[shiny] = highlights * specular.take(shiny)
+        gloss += color * strength
     albedo = surfaces.albedo(data, patches)
     if surfaces.emits:
         irradiance += surfaces.emission[geom]
@@ -66,8 +66,8 @@ def shade(
     return np.asarray(irradiance)
 
 
-def background(rays: Floats, lighting: Lighting) -> Floats:
-    """Light (3, n) of the sky in the direction of rays of unit length."""
-    height = np.clip(rays[2], 0, 1)
+def background(upward: Floats, lighting: Lighting) -> Floats:
+    """Light (3, n) of the sky in the direction of rays of unit length that rise by `upward`."""
+    height = np.minimum(np.maximum(upward, 0), 1)
     horizon = to_linear(lighting.horizon)[:, None]
     return np.asarray(horizon + (to_linear(lighting.zenith)[:, None] - horizon) * height)

@@ -87,7 +87,7 @@ class StillCamera:
         moves = bundles.boxes.bounded & bundles.visible() & ~layer.rests
         corners = bundles.boxes.corners(data)[:, :, moves]
         # The layer is stored tile by tile.
-        seen = layer.pixels.cover(corners).reshape(-1)[camera.order] > 0
+        seen = layer.pixels.cover(corners).reshape(-1).take(camera.order)
         cast = seen.nonzero()[0]
         some = rays.take(cast, axis=1).T
         fan = camera.fan(view, cast)
@@ -119,7 +119,7 @@ class StillCamera:
             if lamp is None:
                 return np.ones(len(layer.colors), dtype=bool)
             grid, cell = lamp
-            anew |= (grid.cover(corners).reshape(-1) > 0)[cell]
+            anew |= grid.cover(corners).reshape(-1).take(cell)
         return anew
 
     def _layer_for(

@@ -32,7 +32,7 @@ class Surfaces:
         color = np.array(model.geom_rgba, dtype=np.float32)
         # MuJoCo's own renderer gives a geom without a material these two.
         self.specular = np.full(len(color), 0.5, dtype=np.float32)
-        self.shininess = np.full(len(color), 0.5, dtype=np.float32)
+        shininess = np.full(len(color), 0.5, dtype=np.float32)
         self.emission = np.zeros(len(color), dtype=np.float32)
         with_material = material >= 0
         if with_material.any():
@@ -40,8 +40,10 @@ class Surfaces:
             unset = (color[with_material] == UNSET).all(axis=1, keepdims=True)
             color[with_material] = np.where(unset, model.mat_rgba[which], color[with_material])
             self.specular[with_material] = model.mat_specular[which]
-            self.shininess[with_material] = model.mat_shininess[which]
+            shininess[with_material] = model.mat_shininess[which]
             self.emission[with_material] = model.mat_emission[which]
+        # Shininess 0..1 is an exponent of 0..128, as in OpenGL.
+        self.exponent = shininess * np.float32(128)
         self.color: Floats = to_linear(color[:, :3])
         self.emits = bool(self.emission.any())
         self._model = model
@@ -75,25 +77,26 @@ class Surfaces:
     def albedo(self, data: Any, patches: Patches) -> Floats:
         """The color (3, n) of each patch as amounts of light."""
         colors = self.color.T.take(patches.geom, axis=1)
-        slots = self._slot[patches.geom]
-        chosen = np.flatnonzero(slots >= 0)  # taking by number is faster than by mask or index
+        slots = self._slot.take(patches.geom)
+        chosen = (slots >= 0).nonzero()[0]  # taking by number is faster than by mask or index
         if not len(chosen):
             return colors
-        slot = slots[chosen]
+        slot = slots.take(chosen)
         axes, origins = self._frames(data)
         axes, origins = axes.take(slot, axis=1), origins.take(slot, axis=1)
         local = _turned(axes, patches.points.take(chosen, axis=1).astype(np.float32) - origins)
         facing = np.abs(_turned(axes, patches.normals.take(chosen, axis=1)))
         u, v = _flatten(local, facing)
-        scale = self._scale[slot]
-        covered = np.maximum(patches.size[chosen] * scale, 1.0)
+        scale = self._scale.take(slot)
+        covered = np.maximum(patches.size.take(chosen) * scale, 1.0)
         level = np.minimum(np.log2(covered).astype(np.int32), LEVELS - 1)
         # Cells of the full pattern, wrapped at its period, then shifted down to the halving.
         column = (np.floor(u * scale).astype(np.int32) & (SIDE - 1)) >> level
         row = (np.floor(v * scale).astype(np.int32) & (SIDE - 1)) >> level
-        place = self._start[slot] + OFFSETS[level] + row * (SIDE >> level) + column
-        value = self._cells[place].astype(np.float32)
-        colors[:, chosen] = self._dark.take(slot, axis=1) + self._step.take(slot, axis=1) * value
+        place = self._start.take(slot) + OFFSETS.take(level) + row * (SIDE >> level) + column
+        value = self._cells.take(place).astype(np.float32)
+        for channel, dark, step in zip(colors, self._dark, self._step, strict=True):
+            channel[chosen] = dark.take(slot) + step.take(slot) * value
         return colors
 
     def _frames(self, data: Any) -> tuple[Floats, Floats]:
