@@ -19,9 +19,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from clframe.utils.installed import entry_points_of
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry
@@ -231,7 +233,7 @@ def _newest() -> int:
 
 
 def _points() -> list[EntryPoint]:
-    return sorted(entry_points(group=PLUGIN_POINTS), key=lambda point: point.name)
+    return entry_points_of(PLUGIN_POINTS)
 
 
 def _folders() -> list[Path]:

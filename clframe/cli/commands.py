@@ -10,12 +10,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from clframe.cli.parser import Parser
 from clframe.errors import PluginError
 from clframe.utils.console import wrapped
+from clframe.utils.installed import entry_points_of
 
 ENTRY_POINT_GROUP = "clframe.commands"
 
@@ -106,7 +107,7 @@ BUILT_IN = (
 
 def installed() -> Iterator[Command]:
     """The commands of installed packages, by name."""
-    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
+    for point in entry_points_of(ENTRY_POINT_GROUP):
         summary = "" if point.dist is None else point.dist.metadata["Summary"]
         yield Command(point.name, "...", summary or "", point)
 

@@ -34,16 +34,25 @@ class ConfigFile:
     Args:
         name: What users type; of a file in a subfolder ``folder/name``.
         path: The file.
-        command: The command that its first line shows; empty if there is none.
-        summary: The line after it.
         from_user: Whether it is in one of the user's config folders.
     """
 
     name: str
     path: Path
-    command: str
-    summary: str
     from_user: bool
+
+    @property
+    def command(self) -> str:
+        """The command that its first line shows; empty if there is none."""
+        return self._head()[0]
+
+    @property
+    def summary(self) -> str:
+        """The line after it."""
+        return self._head()[1]
+
+    def _head(self) -> tuple[str, str]:
+        return read_head(self.path.read_text(encoding="utf-8"))
 
     def read(self) -> dict[str, Any]:
         """Its content.
@@ -97,8 +106,7 @@ def config_files(group: str, config_dirs: Sequence[Path] = ()) -> dict[str, Conf
                 raise SettingError(
                     f"'{path}' has the name of '{files[name].path}'; call one of them differently"
                 )
-            command, summary = read_head(path.read_text(encoding="utf-8"))
-            files[name] = ConfigFile(name, path, command, summary, folder in config_dirs)
+            files[name] = ConfigFile(name, path, folder in config_dirs)
     return files
 
 

@@ -14,7 +14,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args
@@ -23,6 +22,7 @@ from clframe.core.config_files import find_config_dirs, stream_defaults
 from clframe.core.plugin import Plugin
 from clframe.errors import PluginError, UnknownNameError, nearest
 from clframe.utils import settings
+from clframe.utils.installed import entry_points_of
 from clframe.utils.processes import USER_MODULE
 
 Kind = Literal["stream", "plugin", "model", "metric", "logger", "optimizer", "scheduler", "learner"]
@@ -326,7 +326,7 @@ def discover(
         registry.add_package(importlib.import_module(name))
     for name in BUILT_IN_MODULES:
         registry.add_module(importlib.import_module(name))
-    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda p: p.name):
+    for point in entry_points_of(ENTRY_POINT_GROUP):
         try:
             registry.add_entry_point(point.load(), point.value)
         except Exception as error:

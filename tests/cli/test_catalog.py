@@ -84,7 +84,7 @@ def test_a_new_package_with_plugins_makes_it_outdated(
     module.write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     point = EntryPoint("brought", "clframe_test_brought", "clframe.plugins")
-    monkeypatch.setattr(catalog, "entry_points", lambda group: [point])
+    monkeypatch.setattr(catalog, "entry_points_of", lambda group: [point])
     with_package = catalog.fingerprint()
     module.write_text("x = 1\n")
     assert len({before, with_package, catalog.fingerprint()}) == 3

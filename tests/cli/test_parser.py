@@ -124,7 +124,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint("nothing", f"{module}:HELPS", commands.ENTRY_POINT_GROUP),
         EntryPoint("fit", f"{module}:hello", commands.ENTRY_POINT_GROUP),
     ]
-    monkeypatch.setattr(commands, "entry_points", lambda group: points)
+    in_order = sorted(points, key=lambda point: point.name)
+    monkeypatch.setattr(commands, "entry_points_of", lambda group: in_order)
 
 
 @pytest.mark.usefixtures("installed")
