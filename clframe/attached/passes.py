@@ -102,19 +102,17 @@ class Passes:
         for handle in [*self._handles, *self._of_optimizer]:
             handle.remove()
 
-    @contextlib.contextmanager
-    def plugins_at_work(self) -> Iterator[None]:
+    def plugins_at_work(self) -> contextlib.AbstractContextManager[None]:
         """While it lasts, passes and steps are not the host's."""
-        before, self.busy = self.busy, True
-        try:
-            yield
-        finally:
-            self.busy = before
+        return self._work(busy=True)
+
+    def host_at_work(self) -> contextlib.AbstractContextManager[None]:
+        """While it lasts, passes and steps are the host's again."""
+        return self._work(busy=False)
 
     @contextlib.contextmanager
-    def host_at_work(self) -> Iterator[None]:
-        """While it lasts, passes and steps are the host's again."""
-        before, self.busy = self.busy, False
+    def _work(self, busy: bool) -> Iterator[None]:
+        before, self.busy = self.busy, busy
         try:
             yield
         finally:

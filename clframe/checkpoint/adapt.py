@@ -100,11 +100,9 @@ def _plugins(
         states[plugin.name] = plugin.state_dict()
         if plugin.name not in saved:
             continue
-        of_child = getattr(plugin, "state_in_fork", None)
-        kept = saved[plugin.name]
-        states[plugin.name] = kept if of_child is None else of_child(kept)
+        states[plugin.name] = plugin.state_in_fork(saved[plugin.name])
         if any(word.startswith(f"strategy.{plugin.name}.") for word in origin["changed"]):
-            _try(plugin, kept, origin)
+            _try(plugin, states[plugin.name], origin)
     return states
 
 

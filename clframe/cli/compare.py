@@ -85,10 +85,12 @@ def main(words: Sequence[str]) -> int:
 
 def with_bundles(paths: Sequence[Path]) -> list[Path]:
     """The paths; in place of a folder that holds bundles and no run, its bundles."""
+    from clframe.core.results_file import RESULTS
+
     named: list[Path] = []
     for path in paths:
         bundles = sorted(path.glob(f"*{BUNDLE}")) if path.is_dir() else []
-        named += bundles if bundles and not any(path.rglob("results.json")) else [path]
+        named += bundles if bundles and not any(path.rglob(RESULTS)) else [path]
     return named
 
 

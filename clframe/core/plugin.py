@@ -179,6 +179,10 @@ class Plugin:
         for key, value in state.items():
             setattr(self, key, load_value(getattr(self, key), value))
 
+    def state_in_fork(self, state: dict[str, Any]) -> dict[str, Any]:
+        """What a forked run takes over of its parent's state: all of it, unless a plugin says."""
+        return state
+
 
 class Plugins:
     """The plugins of one learner in their written order, and pluggy's manager over them."""

@@ -8,6 +8,7 @@ its epoch: so it does not depend on how many workers there are or on where a run
 from __future__ import annotations
 
 import random
+import sys
 import weakref
 import zlib
 from collections.abc import Iterator, Sequence
@@ -136,7 +137,16 @@ class Pool:
             pin_memory=self.pin,
             # Left out, a seed would be drawn from the run's own generator.
             generator=torch.Generator(),
+            worker_init_fn=_leave_quietly,
         )
+
+
+def _leave_quietly(worker: int) -> None:
+    """Let a thread that hands tensors over say nothing when the run has gone in the midst of it.
+
+    Errors of reading do not come this way: they are handed to the run, which tells them.
+    """
+    sys.excepthook = lambda *error: None
 
 
 class _Work:

@@ -105,7 +105,7 @@ def run_in_turns(
     names = common_tasks(first, second)
     how = first.tasks[names[0]][1]
     size = max(1, -(-how.num_envs // len(names)))
-    pool = environment_pool(how.num_workers, how.num_envs)
+    pool = environment_pool(how.num_workers, how.num_envs, how.rollouts)
     for policy in (first, second):
         policy.learner.eval()
     try:

@@ -70,7 +70,7 @@ class Logging(Plugin):
             self._step_log.load_state_dict(state.get(_OF_EPOCH, {}))
 
     def state_in_fork(self, state: dict[str, Any]) -> dict[str, Any]:
-        """A parent's state for a forked run: files go on, what is on a server begins anew."""
+        """Files go on; what is on a server begins anew."""
         local = [logger for logger in self.loggers if hasattr(logger, "written_files")]
         return {
             name: state[name] for name in (type(one).__name__ for one in local) if name in state
