@@ -19,7 +19,8 @@ from clframe.testing import prepare, run_built, toy_stream
 from clframe.training import compile as compiling
 from clframe.training.compile import apply_options, parts_called
 
-COMPILER = pytest.mark.skipif(not compiling._has_compiler(), reason="no C++ compiler here")
+HAS_COMPILER = compiling._has_compiler()
+COMPILER = pytest.mark.skipif(not HAS_COMPILER, reason="no C++ compiler here")
 
 
 class Outcome(NamedTuple):
@@ -94,10 +95,14 @@ def test_checkpoints_load_across_the_option(compiled: tuple[Outcome, Path]) -> N
     assert all(torch.equal(value, state[key]) for key, value in whole.state.items())
 
 
-def test_without_a_compiler_it_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch._inductor.config.cpp, "cxx", ("no-such-compiler",))
-    with pytest.raises(SettingError, match=r"trainer\.compile=true needs a C\+\+ compiler"):
+def test_without_a_compiler_it_is_said_at_the_start() -> None:
+    # By torch's own means: pytest's monkeypatch deletes an attribute that is not in the object's
+    # dictionary, and a deleted option is gone for every later test.
+    without = torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",)})
+    said = pytest.raises(SettingError, match=r"trainer\.compile=true needs a C\+\+ compiler")
+    with without, said:
         prepare("split_mnist", trainer={"compile": True, "accelerator": "cpu"})
+    assert compiling._has_compiler() is HAS_COMPILER
 
 
 def test_a_compiler_that_makes_nothing_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

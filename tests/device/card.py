@@ -21,11 +21,15 @@ import sys
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import clframe_contrib
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+
+import clframe
 
 CARD, HOST = torch.device("cuda", 0), torch.device("cpu")
 _ANYWHERE, _LIST = "anywhere", "list"
@@ -48,6 +52,9 @@ MAKERS = (
     *("zeros", "ones", "empty", "full", "arange", "eye", "linspace", "logspace", "empty_strided"),
     *("rand", "randn", "randint", "randperm", "normal", "tril_indices", "triu_indices"),
 )
+# Where the packages are, and not how their folders are called: the checkout may be called so, too.
+PACKAGES = tuple(f"{Path(str(made.__file__)).parent}/" for made in (clframe, clframe_contrib))
+CHECKPOINTS = f"{PACKAGES[0]}checkpoint/"
 BETWEEN_STEPS = frozenset({"begin", "begin_epoch", "end_epoch", "end", "close"})
 
 
@@ -120,9 +127,9 @@ def _caller() -> tuple[str, tuple[int, int, int] | None]:
     frame = sys._getframe(2)
     while frame is not None:
         file, name = frame.f_code.co_filename, frame.f_code.co_name
-        if "/clframe/checkpoint/" in file:  # saving a run waits, and is meant to
+        if file.startswith(CHECKPOINTS):  # saving a run waits, and is meant to
             return where or f"{file.rsplit('/', 1)[-1]}:{name}", None
-        if "/clframe/" in file or "/plugins_contrib/" in file:
+        if file.startswith(PACKAGES):
             where = where or f"{file.rsplit('/', 1)[-1]}:{name}"
             if name == "run_epochs" and step is None and below not in BETWEEN_STEPS:
                 step = _step(**frame.f_locals)
