@@ -11,6 +11,7 @@ others and cannot be chosen.
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib.resources
 import os
@@ -61,7 +62,7 @@ class ConfigFile:
             SettingError: It is no mapping.
         """
         try:
-            content = yaml.safe_load(self.path.read_text(encoding="utf-8"))
+            content = copy.deepcopy(_content(self.path, self.path.stat().st_mtime_ns))
         except yaml.YAMLError as error:
             raise SettingError(
                 f"'{self.path}' is not YAML: {' '.join(str(error).split())}"
@@ -69,6 +70,12 @@ class ConfigFile:
         if content is not None and not isinstance(content, Mapping):
             raise SettingError(f"'{self.path}' must hold settings as key: value")
         return dict(content or {})
+
+
+@functools.lru_cache(maxsize=256)
+def _content(path: Path, changed: int) -> Any:
+    """What a file holds; read again once it has changed, since one run asks several times."""
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 def built_in_configs() -> Path:

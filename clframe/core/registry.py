@@ -6,6 +6,7 @@ was named on the command line; it can never bring code of its own.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -46,7 +47,7 @@ BUILT_IN_MODULES = (
 
 
 GIVEN: dict[str, tuple[str, ...]] = {
-    "stream": ("data_dir", "download"),
+    "stream": ("data_dir", "download", "registry"),
     "model": ("stream", "input_shape", "n_outputs", "data_dir"),
     "logger": ("run_dir", "run_config", "stream_name", "progress"),
 }
@@ -178,6 +179,11 @@ class Registry:
             if not info.name.rsplit(".", 1)[-1].startswith("_"):
                 self.add_module(importlib.import_module(info.name), origin)
 
+    def add_all(self, other: Registry) -> None:
+        """Add every name of another registry."""
+        for kind, entries in other._entries.items():
+            self._entries[kind].update(entries)
+
     def add_file(self, path: Path) -> None:
         """Load a user's Python file and register what it defines."""
         if not path.is_file():
@@ -301,12 +307,26 @@ class Registry:
     def build(self, kind: Kind, name: str, values: dict[str, Any], **given: Any) -> Any:
         """Make the named thing from checked settings; ``given`` is what core hands over.
 
-        A factory receives only those of the given values that it asks for.
+        A factory receives only those of the given values that it asks for. A stream over another
+        stream asks for the registry, where it finds that one.
         """
         entry = self.get(kind, name)
+        if kind == "stream":
+            given["registry"] = self
         wanted = {k: v for k, v in given.items() if settings.accepts(entry.factory, k)}
         checked = settings.check(entry.factory, values, f"{kind} '{name}'", given=wanted)
         return entry.factory(**settings.pack(entry.factory, {**wanted, **checked}))
+
+
+@functools.cache
+def _built_in() -> Registry:
+    """What clframe itself brings, which does not change; runs are composed and built from copies."""
+    registry = Registry()
+    for name in BUILT_IN:
+        registry.add_package(importlib.import_module(name))
+    for name in BUILT_IN_MODULES:
+        registry.add_module(importlib.import_module(name))
+    return registry
 
 
 def discover(
@@ -322,10 +342,7 @@ def discover(
         config_dir: Folders with config files, beside those of ``$CLFRAME_CONFIG``.
     """
     registry = Registry(find_config_dirs(config_dir))
-    for name in BUILT_IN:
-        registry.add_package(importlib.import_module(name))
-    for name in BUILT_IN_MODULES:
-        registry.add_module(importlib.import_module(name))
+    registry.add_all(_built_in())
     for point in entry_points_of(ENTRY_POINT_GROUP):
         try:
             registry.add_entry_point(point.load(), point.value)

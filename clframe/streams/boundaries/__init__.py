@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 def register(registry: Registry) -> None:
     """Add the streams; they find their base stream in the same registry."""
     # Here and not above: worker processes import this package and have no use for torch.
-    import functools
 
     from clframe.streams.boundaries.blurry import i_blurry, si_blurry
     from clframe.streams.boundaries.few_shot import few_shot
@@ -36,4 +35,4 @@ def register(registry: Registry) -> None:
         (noisy_labels, "another stream with some of its training labels wrong"),
     )
     for factory, summary in made:
-        registry.add("stream", factory.__name__, functools.partial(factory, registry), summary)
+        registry.add("stream", factory.__name__, factory, summary)

@@ -293,4 +293,4 @@ def add_streams(registry: Registry) -> None:
         ("scenario", scenario_stream, "a lifetime over another stream's tasks: blocks and regimes"),
         ("single_task", single_task, "what another stream teaches of one task, for its expert"),
     ):
-        registry.add("stream", name, functools.partial(factory, registry), summary)
+        registry.add("stream", name, factory, summary)
