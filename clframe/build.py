@@ -101,7 +101,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
         kind = content["model"]["object"]
         content["optimizer"] = {"object": f"{kind}.configure_optimizers"}
     folder = build_folder(config, stream, strategy)
-    engine = build_engine(config, trainer, plugins)
+    engine = build_engine(config, trainer, plugins, learning)
     model = build_model(config, registry, stream)
     pretrained = pretrain.begin(config.pretrain, folder, model)
     stream = without_waiting(stream, trainer, config.seed)
@@ -234,11 +234,17 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def build_engine(config: RunConfig, trainer: TrainerSettings, plugins: Sequence[Plugin]) -> Engine:
-    """Seed, and start the other processes of the run, if there are any."""
+def build_engine(
+    config: RunConfig, trainer: TrainerSettings, plugins: Sequence[Plugin], learning: Learning
+) -> Engine:
+    """Seed, and start the other processes of the run, if there are any and they can be used."""
     seed_everything(config.seed)
     engine = Engine(trainer)
     check_plugins(plugins, engine.world_size)
+    if engine.world_size > 1 and not learning.supports_distributed:
+        raise SettingError(
+            f"learner={name_of(config.learner)} learns in one process: set trainer.devices=1"
+        )
     engine.launch()
     return engine
 

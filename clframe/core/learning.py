@@ -7,7 +7,7 @@ or an engine. It says how the trainer is set, what becomes of the stream, and wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from clframe.core.learner import Learner
 from clframe.core.make import Named, make
@@ -27,6 +27,9 @@ STREAMS_OWN = "default"
 
 class Learning:
     """As the stream has it: classification, or imitation where tasks are robot environments."""
+
+    supports_distributed: ClassVar[bool] = True
+    """Whether several processes can learn one run this way."""
 
     def for_stream(self, stream: Stream) -> Learning:
         """The same, with the settings that follow from the stream; its tasks may not be known."""

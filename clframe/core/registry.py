@@ -320,7 +320,7 @@ class Registry:
 
 @functools.cache
 def _built_in() -> Registry:
-    """What clframe itself brings, which does not change; runs are composed and built from copies."""
+    """What clframe itself brings, which does not change; every run has a copy."""
     registry = Registry()
     for name in BUILT_IN:
         registry.add_package(importlib.import_module(name))

@@ -17,7 +17,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -79,6 +79,8 @@ class PPO(Learning):
         cloning: Weight of the divergence from what earlier policies have left, in replay.
         remember: States of an experience to leave to plugins, the last ones.
     """
+
+    supports_distributed: ClassVar[bool] = False
 
     steps: int = 100_000
     n_steps: int = 2048
@@ -155,8 +157,6 @@ class PPO(Learning):
                 f"learner=ppo needs model={name}, not {type(model).__name__}: the actions of "
                 f"stream '{stream.name}' are {kind}"
             )
-        if engine.world_size > 1:
-            raise SettingError("learner=ppo learns in one process: set trainer.devices=1")
         if engine.settings.precision not in ("32", "32-true"):
             raise SettingError(
                 f"learner=ppo learns in 32 bits: trainer.precision={engine.settings.precision} "

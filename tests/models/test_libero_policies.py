@@ -234,9 +234,10 @@ def test_acting_step_by_step_is_the_same_as_reading_the_sequence(name: Any) -> N
     torch.testing.assert_close(torch.stack(steps, 1), whole, atol=1e-5, rtol=1e-4)
 
 
-def test_the_head_reads_all_tokens_of_a_step() -> None:
-    policy, x = small("resnet_t", readout="all"), sequences()
-    assert policy.head.layers[0].in_features == (1 + 2 + len(CAMERAS)) * 64  # type: ignore[union-attr, index]
+@pytest.mark.parametrize(("name", "seen"), [("resnet_t", len(CAMERAS)), ("vit_t", 1)])
+def test_the_head_reads_all_tokens_of_a_step(name: Any, seen: int) -> None:
+    policy, x = small(name, readout="all"), sequences()
+    assert policy.head.layers[0].in_features == (1 + 2 + seen) * 64  # type: ignore[union-attr, index]
     changed = {**x, "joint": x["joint"].clone()}
     changed["joint"][:, 3:] += 1.0
     with torch.no_grad():
@@ -252,6 +253,8 @@ def test_the_head_reads_all_tokens_of_a_step() -> None:
     torch.testing.assert_close(torch.stack(steps, 1), whole, atol=1e-5, rtol=1e-4)
     with pytest.raises(SettingError, match=r"model.readout is for transformers"):
         small("resnet_rnn", readout="all")
+    with pytest.raises(SettingError, match=r"model.stem is for ResNets"):
+        small("vit_t", stem="patch")
 
 
 @pytest.mark.parametrize("name", POLICIES)

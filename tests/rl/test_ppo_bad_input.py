@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clframe import ClframeError, DataError, SettingError
+from clframe.cli.main import main
 from clframe.testing import prepare, run_built
+from clframe.training.engine import Engine
 
 spaces = pytest.importorskip("gymnasium").spaces
 CORRIDOR = runpy.run_path(str(Path(__file__).with_name("corridor.py")))
@@ -138,13 +138,12 @@ def test_a_mask_that_is_not_of_the_newest_state_is_refused(tmp_path: Path) -> No
         run_built(prepare(stream, "naive", {"name": "categorical", "hidden": [8]}, learner=SMALL))
 
 
-def test_a_run_of_several_processes_is_refused(tmp_path: Path) -> None:
+def test_a_run_of_several_processes_is_refused_before_they_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Engine, "launch", lambda self: pytest.fail("processes were started"))
     words = "fit stream=point_robot learner=ppo trainer.devices=2 trainer.accelerator=cpu"
-    done = subprocess.run(
-        [sys.executable, "-m", "clframe", *words.split(), f"run_dir={tmp_path / 'run'}"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
-    assert "learner=ppo learns in one process: set trainer.devices=1" in done.stderr
+    assert main([*words.split(), f"run_dir={tmp_path / 'run'}"]) == 2
+    said = capsys.readouterr().err
+    assert said == "clframe: learner=ppo learns in one process: set trainer.devices=1\n"
     assert not (tmp_path / "run").exists()

@@ -124,6 +124,9 @@ def libero_policy(
     n_condition = max(1, layout.task)  # a constant where nothing tells the task
     image_encoder: nn.Module
     if name == "vit_t":
+        if stem != "resnet":
+            raise SettingError("model.stem is for ResNets, resnet_rnn and resnet_t")
+        seen = 1  # of all cameras together
         over_patches = Transformer(sizes.patch, *sizes.spatial)
         image_encoder = ViTEncoder(
             cameras,
@@ -135,6 +138,7 @@ def libero_policy(
             sizes.token,
         )
     else:
+        seen = cameras
         image_encoder = FiLMResNetEncoder(
             cameras, n_condition, sizes.channels, sizes.points, sizes.token, stem
         )
@@ -155,7 +159,7 @@ def libero_policy(
     if name == "resnet_rnn":
         if readout is not None:
             raise SettingError("model.readout is for transformers, resnet_t and vit_t")
-        numbers = cameras * sizes.token + sum(states) + sizes.text
+        numbers = seen * sizes.token + sum(states) + sizes.text
         body = Body(
             ConcatEncoder(reader, n_condition, sizes.text),
             TemporalLSTM(numbers, sizes.recurrent, 2),
@@ -166,7 +170,7 @@ def libero_policy(
             TokenEncoder(reader, n_condition, states, sizes.token),
             TemporalTransformer(Transformer(sizes.token, *sizes.temporal), readout or "first"),
         )
-        n_tokens = 1 + len(states) + cameras if readout == "all" else 1
+        n_tokens = 1 + len(states) + seen if readout == "all" else 1
         n_hidden = n_tokens * sizes.token
     decoder = ActionDecoder(actions, n_outputs, "draw")
     head = PerceptronHead(n_hidden, sizes.head, decoder.sizes)
