@@ -6,6 +6,7 @@ that does not exist, an argument a hook does not have, a hook-named method witho
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
@@ -184,12 +185,29 @@ class Plugin:
         return state
 
 
+@functools.cache
+def _marked(kind: type) -> frozenset[str]:
+    """Names of a class that are marked as hooks."""
+    return frozenset(
+        name for name in dir(kind) if hasattr(getattr(kind, name, None), "clframe_impl")
+    )
+
+
+class _Manager(pluggy.PluginManager):
+    """pluggy's, which looks at each attribute of each plugin; ours once at those of a class."""
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
+        """What the mark of a hook says; None of anything else."""
+        kind: Any = type(plugin)
+        return super().parse_hookimpl_opts(plugin, name) if name in _marked(kind) else None
+
+
 class Plugins:
     """The plugins of one learner in their written order, and pluggy's manager over them."""
 
     def __init__(self, plugins: Sequence[Plugin]) -> None:
         self.ordered = list(plugins)
-        self.manager = pluggy.PluginManager("clframe")
+        self.manager = _Manager("clframe")
         self.manager.add_hookspecs(HookSpecs)
         # pluggy calls the last registered first, so the written order is registered in reverse.
         for plugin in reversed(self.ordered):
