@@ -16,7 +16,7 @@ Named = str | Mapping[str, Any]
 """A registered name, or a mapping with ``name`` and settings."""
 
 
-def make(registry: Registry, kind: Kind, named: Named, **given: Any) -> Any:
+def make(registry: Registry, kind: Kind, named: Named, /, **given: Any) -> Any:
     """Make the named thing from a name or from a mapping with a name and settings."""
     if isinstance(named, str):
         return registry.build(kind, named, {}, **given)
@@ -46,7 +46,9 @@ def make_stream(
     """
     if scenario is not None and scenario not in SCENARIOS:
         raise SettingError(f"scenario must be one of {', '.join(SCENARIOS)}, got '{scenario}'")
-    given: dict[str, Any] = {"data_dir": data_folder(data_dir), "download": download}
+    # A stream over another asks for the registry, where it finds that one.
+    given: dict[str, Any] = {"registry": registry, "download": download}
+    given["data_dir"] = data_folder(data_dir)
     values = stream if isinstance(stream, Mapping) else {}
     # A stream may have a seed and a scenario of its own in its settings.
     if "seed" not in values:

@@ -307,12 +307,9 @@ class Registry:
     def build(self, kind: Kind, name: str, values: dict[str, Any], **given: Any) -> Any:
         """Make the named thing from checked settings; ``given`` is what core hands over.
 
-        A factory receives only those of the given values that it asks for. A stream over another
-        stream asks for the registry, where it finds that one.
+        A factory receives only those of the given values that it asks for.
         """
         entry = self.get(kind, name)
-        if kind == "stream":
-            given["registry"] = self
         wanted = {k: v for k, v in given.items() if settings.accepts(entry.factory, k)}
         checked = settings.check(entry.factory, values, f"{kind} '{name}'", given=wanted)
         return entry.factory(**settings.pack(entry.factory, {**wanted, **checked}))

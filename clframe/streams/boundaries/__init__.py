@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 def register(registry: Registry) -> None:
     """Add the streams; they find their base stream in the same registry."""
     # Here and not above: worker processes import this package and have no use for torch.
-
     from clframe.streams.boundaries.blurry import i_blurry, si_blurry
     from clframe.streams.boundaries.few_shot import few_shot
     from clframe.streams.boundaries.gradual import gradual
