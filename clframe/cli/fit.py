@@ -14,7 +14,7 @@ from typing import Any
 from clframe.cli import catalog
 from clframe.cli.names import check_names
 from clframe.cli.parser import Parser
-from clframe.config.overrides import take_config_dirs
+from clframe.config.overrides import expand_ranges, take_config_dirs
 from clframe.distributed import launch
 from clframe.errors import SettingError
 from clframe.utils.console import colored, hide_library_warnings, matrix_table, say, wrapped
@@ -160,13 +160,14 @@ def run_once(overrides: Sequence[str]) -> int:
 
 
 def run_seeds(overrides: Sequence[str], seeds: str) -> int:
-    """Several seeds at once: ``seeds=[0,1,2]``."""
+    """Run several seeds at once: ``seeds=0,1,2``, ``seeds=[0,1,2]`` or ``seeds=0..2``."""
     from clframe.config.compose import compose
     from clframe.sweep.seeds import fit_seeds
 
-    words = [word.strip() for word in seeds.strip().strip("[]").split(",") if word.strip()]
+    listed = expand_ranges(f"seeds={seeds.strip().strip('[]')}").removeprefix("seeds=")
+    words = [word.strip() for word in listed.split(",") if word.strip()]
     if not words or not all(word.isdecimal() for word in words):
-        raise SettingError(f"seeds must be a list such as seeds=[0,1,2], got '{seeds}'")
+        raise SettingError(f"seeds must be a list such as seeds=0,1,2 or seeds=0..2, got '{seeds}'")
     if any(word.startswith("seed=") for word in overrides):
         raise SettingError("seed and seeds cannot both be given; leave one of them out")
     show_seeds(fit_seeds(compose(overrides), [int(word) for word in words]))

@@ -101,10 +101,15 @@ def split_plus(word: str) -> str:
     'strategy=[ewc,replay],si'
     >>> split_plus("strategy=[ewc+si,replay]")
     'strategy=[ewc,si,replay]'
+
+    Raises:
+        SettingError: A plus sign has no name before or after it.
     """
     key, equals, value = word.partition("=")
     if key != "strategy" or "+" not in value:
         return word
+    if re.search(r"(^|[+,\[])\s*\+|\+\s*($|[,\]])", value):
+        raise SettingError(f"'{word}': a name is missing beside '+'; write strategy=ewc+replay")
     parts = re.split(r"(\[[^\]]*\])|,", value)
     plain = []
     for part in filter(None, parts):

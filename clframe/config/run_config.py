@@ -20,7 +20,7 @@ from clframe.core.learning import STREAMS_OWN, name_of
 from clframe.core.make import Named
 from clframe.core.stream import SCENARIOS, Scenario, Stream
 from clframe.core.trainer import TrainerSettings
-from clframe.errors import RunFolderError, SettingError
+from clframe.errors import RunFolderError, SettingError, nearest
 from clframe.runs.folder import RunFolder
 from clframe.utils import settings
 
@@ -174,6 +174,10 @@ class RunConfig:
                 "clframe.stream_from(data, n_experiences=5)"
             )
         trainer = {name: values.pop(name) for name in list(values) if name not in known}
+        for name in trainer:
+            if not settings.accepts(TrainerSettings, name):
+                offered = {*known, "lr", *settings.defaults(TrainerSettings)}
+                raise SettingError(f"unknown argument '{name}'; {nearest(name, offered)}")
         if trainer:
             values["trainer"] = {**(values.get("trainer") or {}), **trainer}
         return cls(**values)

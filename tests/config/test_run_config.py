@@ -88,7 +88,8 @@ def test_positional_arguments_and_settings_of_the_trainer() -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"max_epoch": 1}, "unknown setting 'max_epoch' for trainer; did you mean 'max_epochs'"),
+        ({"max_epoch": 1}, "unknown argument 'max_epoch'; did you mean 'max_epochs'"),
+        ({"learning_rate": 1}, "unknown argument 'learning_rate'; did you mean 'lr'"),
         ({"checkpoint": {"evry": 1}}, "unknown setting 'evry' for checkpoint"),
         ({"seed": "one"}, "seed"),
         ({"seed": -1}, "seed must be at least 0"),
