@@ -122,13 +122,13 @@ def _robots() -> Iterator[tuple[bool | None, str]]:
     from clframe.data.folder import default_data_dir
     from clframe.streams.metaworld import environments
 
-    for title, extra, needed in (
-        ("Meta-World", "metaworld", ("metaworld", "gymnasium", "mujoco", "h5py", "scipy")),
-        ("tabletop", "robot", ("gymnasium", "mujoco", "h5py")),
+    for title, package, needed in (
+        ("Meta-World", "clframe[metaworld]", ("metaworld", "gymnasium", "mujoco", "h5py", "scipy")),
+        ("tabletop", "clframe", ("gymnasium", "mujoco", "h5py")),
     ):
-        missing = [package for package in needed if not _installed(package)]
+        missing = [name for name in needed if not _installed(name)]
         state = (
-            f"not installed: {', '.join(missing)}; pip install 'clframe[{extra}]'"
+            f"not installed: {', '.join(missing)}; pip install '{package}'"
             if missing
             else "can run"
         )

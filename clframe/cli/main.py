@@ -5,6 +5,7 @@ Nothing heavy is imported before a command is known, so ``clframe --help`` answe
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from clframe.cli import commands
 from clframe.errors import ClframeError, SettingError, nearest
-from clframe.utils.console import drop, notice, tell
+from clframe.utils.console import drop, notice, shortened, tell
 from clframe.utils.files import FULL
 
 
@@ -71,6 +72,10 @@ def guarded(command: Callable[[Sequence[str]], int], words: Sequence[str]) -> in
         drop(sys.stdout.fileno())
         return 0
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            name = shortened(str(error.filename), 40)
+            notice(f"'{name}' is too long for the name of a file or folder; give a shorter one")
+            return 2
         if error.errno not in FULL:
             raise
         return _of_full_disk(error)

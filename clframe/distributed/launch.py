@@ -92,6 +92,12 @@ def join(fabric: Fabric) -> None:
     if _PARENT in os.environ:  # before connecting, which waits long for a parent that is gone
         end_with_parent(int(os.environ[_PARENT]))
     if not environment.creates_processes_externally:
+        if strategy.num_nodes > 1 and not {"MASTER_ADDR", "MASTER_PORT"} <= set(os.environ):
+            raise SettingError(
+                f"trainer.num_nodes={strategy.num_nodes} needs a launcher that starts the run on "
+                "every machine: use torchrun or srun, or set MASTER_ADDR, MASTER_PORT and "
+                "NODE_RANK on each"
+            )
         variables = {
             "MASTER_ADDR": environment.main_address,
             "MASTER_PORT": str(environment.main_port),

@@ -88,6 +88,9 @@ def _of_files(error: OSError, learner: Learner, folder: RunFolder | None) -> Clf
         if inside and error.errno not in FULL and name != str(folder.path):
             reason = f"'{name}': {reason}"
         hint = "free some space, then " if error.errno in FULL else ""
+        if not _is_kept(folder):
+            hint = hint.removesuffix(", then ") or "give another run_dir"
+            return RunFolderError(f"run_dir '{folder.path}' cannot be written: {reason}; {hint}")
         return RunFolderError(
             f"run_dir '{folder.path}' cannot be written: {reason}; what was saved before is "
             f"whole: {hint}continue with resume={folder.path}"
@@ -113,8 +116,15 @@ def _replayed(learner: Learner, size: int) -> str:
     return f", or less than {' and '.join(larger)}" if larger else ""
 
 
+def _is_kept(folder: RunFolder) -> bool:
+    """Return whether the folder stays; a new run that fails before its first step is removed."""
+    return folder.begun or folder.resumed
+
+
 def _resume(folder: RunFolder | None) -> str:
-    return "" if folder is None else f"; the run can be continued with resume={folder.path}"
+    if folder is None or not _is_kept(folder):
+        return ""
+    return f"; the run can be continued with resume={folder.path}"
 
 
 def _line(error: BaseException) -> str:

@@ -21,7 +21,7 @@ from clframe.runs.origin import Origin
 from clframe.runs.reader import CONFIG, EVENTS, LOG, parse_config
 from clframe.runs.status import STATUS
 from clframe.utils import sums
-from clframe.utils.console import notice
+from clframe.utils.console import notice, shortened
 from clframe.utils.files import remove_temporary, write_json, write_text
 from clframe.utils.lock import Lock
 from clframe.utils.sums import SUMS, write_sums
@@ -89,7 +89,14 @@ class RunFolder:
         Raises:
             RunFolderError: With the path and the reason.
         """
-        if self.path.exists() and not self.path.is_dir():
+        try:
+            is_file = self.path.exists() and not self.path.is_dir()
+        except OSError as error:  # a name that no file system takes
+            shown = shortened(str(self.path), 40)
+            raise RunFolderError(
+                f"run_dir '{shown}' cannot be made: {error.strerror}; give a shorter name"
+            ) from error
+        if is_file:
             raise RunFolderError(f"run_dir '{self.path}' is a file; give a folder")
         if self.config.exists():
             raise RunFolderError(

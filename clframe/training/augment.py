@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from clframe.data.augment import Augmented, make_steps
+from clframe.core import random_state
+from clframe.data.augment import Augmented, Torchvision, make_steps
 from clframe.data.dataset import Data, Transform
 from clframe.data.inputs import tensors_of
 from clframe.data.joined import JoinedData
@@ -54,6 +55,7 @@ def augmented(stream: Stream, entries: Sequence[Any]) -> Stream:
             )
         other = copy.copy(data)
         other.transform = around(data.transform)
+        _check_sizes(other.transform, data)
         return other
 
     def load(experience: Experience) -> Data:
@@ -64,3 +66,35 @@ def augmented(stream: Stream, entries: Sequence[Any]) -> Stream:
         for e in stream.experiences
     ]
     return dataclasses.replace(stream, experiences=learned)
+
+
+def _check_sizes(transform: Augmented, data: Data) -> None:
+    """Refuse an augmentation that gives the model images of another size than the stream's.
+
+    Raises:
+        SettingError: With both sizes.
+    """
+    if not len(data) or not any(isinstance(step, Torchvision) for step in transform.steps):
+        return  # ours keep the size
+    first = torch.tensor([0])
+    stored, task = data.gather(first), data.tasks[first.to(data.tasks.device)]
+    generator = torch.Generator()
+    before = random_state.capture(generator, torch.device("cpu"))
+    try:
+        shapes = [
+            [tuple(tensor.shape[1:]) for tensor in tensors_of(change(stored, task))]
+            for change in (transform.inner, transform)
+        ]
+    except (RuntimeError, ValueError, TypeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise SettingError(
+            f"trainer.augment cannot be applied to these images: {reason}"
+        ) from error
+    finally:
+        random_state.restore(before, generator, torch.device("cpu"))
+    if shapes[0] != shapes[1]:
+        old, new = next(pair for pair in zip(*shapes, strict=True) if pair[0] != pair[1])
+        raise SettingError(
+            f"trainer.augment changes the images from {old} to {new}, but the model takes {old}: "
+            "add an augmentation that restores the size, such as {Resize: {size: [H, W]}}"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
+_BROWSER = runpy.run_path(str(ROOT / "tests" / "browser.py"))
+chromium, tab = _BROWSER["chromium"], _BROWSER["tab"]
 pytest.importorskip("mkdocs", reason="the extra docs is not installed")
 
 
@@ -48,6 +51,27 @@ def test_the_site_is_complete_and_loads_nothing_from_elsewhere(site: Path) -> No
     ewc = (site / "strategies" / "ewc.html").read_text()
     for part in ("Kirkpatrick", "strategy.ewc.NAME", "Strength of the penalty", "98.64", "97.25"):
         assert part in ewc, part  # paper, settings with meanings, published and own number
+
+
+@pytest.mark.slow
+def test_search_finds_a_page_when_the_site_is_opened_as_a_file(site: Path, tmp_path: Path) -> None:
+    program = chromium()
+    if program is None:
+        pytest.skip("no Chromium on this machine")
+    with tab(program, tmp_path) as page:
+        page.open((site / "index.html").as_uri(), 1280)
+        page.evaluate("document.querySelector('[data-md-component=search-query]').focus()")
+        page.wait_for("document.querySelector('iframe') !== null", 60)
+        page.evaluate(
+            "(query => { query.value = 'packnet';"
+            " query.dispatchEvent(new KeyboardEvent('keyup', {key: 't'})); })"
+            "(document.querySelector('[data-md-component=search-query]'))"
+        )
+        found = "[...document.querySelectorAll('.md-search-result__link')].map(a => a.href)"
+        page.wait_for(f"{found}.length > 0", 60)
+        links = page.evaluate(found)
+        assert any("strategies/packnet.html" in link for link in links), links
+        assert all(request.startswith(("file:", "data:")) for request in page.requests)
 
 
 def test_every_page_of_docs_is_in_the_navigation() -> None:

@@ -283,3 +283,14 @@ def test_shipped_weights_are_small_and_fit() -> None:
         vit_tiny((1, 14, 14), 10, weights="fashion")
     with pytest.raises(SettingError, match="does not divide"):
         vit_tiny((1, 30, 30), 10)
+
+
+def test_lora_draws_its_factors_on_the_host_whatever_the_device() -> None:
+    """So a run on a GPU starts every merged pair from the same numbers as a run on a CPU."""
+    states = []
+    for device in ("cpu", "meta"):
+        torch.manual_seed(3)
+        pair = LoRA(nn.Linear(6, 4), rank=2, alpha=2.0).to(device)
+        pair.reset()
+        states.append(torch.get_rng_state())
+    assert torch.equal(*states)

@@ -50,8 +50,13 @@ class LoRA(Insert):
             self.reset(slot)
 
     def reset(self, slot: int = 0) -> None:
-        """Begin a pair anew: A as Kaiming draws it, B zero."""
-        nn.init.kaiming_uniform_(self.A[slot].weight, a=math.sqrt(5))  # type: ignore[arg-type]
+        """Start a pair again: A from Kaiming's distribution, B zero."""
+        down: Tensor = self.A[slot].weight  # type: ignore[assignment]
+        # Drawn on the host, so that a run on a GPU starts from the same numbers as one on a CPU.
+        drawn = torch.empty(down.shape, dtype=down.dtype)
+        nn.init.kaiming_uniform_(drawn, a=math.sqrt(5))
+        with torch.no_grad():
+            down.copy_(drawn)
         nn.init.zeros_(self.B[slot].weight)  # type: ignore[arg-type]
 
     def change(self, x: Tensor, output: Tensor) -> Tensor:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from clframe.bddl import Problem
 from clframe.streams.behavior import efficiency, features
-from clframe.streams.behavior.env import KEPT, BehaviorEnv, Observation, spaces
+from clframe.streams.behavior.env import KEPT, BehaviorEnv, Observation
 from clframe.streams.behavior.features import Features
 from clframe.streams.behavior.layout import VERBS, Layout, Primitives
 

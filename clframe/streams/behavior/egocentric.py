@@ -58,7 +58,7 @@ class EgocentricEnv(BehaviorEnv):
         slots: int | None = None,
         record: bool = False,
     ) -> None:
-        from gymnasium import spaces  # the module above says how to install it
+        from gymnasium import spaces
 
         if size < 8:
             raise SettingError(f"size is a number of pixels from 8 up, not {size}.")

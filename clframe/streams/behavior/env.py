@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from clframe.bddl import Literal, Problem
@@ -17,14 +19,6 @@ from clframe.streams.behavior.sampling import Instance, sample
 from clframe.streams.behavior.state import State
 from clframe.streams.behavior.tracker import GoalTracker
 from clframe.streams.behavior.verbs import Verb, act, possible
-
-try:
-    import gymnasium
-    from gymnasium import spaces as spaces
-except ModuleNotFoundError as error:
-    raise SettingError(
-        "BEHAVIOR's environments need Gymnasium; install it with: pip install 'clframe[robot]'"
-    ) from error
 
 HORIZON = 500
 KEPT = 100

@@ -4,7 +4,7 @@ A task description (`clframe.bddl`) is compiled to a MuJoCo model (`compiler`), 
 (`simulation`), started from its regions (`placement`), stepped by a hand with or without an arm
 (`world`, `control`),
 judged by its predicates (`predicates`), seen by two ray-cast cameras (`pictures`), and solved by a
-scripted expert (`expert`). `env` is its Gymnasium environment (extra ``clframe[robot]``), `suites`
+scripted expert (`expert`). `env` is its Gymnasium environment, `suites`
 the task lists.
 """
 

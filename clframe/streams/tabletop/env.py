@@ -7,7 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from clframe.bddl import Leniency, Problem, parse
@@ -29,14 +31,6 @@ from clframe.streams.tabletop.perturb import Perturber
 from clframe.streams.tabletop.pictures import CAMERAS, Pictures
 from clframe.streams.tabletop.wording import paraphrase
 from clframe.streams.tabletop.world import RATE, World
-
-try:
-    import gymnasium
-    from gymnasium import spaces
-except ModuleNotFoundError as error:
-    raise SettingError(
-        "The tabletop environments need Gymnasium; install it with: pip install 'clframe[robot]'"
-    ) from error
 
 HORIZON = 600
 ACTION_SIZE = 7
