@@ -31,6 +31,8 @@ from clframe.core.stream import Stream, Task
 from clframe.data import loader
 from clframe.runs.errors import translate_errors
 from clframe.runs.folder import RunFolder
+from clframe.runs.plugin_faults import name_plugin, report_hanging_hooks
+from clframe.runs.status import STATUS
 from clframe.utils.console import notice
 
 
@@ -51,9 +53,11 @@ def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | Non
         if folder is not None:
             # The last of all: loggers write to the folder until they are torn down.
             around.callback(folder.lock.release)
+        around.enter_context(name_plugin(learner, folder))  # of teardown
         around.enter_context(_torn_down(learner))
         if folder is not None:
             around.enter_context(folder.entered())
+        around.enter_context(name_plugin(learner, folder))
         state, checkpointer = set_up(learner, stream, folder)
         if folder is not None:
             folder.begun = True
@@ -64,6 +68,8 @@ def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | Non
                 notice(f"{began} {checkpointer.resumed_from}")
             for sentence in checkpointer.notes:
                 notice(sentence)
+        status = None if folder is None else folder.path / STATUS
+        around.enter_context(report_hanging_hooks(learner, status))
         learn(learner, stream, state, checkpointer)
         return conclude(learner, stream, strategy, state, folder)
 

@@ -200,7 +200,7 @@ class Registry:
             raise PluginError(f"plugin_path: '{path}' line {error.lineno}: {error.msg}") from error
         except PluginError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PluginError(
                 f"plugin_path: '{path}' cannot be loaded: {type(error).__name__}: {error}"
             ) from error
@@ -312,7 +312,13 @@ class Registry:
         entry = self.get(kind, name)
         wanted = {k: v for k, v in given.items() if settings.accepts(entry.factory, k)}
         checked = settings.check(entry.factory, values, f"{kind} '{name}'", given=wanted)
-        return entry.factory(**settings.pack(entry.factory, {**wanted, **checked}))
+        try:
+            return entry.factory(**settings.pack(entry.factory, {**wanted, **checked}))
+        except SystemExit as error:
+            raise PluginError(
+                f"{kind} '{name}' of {entry.origin} called sys.exit while it was made; raise an "
+                "error there instead"
+            ) from error
 
 
 @functools.cache
@@ -343,7 +349,7 @@ def discover(
     for point in entry_points_of(ENTRY_POINT_GROUP):
         try:
             registry.add_entry_point(point.load(), point.value)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             problem = f"installed plugin '{point.name}' ({point.value}) was passed over: {error}"
             registry.problems.append(problem)
             warnings.warn(problem, stacklevel=2)

@@ -7,10 +7,13 @@ failed, or its process was killed. Nothing of the run depends on it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from clframe.utils.files import write_volatile
 
 STATUS = "status.json"
 FORMAT = 1
@@ -25,6 +28,15 @@ def read_status(folder: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         return {}
     return content
+
+
+def note_hanging(path: Path, plugin: str, hook: str) -> None:
+    """Add to a run's status that it waits for a plugin; the run's next status replaces it."""
+    with contextlib.suppress(OSError):
+        status = read_status(path.parent)
+        if status:
+            status["waiting_for"] = {"plugin": plugin, "hook": hook}
+            write_volatile(path, json.dumps(status) + "\n")
 
 
 def words(status: Mapping[str, Any]) -> str:
@@ -85,6 +97,11 @@ def words(status: Mapping[str, Any]) -> str:
         one = unit.removesuffix("s")
         done = min(done + 1, total) if isinstance(total, int) else done + 1
         parts.append(f"{one} {done}" + (f" of {total}" if total else ""))
+    waiting = status.get("waiting_for")
+    if isinstance(waiting, dict):
+        parts.append(
+            f"waiting for plugin '{waiting.get('plugin')}' in hook '{waiting.get('hook')}'"
+        )
     loss = status.get("loss")
     if phase == "learning" and isinstance(loss, int | float):
         parts.append(f"loss {loss:.3g}")

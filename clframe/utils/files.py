@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -74,7 +75,7 @@ def write_volatile(path: Path, content: str) -> None:
 
     A reader never sees half of it, but nothing waits for the disk.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         temporary.write_text(content, encoding="utf-8")
         os.replace(temporary, path)
