@@ -25,6 +25,7 @@ class AppendOnlyFile:
         self.path = path
         self._sum = PrefixSum(path)
         self._rollback_to: dict[str, Any] | None = None
+        self._length = 0
 
     def append(self, text: str) -> None:
         """Add text at the end."""
@@ -32,7 +33,13 @@ class AppendOnlyFile:
             truncate(self.path, self._rollback_to["bytes"])
             self._rollback_to, self._sum = None, PrefixSum(self.path)
         with self.path.open("a", encoding="utf-8") as file:
+            if file.tell() < self._length:
+                notice(
+                    f"'{self.path}' was shortened or removed during the run; "
+                    f"{self._length - file.tell()} bytes of it are lost"
+                )
             file.write(text)
+            self._length = file.tell()
 
     def mark(self) -> dict[str, Any]:
         """How long the file is and its sum; what it holds is on disk then."""

@@ -64,6 +64,7 @@ class RunFolder:
         self.origin: Origin | None = None
         """The state of another run that this one begins with, if it is forked."""
         self._content: dict[str, Any] = {}
+        self._config_text = ""
         self._created: list[Path] = []
 
     @property
@@ -130,6 +131,8 @@ class RunFolder:
                 self._discard()
             raise
         finally:
+            if self.begun:
+                self._report_changes()
             self._write_sums()
 
     def _enter(self) -> None:
@@ -144,6 +147,7 @@ class RunFolder:
             if not self.resumed or not self.checkpoints.numbers():
                 self.write_config()
                 write_text(self.events, "")
+            self._config_text = read_text(self.config) or ""
         except OSError as error:
             self.lock.release()
             place = "" if error.filename in (None, str(self.path)) else f" ('{error.filename}')"
@@ -154,6 +158,26 @@ class RunFolder:
     def unseal(self) -> None:
         """Take away the list of sums: from now on files change; :meth:`entered` writes it anew."""
         (self.path / SUMS).unlink(missing_ok=True)
+
+    def _report_changes(self) -> None:
+        """Report files that somebody changed or removed during the run; put config.yaml back."""
+        with contextlib.suppress(OSError):  # a full disk, or a folder that is gone: told elsewhere
+            if not self.path.is_dir():
+                return
+            if not self.events.is_file():
+                notice(f"'{self.events}' was removed during the run; its lines are lost")
+            if not self.config.is_file():
+                notice(f"'{self.config}' was removed during the run and has been written again")
+            elif read_text(self.config) != self._config_text:
+                kept = self.config.with_name(f"{CONFIG}.changed")
+                os.replace(self.config, kept)
+                notice(
+                    f"'{self.config}' was changed during the run; the change is in '{kept.name}', "
+                    "and what the run was made with has been written again"
+                )
+            else:
+                return
+            write_text(self.config, self._config_text)
 
     def _write_sums(self) -> None:
         """List the sums of what readers of the run rely on, of a run that ended or was stopped."""
@@ -199,7 +223,8 @@ class RunFolder:
     def write_config(self) -> None:
         """Say in config.yaml what the run is made with."""
         if self._content:
-            write_text(self.config, yaml.safe_dump(self._content, sort_keys=False))
+            self._config_text = yaml.safe_dump(self._content, sort_keys=False)
+            write_text(self.config, self._config_text)
 
     def read_config(self) -> dict[str, Any]:
         """The config of a run that is already there."""

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+import clframe
+from clframe import Experience, Plugin, hookimpl
 from clframe.cli.main import main
+from clframe.testing import toy_stream
 from clframe.utils.sums import SUMS, PrefixSum, problem_with
 
 SMALL = ["n_experiences=2", "max_epochs=1", "trainer.batch_size=500", "model.hidden=[4]"]
@@ -114,3 +117,53 @@ def test_the_sum_of_a_growing_file_is_that_of_all_of_it(tmp_path: Path) -> None:
     assert problem_with(path, first) == "is not what the run had written"
     path.unlink()
     assert problem_with(path, first) == "is missing"
+
+
+def fit_while(run: Path, damage: Callable[[Path], None]) -> None:
+    """Run with a plugin that damages the run folder after the first experience."""
+
+    class Damage(Plugin):
+        """Damage the run folder."""
+
+        @hookimpl
+        def after_experience(self, experience: Experience) -> None:
+            if experience.index == 0:
+                damage(run)
+
+    stream = toy_stream(n_experiences=2)
+    clframe.fit(stream, [Damage()], max_steps=1, run_dir=run, progress=False)
+
+
+def test_a_config_that_is_changed_during_the_run_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    fit_while(run, lambda run: change(run / "config.yaml", "seed: 0", "seed: 7"))
+    printed = " ".join(capsys.readouterr().err.split())
+    assert (
+        "config.yaml' was changed during the run; the change is in 'config.yaml.changed'" in printed
+    )
+    assert "seed: 0" in (run / "config.yaml").read_text()
+    assert "seed: 7" in (run / "config.yaml.changed").read_text()
+    assert main(["report", str(run), "--out", str(tmp_path / "report.html")]) == 0
+
+
+def test_files_that_are_removed_during_the_run_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    fit_while(run, lambda run: (run / "config.yaml").unlink())
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "config.yaml' was removed during the run and has been written again" in printed
+    assert "seed: 0" in (run / "config.yaml").read_text()
+
+    fit_while(tmp_path / "other", lambda run: (run / "events.jsonl").unlink())
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "events.jsonl' was shortened or removed during the run;" in printed
+
+
+def test_a_run_that_nobody_touches_reports_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit_while(tmp_path / "run", lambda run: None)
+    assert "during the run" not in capsys.readouterr().err
