@@ -22,6 +22,7 @@ from clframe.checkpoint import identity, signals
 from clframe.checkpoint.checkpointer import Checkpointer
 from clframe.checkpoint.store import CheckpointInfo, CheckpointStore
 from clframe.core import hooks
+from clframe.core.kept_memory import kept_memory
 from clframe.core.learner import Learner
 from clframe.core.matrix import BEFORE, AccuracyMatrix
 from clframe.core.results import Result, environment
@@ -244,6 +245,7 @@ def conclude(
         pretrain=learner.pretrained,
         fork=None if learner.forked is None else _forked(learner.forked, state),
         timing=state.timing.to_json(state.samples, engine.device),
+        memory=kept_memory(learner),
         environment=environment(str(engine.device)),
         run_dir=folder.path if folder else None,
         model=learner.model,

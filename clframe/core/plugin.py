@@ -21,7 +21,9 @@ from clframe.hookspecs import HOOKS, HookSpecs
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
+    from clframe.core.learner import Learner
     from clframe.core.stream import Stream
+    from clframe.data.dataset import Data
 
 _IN_STEPS = ("extra_data", "extra_batches", "penalty", "after_backward")
 """Hooks by which a plugin changes what is learned in a step."""
@@ -179,6 +181,13 @@ class Plugin:
             )
         for key, value in state.items():
             setattr(self, key, load_value(getattr(self, key), value))
+
+    def revisited_data(self, learner: Learner) -> Sequence[Data]:
+        """Return the data of earlier experiences that the method goes back to, if any.
+
+        It counts as the method's memory in tables. Buffers are counted without it.
+        """
+        return ()
 
     def state_in_fork(self, state: dict[str, Any]) -> dict[str, Any]:
         """What a forked run takes over of its parent's state: all of it, unless a plugin says."""

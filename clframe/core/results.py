@@ -46,6 +46,7 @@ class Result:
             by the plugin's name; a plugin puts it here when its hook ``metrics`` is called.
         metrics: By family.
         timing: Seconds, speed and memory.
+        memory: Samples and bytes that the strategy keeps between experiences; empty if unknown.
         environment: Versions, device, revision.
         acting: How the policy of a robot acts: its head and the rule by which actions are chosen;
             empty where nothing acts, or nothing is chosen.
@@ -77,6 +78,7 @@ class Result:
     measured: dict[str, dict[str, Any]] = field(default_factory=dict)
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
     timing: dict[str, float] = field(default_factory=dict)
+    memory: dict[str, int] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     acting: dict[str, Any] = field(default_factory=dict)
     pretrain: dict[str, Any] | None = None
@@ -117,6 +119,7 @@ class Result:
             measured=file.measured(),
             metrics=file.metrics(),
             timing=file.timing(),
+            memory=file.memory(),
             environment=file.mapping("environment", required=False),
             acting=file.mapping("acting", required=False),
             pretrain=pretrain if isinstance(pretrain, dict) else None,
@@ -175,6 +178,7 @@ class Result:
             "metrics": without_nan(self.metrics),
             **({"metric_facts": self.metric_facts} if self.metric_facts else {}),
             "timing": without_nan(self.timing),
+            **({"memory": self.memory} if self.memory else {}),
             "environment": self.environment,
         }
 

@@ -207,6 +207,12 @@ class ResultsFile:
                 timing[name] = value  # bytes stay whole numbers
         return timing
 
+    def memory(self) -> dict[str, int]:
+        """Samples and bytes that the strategy keeps; what is no whole number is skipped."""
+        kept = self.root.get("memory")
+        pairs = kept.items() if isinstance(kept, dict) else ()
+        return {name: value for name, value in pairs if type(value) is int and value >= 0}
+
     def curves(self) -> dict[str, dict[str, list[float]]]:
         """Per experience and task, the values measured while learning; other shapes are skipped."""
         curves: dict[str, dict[str, list[float]]] = {}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-import torch
-from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from clframe.core.kept_memory import methods_of, size_of
 from clframe.core.plugin import Plugin
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
@@ -17,10 +14,6 @@ from clframe.hookspecs import hookimpl
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
     from clframe.core.results import Result
-
-_BUILT_IN = "clframe.plugins.builtin"
-_DEEP = 12
-"""Objects within objects that are looked into."""
 
 
 class Cost(Plugin):
@@ -106,15 +99,17 @@ class Cost(Plugin):
     @hookimpl(trylast=True)
     def after_epoch(self, learner: Learner) -> None:
         """Look at what the plugins hold while they learn."""
-        self.held = max(self.held, _size(learner, [vars(plugin) for plugin in _counted(learner)]))
+        self.held = max(
+            self.held, size_of(learner, [vars(plugin) for plugin in methods_of(learner)])
+        )
 
     @hookimpl(trylast=True)
     def after_experience(self, learner: Learner) -> None:
         """Look at what the plugins hold now, and what they would save."""
-        states = [plugin.state_dict() for plugin in _counted(learner)]
-        held = _size(learner, [vars(plugin) for plugin in _counted(learner)])
+        states = [plugin.state_dict() for plugin in methods_of(learner)]
+        held = size_of(learner, [vars(plugin) for plugin in methods_of(learner)])
         found = {
-            "state_bytes": _size(learner, states),
+            "state_bytes": size_of(learner, states),
             "held_bytes": max(self.held, held),
             "train_flops": self.flops if self.per_step else None,
         }
@@ -127,69 +122,3 @@ class Cost(Plugin):
     def metrics(self, result: Result) -> None:
         """Hand over the values of each experience."""
         result.measured[self.name] = {"values": self.values}
-
-
-def _counted(learner: Learner) -> list[Plugin]:
-    """The strategy's plugins, without what every run has and what only measures."""
-    return [
-        plugin
-        for plugin in learner.plugins.ordered
-        if not type(plugin).__module__.startswith(_BUILT_IN) and not plugin.only_measures
-    ]
-
-
-def _size(learner: Learner, value: Any) -> int:
-    """Bytes in a value that are not the learner's own."""
-    return size_of(value, {_key(t) for t in (*learner.parameters(), *learner.buffers())})
-
-
-def size_of(value: Any, known: set[tuple[Any, ...]]) -> int:
-    """Bytes of all tensors and arrays in a value, each once.
-
-    >>> one = torch.zeros(10)
-    >>> size_of({"a": one, "b": [one, torch.zeros(2, dtype=torch.long)]}, set())
-    56
-
-    Args:
-        value: Anything; what is in its attributes, entries and modules counts.
-        known: Tensors that do not count; those found are added.
-    """
-    total = 0
-    for tensor in _tensors(value, set(), _DEEP):
-        key = _key(tensor)
-        if key not in known:
-            known.add(key)
-            total += tensor.nbytes
-    return total
-
-
-def _key(tensor: Tensor | np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    """Tells tensors in memory apart; views of one part count as one."""
-    if isinstance(tensor, np.ndarray):
-        return (tensor.ctypes.data, tensor.nbytes)
-    return (str(tensor.device), tensor.data_ptr() or id(tensor), tensor.nbytes)
-
-
-def _tensors(value: Any, visited: set[int], depth: int) -> Iterator[Tensor | np.ndarray[Any, Any]]:
-    """Every tensor and array that can be reached from a value without leaving plain objects."""
-    if isinstance(value, Tensor | np.ndarray):
-        yield value
-        return
-    if depth == 0 or id(value) in visited or value is None:
-        return
-    is_code = callable(value) and not isinstance(value, nn.Module)
-    if is_code or isinstance(value, str | bytes | int | float):
-        return
-    visited.add(id(value))
-    if isinstance(value, nn.Module):
-        inside: list[Any] = [*value.parameters(), *value.buffers()]
-    elif isinstance(value, Mapping):
-        inside = list(value.values())
-    elif isinstance(value, list | tuple | set):
-        inside = list(value)
-    elif isinstance(value, torch.optim.Optimizer):
-        inside = [value.state]
-    else:
-        inside = list(vars(value).values()) if hasattr(value, "__dict__") else []
-    for item in inside:
-        yield from _tensors(item, visited, depth - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clframe.core.plugin import Plugin
@@ -35,3 +36,7 @@ class Cumulative(Plugin):
     def extra_data(self, learner: Learner, experience: Experience) -> Data | None:
         """The data of all earlier experiences."""
         return join([past.data for past in learner.seen]) if learner.seen else None
+
+    def revisited_data(self, learner: Learner) -> Sequence[Data]:
+        """Return the data of every experience so far."""
+        return [past.data for past in learner.seen]

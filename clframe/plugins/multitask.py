@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clframe.core.plugin import Plugin
@@ -45,3 +46,7 @@ class Multitask(Plugin):
             everything = join([data, *(other.data for other in learner.stream.experiences[1:])])
             learner.train_on(everything, budget.times(len(learner.stream)))
         return True
+
+    def revisited_data(self, learner: Learner) -> Sequence[Data]:
+        """Return the data of the whole stream."""
+        return [experience.data for experience in learner.stream]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from clframe.core.matrix import names_differ
 from clframe.errors import SettingError, nearest
+from clframe.report.differences import difference_columns, difference_notes
 from clframe.report.names import (
     HEADLINES,
     format_value,
@@ -65,6 +66,8 @@ class Table:
     """Whether higher is better; None where neither is."""
     units: dict[str, str] = field(default_factory=dict)
     """What a metric is counted in, where that has been said."""
+    differences: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Memory, and settings besides the strategy in which the groups differ, a text per group."""
     notes: tuple[str, ...] = field(default=())
 
 
@@ -91,8 +94,10 @@ def compare(
 
 
 def values_of(run: Run) -> dict[str, float | None]:
-    """Everything of a run that can be compared: metrics, and timings under `timing.`."""
-    return {**run.metrics, **{f"timing.{name}": value for name, value in run.timing.items()}}
+    """Everything of a run that can be compared: metrics, and `timing.` and `memory.` figures."""
+    timing = {f"timing.{name}": value for name, value in run.timing.items()}
+    memory = {f"memory.{name}": float(value) for name, value in run.result.memory.items()}
+    return {**run.metrics, **timing, **memory}
 
 
 def _check_metrics(runs: Sequence[Run], metrics: Iterable[str]) -> None:
@@ -122,9 +127,19 @@ def _table(runs: Sequence[Run], metrics: Sequence[str], by: Sequence[str]) -> Ta
     units = {metric: unit(metric, facts) for metric in shown}
     groups = _best_first(groups, shown, better)
     cells = {metric: _cells(groups, metric, better[metric]) for metric in shown}
+    notes += difference_notes(groups, by)
     first = runs[0].result
-    names = (first.stream, first.scenario)
-    return Table(*names, groups, tuple(shown), cells, better, units, tuple(notes))
+    return Table(
+        first.stream,
+        first.scenario,
+        groups,
+        tuple(shown),
+        cells,
+        better,
+        units,
+        difference_columns(groups, by),
+        tuple(notes),
+    )
 
 
 def _best_first(

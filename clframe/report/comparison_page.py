@@ -156,6 +156,8 @@ def _comparison(table: Table) -> Iterator[Block]:
         families.setdefault(family, []).append(metric)
     for family, metrics in families.items():
         yield _table(table, metrics, family)
+    if table.differences:
+        yield _differences(table)
     several = any(len(group.runs) > 1 for group in table.groups)
     brackets = ["[ ]: 95 % interval over seeds (Student's t)."] if several else []
     yield Text(" ".join([*legend([table]), *brackets]))
@@ -175,6 +177,20 @@ def _table(table: Table, metrics: Sequence[str], family: str) -> TableBlock:
     ]
     title = f"{family} metrics".strip() + f" on {table.stream}"
     return TableBlock(title, [Head("strategy"), Head("n"), *heads], rows)
+
+
+def _differences(table: Table) -> TableBlock:
+    rows = [
+        (Head(group.label), [Cell(texts[i]) for texts in table.differences.values()])
+        for i, group in enumerate(table.groups)
+    ]
+    heads = [Head("strategy"), *map(Head, table.differences)]
+    return TableBlock(
+        "What differs besides the strategy",
+        heads,
+        rows,
+        "Memory: samples and bytes that the strategy keeps from one experience to the next.",
+    )
 
 
 def _cell(cell: Compared, group: Group, metric: str) -> Cell:

@@ -105,6 +105,8 @@ def higher_is_better(metric: str, facts: Facts | None = None) -> bool | None:
     """
     if metric.startswith("timing."):
         return "_per_" in metric or not metric.endswith(_COSTS)
+    if metric.startswith("memory."):
+        return False
     # Lists such as forgetting.best_minus_last_k go the way of what they are the parts of.
     info = info_of(metric, facts) or info_of(metric.removesuffix("_k"), facts)
     return True if info is None else info.higher_is_better

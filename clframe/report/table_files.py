@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 
 from clframe.report.compare import ALPHA, Cell, Group, Table, values_of
+from clframe.report.differences import MEMORY
 from clframe.report.names import format_value
 from clframe.utils.statistics import Summary, summarize
 
@@ -14,6 +15,7 @@ CSV_HEADS = (
     *("stream", "scenario", "strategy", "metric", "unit", "better", "n"),
     *("mean", "standard_error", "low_95", "high_95"),
     *("best", "not_significantly_worse", "t", "degrees_of_freedom", "p_value"),
+    *("memory", "other_settings"),
 )
 _SPECIAL = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -43,9 +45,11 @@ def _latex_table(table: Table) -> str:
         unit = f" [{table.units[metric]}]" if table.units.get(metric) else ""
         arrow = _ARROWS[table.better.get(metric, True)]
         heads.append(f"{escape(metric + unit)} {arrow}".rstrip())
+    heads += [escape(name) for name in table.differences]
     lines = []
     for i, group in enumerate(table.groups):
         cells = [_latex_cell(table.cells[metric][i], group) for metric in table.metrics]
+        cells += [escape(texts[i]) for texts in table.differences.values()]
         lines.append(" & ".join([escape(group.label), *cells]) + r" \\")
     counts = sorted({len(group.runs) for group in table.groups})
     seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
@@ -63,7 +67,7 @@ def _latex_table(table: Table) -> str:
             r"\begin{table}",
             r"  \centering",
             f"  \\caption{{{caption}}}",
-            f"  \\begin{{tabular}}{{l{'c' * len(table.metrics)}}}",
+            f"  \\begin{{tabular}}{{l{'c' * len(table.metrics)}{'l' * len(table.differences)}}}",
             r"    \toprule",
             f"    {' & '.join(heads)} \\\\",
             r"    \midrule",
@@ -105,10 +109,14 @@ def as_csv(tables: Sequence[Table]) -> str:
     for table in tables:
         for metric in table.metrics:
             better = {True: "higher", False: "lower", None: ""}[table.better[metric]]
-            for group, cell in zip(table.groups, table.cells[metric], strict=True):
+            for i, (group, cell) in enumerate(zip(table.groups, table.cells[metric], strict=True)):
                 names = (table.stream, table.scenario, group.label, metric)
                 facts = (table.units.get(metric, ""), better)
-                writer.writerow([*map(_as_text, names), *facts, *_numbers(cell, group, metric)])
+                other = {name: texts[i] for name, texts in table.differences.items()}
+                memory = other.pop(MEMORY, "")
+                words = " ".join(f"{name}={value}" for name, value in other.items())
+                numbers = _numbers(cell, group, metric)
+                writer.writerow([*map(_as_text, names), *facts, *numbers, memory, _as_text(words)])
     return stream.getvalue()
 
 

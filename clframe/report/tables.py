@@ -87,6 +87,7 @@ def _text_rows(table: Table, width: int | None) -> list[str]:
             mark = "*" if cell.best else "=" if cell.not_worse else " "
             texts.append(f"{cell_text(cell, group)} {mark}")
         columns.append([metric_heading(table, metric), *texts])
+    columns += [[name, *texts] for name, texts in table.differences.items()]
     lines: list[str] = []
     fixed = sum(max(map(len, column)) + 2 for column in first)
     while columns:
@@ -118,9 +119,10 @@ def as_markdown(tables: Sequence[Table]) -> str:
     blocks = []
     for table in tables:
         heads = ["strategy", "n", *(metric_heading(table, metric) for metric in table.metrics)]
+        heads += table.differences
         lines = [f"### {plain(heading(table))}", ""]
         lines.append("| " + " | ".join(map(plain, heads)) + " |")
-        lines.append("| --- | ---: |" + " --- |" * len(table.metrics))
+        lines.append("| --- | ---: |" + " --- |" * (len(heads) - 2))
         for i, group in enumerate(table.groups):
             cells = [plain(group.label), str(len(group.runs))]
             for metric in table.metrics:
@@ -129,6 +131,7 @@ def as_markdown(tables: Sequence[Table]) -> str:
                 if cell.best or cell.not_worse:
                     text = f"**{text}**" + (" (best)" if cell.best else "")
                 cells.append(text)
+            cells += [plain(texts[i]) for texts in table.differences.values()]
             lines.append("| " + " | ".join(cells) + " |")
         lines += [f"\nNote: {plain(note)}" for note in table.notes]
         blocks.append("\n".join(lines))
@@ -160,8 +163,9 @@ def _table_object(table: Table) -> dict[str, Any]:
             "n": len(group.runs),
             "seeds": [run.result.seed for run in group.runs],
             "runs": [str(run.folder) for run in group.runs],
+            "differences": {name: texts[i] for name, texts in table.differences.items()},
         }
-        for group in table.groups
+        for i, group in enumerate(table.groups)
     ]
     metrics = [
         {

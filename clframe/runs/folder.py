@@ -166,6 +166,8 @@ class RunFolder:
                 return
             if not self.events.is_file():
                 notice(f"'{self.events}' was removed during the run; its lines are lost")
+            if not self._config_text:
+                return  # the run was made without one
             if not self.config.is_file():
                 notice(f"'{self.config}' was removed during the run and has been written again")
             elif read_text(self.config) != self._config_text:

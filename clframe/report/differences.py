@@ -1,0 +1,92 @@
+"""What the rows of a comparison differ in besides the strategy: memory and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from clframe.report.settings import differing, setting
+from clframe.runs.reader import Run
+
+if TYPE_CHECKING:
+    from clframe.report.compare import Group
+
+MEMORY = "memory"
+_MOST = 5
+"""Settings that get a column; the names of further ones are in a note."""
+_NOT_SHOWN = ("strategy", "seed", "logger.", "checkpoint.", "fork.", "plugin_path", "download")
+_NOT_SHOWN_OF_TRAINER = ("films", "sample_images", "log_every_n_steps", "device_memory", "batched")
+_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+def difference_columns(groups: Sequence[Group], by: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return a text per group for the memory and for each setting that differs between groups.
+
+    Args:
+        groups: The rows of a table.
+        by: Settings that the rows' labels name already.
+    """
+    columns: dict[str, tuple[str, ...]] = {}
+    texts = tuple(memory_text(group.runs) for group in groups)
+    if any(run.result.memory.get("bytes") for group in groups for run in group.runs):
+        columns[MEMORY] = texts
+    for name in _settings(groups, by)[:_MOST]:
+        columns[name] = tuple(_value(group.runs, name) for group in groups)
+    return columns
+
+
+def difference_notes(groups: Sequence[Group], by: Sequence[str]) -> list[str]:
+    """Return what a reader must know before comparing the rows of a table."""
+    notes = []
+    kept = {group.label: memory_text(group.runs) for group in groups if _samples(group.runs)}
+    if len({_samples(group.runs) for group in groups if _samples(group.runs)}) > 1:
+        each = ", ".join(f"{label} {text}" for label, text in kept.items())
+        notes.append(f"The strategies keep different memories: {each}.")
+    more = _settings(groups, by)[_MOST:]
+    if more:
+        notes.append(f"The rows differ in {len(more)} more settings: {', '.join(more)}.")
+    return notes
+
+
+def memory_text(runs: Sequence[Run]) -> str:
+    """Return the samples and bytes that the runs of a row keep.
+
+    >>> _amount({"samples": 1000, "bytes": 824_000})
+    '1,000 samples (824 kB)'
+    """
+    texts = list(dict.fromkeys(_amount(run.result.memory) for run in runs))
+    return texts[0] if len(texts) == 1 else f"{texts[0]} to {texts[-1]}"
+
+
+def _amount(memory: Mapping[str, int]) -> str:
+    if not memory:
+        return "unknown"
+    samples, size = memory.get("samples", 0), memory.get("bytes", 0)
+    if not samples and not size:
+        return "none"
+    large = next(((size / unit, name) for unit, name in _UNITS if size >= unit), (size, "bytes"))
+    text = f"{large[0]:.3g} {large[1]}"
+    return f"{samples:,} samples ({text})" if samples else text
+
+
+def _samples(runs: Sequence[Run]) -> tuple[int, ...]:
+    """Return the different numbers of samples that the runs keep, without zero."""
+    return tuple(sorted({run.result.memory.get("samples", 0) for run in runs} - {0}))
+
+
+def _settings(groups: Sequence[Group], by: Sequence[str]) -> list[str]:
+    """Return the settings besides the strategy's own that are not the same in all groups."""
+    names = differing([run for group in groups for run in group.runs])
+    return [
+        name
+        for name in names
+        if name not in by
+        and not name.startswith(_NOT_SHOWN)
+        and name not in {f"trainer.{one}" for one in _NOT_SHOWN_OF_TRAINER}
+        and len({_value(group.runs, name) for group in groups}) > 1
+    ]
+
+
+def _value(runs: Sequence[Run], name: str) -> str:
+    values = dict.fromkeys(setting(run, name) for run in runs)
+    return next(iter(values)) if len(values) == 1 else "mixed"
