@@ -42,7 +42,7 @@ def kept_memory(learner: Learner) -> dict[str, int]:
         return {}
     samples = size = 0
     for plugin in methods_of(learner):
-        past = plugin.revisited_data(learner)
+        past = plugin.revisited_data(learner.stream, learner.seen)
         samples += _samples_in(vars(plugin), set(), _DEEP) + sum(len(data) for data in past)
         size += size_of(learner, plugin.state_dict()) + _data_bytes(past)
     return {"samples": samples, "bytes": size}

@@ -21,8 +21,7 @@ from clframe.hookspecs import HOOKS, HookSpecs
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
-    from clframe.core.learner import Learner
-    from clframe.core.stream import Stream
+    from clframe.core.stream import Experience, Stream
     from clframe.data.dataset import Data
 
 _IN_STEPS = ("extra_data", "extra_batches", "penalty", "after_backward")
@@ -182,10 +181,14 @@ class Plugin:
         for key, value in state.items():
             setattr(self, key, load_value(getattr(self, key), value))
 
-    def revisited_data(self, learner: Learner) -> Sequence[Data]:
+    def revisited_data(self, stream: Stream, seen: Sequence[Experience]) -> Sequence[Data]:
         """Return the data of earlier experiences that the method goes back to, if any.
 
         It counts as the method's memory in tables. Buffers are counted without it.
+
+        Args:
+            stream: What is learned.
+            seen: The experiences that were learned.
         """
         return ()
 

@@ -12,7 +12,7 @@ from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
-    from clframe.core.stream import Experience
+    from clframe.core.stream import Experience, Stream
 
 
 class Cumulative(Plugin):
@@ -37,6 +37,6 @@ class Cumulative(Plugin):
         """The data of all earlier experiences."""
         return join([past.data for past in learner.seen]) if learner.seen else None
 
-    def revisited_data(self, learner: Learner) -> Sequence[Data]:
+    def revisited_data(self, stream: Stream, seen: Sequence[Experience]) -> Sequence[Data]:
         """Return the data of every experience so far."""
-        return [past.data for past in learner.seen]
+        return [past.data for past in seen]

@@ -11,7 +11,7 @@ from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
-    from clframe.core.stream import Experience
+    from clframe.core.stream import Experience, Stream
     from clframe.core.trainer import Budget
     from clframe.data.dataset import Data
 
@@ -47,6 +47,6 @@ class Multitask(Plugin):
             learner.train_on(everything, budget.times(len(learner.stream)))
         return True
 
-    def revisited_data(self, learner: Learner) -> Sequence[Data]:
+    def revisited_data(self, stream: Stream, seen: Sequence[Experience]) -> Sequence[Data]:
         """Return the data of the whole stream."""
-        return [experience.data for experience in learner.stream]
+        return [experience.data for experience in stream]
