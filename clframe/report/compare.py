@@ -127,7 +127,8 @@ def _table(runs: Sequence[Run], metrics: Sequence[str], by: Sequence[str]) -> Ta
     units = {metric: unit(metric, facts) for metric in shown}
     groups = _best_first(groups, shown, better)
     cells = {metric: _cells(groups, metric, better[metric]) for metric in shown}
-    notes += difference_notes(groups, by)
+    rows = {group.label: group.runs for group in groups}
+    notes += difference_notes(rows, by)
     first = runs[0].result
     return Table(
         first.stream,
@@ -137,7 +138,7 @@ def _table(runs: Sequence[Run], metrics: Sequence[str], by: Sequence[str]) -> Ta
         cells,
         better,
         units,
-        difference_columns(groups, by),
+        difference_columns(rows, by),
         tuple(notes),
     )
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from clframe.report.settings import differing, setting
 from clframe.runs.reader import Run
 
-if TYPE_CHECKING:
-    from clframe.report.compare import Group
+Rows = Mapping[str, Sequence[Run]]
+"""The runs of each row of a table, by its label."""
 
 MEMORY = "memory"
 _MOST = 5
@@ -19,30 +18,30 @@ _NOT_SHOWN_OF_TRAINER = ("films", "sample_images", "log_every_n_steps", "device_
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
-def difference_columns(groups: Sequence[Group], by: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return a text per group for the memory and for each setting that differs between groups.
+def difference_columns(rows: Rows, by: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return a text per row for the memory and for each setting that differs between rows.
 
     Args:
-        groups: The rows of a table.
+        rows: The rows of a table.
         by: Settings that the rows' labels name already.
     """
     columns: dict[str, tuple[str, ...]] = {}
-    texts = tuple(memory_text(group.runs) for group in groups)
-    if any(run.result.memory.get("bytes") for group in groups for run in group.runs):
+    texts = tuple(map(memory_text, rows.values()))
+    if any(run.result.memory.get("bytes") for runs in rows.values() for run in runs):
         columns[MEMORY] = texts
-    for name in _settings(groups, by)[:_MOST]:
-        columns[name] = tuple(_value(group.runs, name) for group in groups)
+    for name in _settings(rows, by)[:_MOST]:
+        columns[name] = tuple(_value(runs, name) for runs in rows.values())
     return columns
 
 
-def difference_notes(groups: Sequence[Group], by: Sequence[str]) -> list[str]:
+def difference_notes(rows: Rows, by: Sequence[str]) -> list[str]:
     """Return what a reader must know before comparing the rows of a table."""
     notes = []
-    kept = {group.label: memory_text(group.runs) for group in groups if _samples(group.runs)}
-    if len({_samples(group.runs) for group in groups if _samples(group.runs)}) > 1:
-        each = ", ".join(f"{label} {text}" for label, text in kept.items())
+    keeping = {label: runs for label, runs in rows.items() if _samples(runs)}
+    if len({_samples(runs) for runs in keeping.values()}) > 1:
+        each = ", ".join(f"{label} {memory_text(runs)}" for label, runs in keeping.items())
         notes.append(f"The strategies keep different memories: {each}.")
-    more = _settings(groups, by)[_MOST:]
+    more = _settings(rows, by)[_MOST:]
     if more:
         notes.append(f"The rows differ in {len(more)} more settings: {', '.join(more)}.")
     return notes
@@ -74,16 +73,16 @@ def _samples(runs: Sequence[Run]) -> tuple[int, ...]:
     return tuple(sorted({run.result.memory.get("samples", 0) for run in runs} - {0}))
 
 
-def _settings(groups: Sequence[Group], by: Sequence[str]) -> list[str]:
-    """Return the settings besides the strategy's own that are not the same in all groups."""
-    names = differing([run for group in groups for run in group.runs])
+def _settings(rows: Rows, by: Sequence[str]) -> list[str]:
+    """Return the settings besides the strategy's own that are not the same in all rows."""
+    names = differing([run for runs in rows.values() for run in runs])
     return [
         name
         for name in names
         if name not in by
         and not name.startswith(_NOT_SHOWN)
         and name not in {f"trainer.{one}" for one in _NOT_SHOWN_OF_TRAINER}
-        and len({_value(group.runs, name) for group in groups}) > 1
+        and len({_value(runs, name) for runs in rows.values()}) > 1
     ]
 
 
