@@ -7,15 +7,19 @@ STAMP := $(VENV)/.clframe-installed
 # What tests of optional parts need beside it, and LIBERO, which wants an older MuJoCo in front.
 TEST_STAMP := $(VENV)/.clframe-test-installed
 DOCS_STAMP := $(VENV)/.clframe-docs-installed
+# The base install alone, in which every line of README and docs/start.md is run.
+BASE := .venv-base
+BASE_STAMP := $(BASE)/.clframe-installed
 LIBERO := .venv-libero
 LIBERO_STAMP := $(LIBERO)/.clframe-installed
 # One more than there are cores, since some tests wait for processes of their own.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 LIBERO_TESTS := tests/streams/test_libero_simulation.py
-# $(call install,WORDS): by uv, which takes a fourth of the time, or by pip where uv does not find the
-# packages, such as behind an index that only pip has been told of.
-install = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python $(1) 2> $(VENV)/uv.log \
-	  || $(BIN)/python -m pip install --quiet $(1)
+# $(call install_in,ENVIRONMENT,ARGUMENTS): with uv, which takes a fourth of the time, or with pip if uv
+# does not find the packages, such as behind an index that only pip is configured for.
+install_in = $(BIN)/uv pip install --quiet $(3) --python $(1)/bin/python $(2) 2> $(VENV)/uv.log \
+	  || $(1)/bin/python -m pip install --quiet $(2)
+install = $(call install_in,$(VENV),$(1),--compile-bytecode)
 
 # The environment of LIBERO is made while types are checked.
 MAKEFLAGS += --jobs=2
@@ -28,7 +32,7 @@ demo: $(STAMP)
 
 # Tests start many processes, none of which shall compile the package again.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: $(TEST_STAMP) $(LIBERO_STAMP) lint
+test: $(TEST_STAMP) $(BASE_STAMP) $(LIBERO_STAMP) lint
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore $(LIBERO_TESTS)
 	$(LIBERO)/bin/python -m pytest -q -n auto $(LIBERO_TESTS)
 
@@ -58,6 +62,11 @@ $(TEST_STAMP): $(STAMP)
 	$(call install,--no-deps 'metaworld>=3.0')
 	touch $(TEST_STAMP)
 
+$(BASE_STAMP): $(TEST_STAMP)
+	test -x $(BASE)/bin/python || $(PYTHON) -m venv $(BASE)
+	$(call install_in,$(BASE),--editable .)
+	touch $(BASE_STAMP)
+
 # Sees all packages of the other environment behind its own, as pip does and uv does not.
 $(LIBERO_STAMP): $(TEST_STAMP)
 	test -x $(LIBERO)/bin/python || $(PYTHON) -m venv $(LIBERO)
@@ -70,4 +79,4 @@ $(LIBERO_STAMP): $(TEST_STAMP)
 	touch $(LIBERO_STAMP)
 
 clean:
-	rm -rf $(VENV) $(LIBERO) build *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BASE) $(LIBERO) build *.egg-info .mypy_cache .pytest_cache .ruff_cache
