@@ -58,8 +58,6 @@ if __name__ == "__main__":
     import lightning.fabric  # noqa: F401
     import torch
 
-    import clframe.cli.main
-
     torch.set_num_threads(1)
     for job in jobs:
         started = time.monotonic()
