@@ -27,7 +27,7 @@ from clframe.errors import RunFolderError
 from clframe.utils.console import notice
 from clframe.utils.files import replacing, write_json
 
-FORMAT = 4
+FORMAT = 5
 _NUMBERED = re.compile(r"(\d{6,})\.pt")
 
 

@@ -20,6 +20,7 @@ from clframe.checkpoint import identity, snapshot
 from clframe.checkpoint.store import CheckpointInfo, CheckpointStore
 from clframe.config.run_config import RunConfig
 from clframe.core.learning import STREAMS_OWN, name_of
+from clframe.core.matrix import AccuracyMatrix
 from clframe.core.results import Result
 from clframe.errors import ClframeError, RunFolderError, SettingError, nearest
 from clframe.lineage.deviation import Deviation, count_tensors, deviations
@@ -164,7 +165,8 @@ def _check_parent(fork: Mapping[str, Any], folder: RunFolder) -> str:
 
 def _check_matrix(folder: RunFolder, store: CheckpointStore, info: CheckpointInfo) -> str:
     """Whether results.json and matrix.csv have the matrix that the last checkpoint has."""
-    saved = store.read(info.number, torch.device("cpu"))["matrix"]
+    state = store.read(info.number, torch.device("cpu"))["matrix"]
+    saved = AccuracyMatrix.from_state(state).to_json()
     result = Result.load(folder.path)
     told = result.matrix.to_json()
     for row, (name, cells) in enumerate(zip(saved["rows"], saved["values"], strict=True)):
