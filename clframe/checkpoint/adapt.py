@@ -45,8 +45,8 @@ def adapt(
         "tensor": tensor.with_columns(columns).state_dict(),
         "plugins": _plugins(saved["plugins"], learner, origin),
     }
-    unknown = np.isnan(matrix.values).all(axis=0) if matrix.rows else np.zeros(len(columns), bool)
-    missing = [name for name, is_unknown in zip(columns, unknown, strict=True) if is_unknown]
+    known = ~np.isnan(matrix.values)
+    missing = [name for n, name in enumerate(columns) if matrix.rows and not known[:, n].any()]
     if missing:
         several = f"tasks {', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''} were"
         one = f"task {missing[0]} was"

@@ -76,5 +76,7 @@ def _clone(state: Any) -> Any:
     if isinstance(state, dict):
         return {key: _clone(value) for key, value in state.items()}
     if isinstance(state, list | tuple):
+        if all(type(value) in (str, int, float, bool) for value in state):
+            return list(state)
         return [_clone(value) for value in state]
     return state

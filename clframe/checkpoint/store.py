@@ -16,7 +16,7 @@ import pickle
 import re
 import shutil
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -25,7 +25,7 @@ import torch
 
 from clframe.errors import RunFolderError
 from clframe.utils.console import notice
-from clframe.utils.files import replacing, write_json
+from clframe.utils.files import make_folder, replacing, sync_file, sync_folder, write_json
 
 FORMAT = 5
 _NUMBERED = re.compile(r"(\d{6,})\.pt")
@@ -74,6 +74,8 @@ class CheckpointStore:
         self.folder = folder
         self.keep, self.every_experience = keep, every_experience
         self._infos: dict[int, CheckpointInfo] = {}
+        self._flushed: set[str] = set()
+        """Files of the run whose names are on disk."""
 
     def numbers(self) -> list[int]:
         """All there are, the newest first, whether they can be read or not."""
@@ -99,7 +101,8 @@ class CheckpointStore:
         files: dict[str, dict[str, Any]] | None = None,
     ) -> int:
         """Add a checkpoint, then delete those that are no longer needed; returns its number."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
+        self._flush(files or {})
         number = max(self.numbers(), default=0) + 1
         info = CheckpointInfo(number, position, list(parents), identity or {}, files or {})
         with replacing(self.state_file(number)) as file:
@@ -122,7 +125,7 @@ class CheckpointStore:
             note: What is said of it there.
             identity: What this run is made of.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         info = CheckpointInfo(1, note["position"], [], identity, note["files"])
         target, linked = self.state_file(info.number), True
         self._write_note(info, note["bytes"], note["sha256"])
@@ -136,6 +139,15 @@ class CheckpointStore:
         if problem is not None:
             raise RunFolderError(f"checkpoint '{source}' cannot be used: {problem}")
         return info, linked
+
+    def _flush(self, files: Iterable[str]) -> None:
+        """Flush files of the run folder to disk, with the names that lead to them."""
+        run = self.folder.parent
+        for name in files:
+            if sync_file(run / name) and name not in self._flushed:
+                for parent in Path(name).parents:
+                    sync_folder(run / parent)
+                self._flushed.add(name)
 
     def _write_note(self, info: CheckpointInfo, size: int, checksum: str) -> None:
         """Say what a checkpoint is."""

@@ -1,16 +1,18 @@
 """Measured cells of a table whose other cells are unknown, in arrays that only grow.
 
-Appending costs what is appended, and taking the state costs nothing: it is a view of what has been
-appended so far, which never changes. A long stream of which each row measures few tasks stays small.
+The cost of appending depends only on what is appended. Taking the state costs nothing: it is a view
+of the entries so far, which never change. A long stream that measures few tasks a row stays small.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -59,6 +61,8 @@ class Entries:
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Views of what has been appended so far."""
+        import torch  # a result is loaded without it
+
         return {"places": torch.from_numpy(self.places), "values": torch.from_numpy(self.values)}
 
     def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:

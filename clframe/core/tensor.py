@@ -80,7 +80,7 @@ class ForgettingTensor:
         axes, levels = self.axes, self.levels
         dense = np.full((self._rows, len(self.columns), len(axes), len(levels)), np.nan)
         if self._keys:
-            where = np.array([(axes.index(axis), levels.index(level)) for axis, level in self._keys])
+            where = np.array([(axes.index(a), levels.index(b)) for a, b in self._keys])
             row, column, key = self._entries.places.T
             dense[(row, column, *where[key].T)] = self._entries.values
         return dense

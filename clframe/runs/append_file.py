@@ -35,7 +35,7 @@ class AppendOnlyFile:
             file.write(text)
 
     def mark(self) -> dict[str, Any]:
-        """How long the file is and its sum; what it holds is on disk then."""
+        """How long the file is, and its sum."""
         return self._sum.mark() if self._rollback_to is None else self._rollback_to
 
     def rollback(self, mark: dict[str, Any]) -> None:

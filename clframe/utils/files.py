@@ -63,6 +63,16 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+def sync_file(path: Path) -> bool:
+    """Flush a file's content to disk; return whether the file exists."""
+    try:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder and those above it, and flush the new names to disk.
 
