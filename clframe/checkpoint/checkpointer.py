@@ -86,6 +86,8 @@ class Checkpointer:
         self._store = store
         self._settings = settings or CheckpointSettings()
         self._identity = identity or {}
+        if store is not None:
+            store.room = self._settings.room(len(learner.stream))
         every = self._settings.every_n_steps
         self._every = math.inf if every is None or store is None else every
         self._steps = 0
@@ -260,7 +262,8 @@ class Checkpointer:
 
     def _add_parent(self, saved: dict[str, Any]) -> None:
         """A start or an end that later checkpoints depend on: write it, or clone it for then."""
-        always = self._settings.every_experience and "experiences" in saved
+        assert self._store is not None
+        always = "experiences" in saved and self._store.room > 0 and not self._store.full
         if always or self._is_due() or self._is_cheap():
             self._parents.append(_Parent(self._save(saved, self._parents)))
         else:
@@ -291,7 +294,15 @@ class Checkpointer:
     def _put(self, saved: dict[str, Any], parents: list[int]) -> int:
         assert self._store is not None
         position, files = saved["position"], saved["files"]
-        return self._store.write(saved, position, parents, self._identity, files)
+        was_full = self._store.full
+        number = self._store.write(saved, position, parents, self._identity, files)
+        if self._store.full and not was_full:
+            size = self._settings.max_bytes / 1e6
+            notice(
+                f"the states after each experience take more than {size:g} MB, so later ones are "
+                "not kept for clframe fork and verify; a larger checkpoint.max_bytes keeps more"
+            )
+        return number
 
     def _plan(self) -> None:
         """When the next checkpoint is due by time."""

@@ -4,13 +4,14 @@
 ``000007.json`` says where in the run it was taken, what it depends on and the file's SHA-256. The
 JSON is put in its place first, so a state that can be seen always has its sum beside it. Nothing
 is deleted before the next checkpoint is whole, and the last two that can be continued from are
-kept, with what they depend on.
+kept, with what they depend on. The states between two experiences are kept while there is room.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import pickle
 import re
@@ -67,12 +68,14 @@ class CheckpointStore:
     Args:
         folder: Where they are; made with the first one.
         keep: How many to keep besides those they depend on.
-        every_experience: Keep those between two experiences, too.
+        room: Bytes that those between two experiences may take, which are kept, too.
     """
 
-    def __init__(self, folder: Path, keep: int = 2, every_experience: bool = False) -> None:
+    def __init__(self, folder: Path, keep: int = 2, room: float = 0) -> None:
         self.folder = folder
-        self.keep, self.every_experience = keep, every_experience
+        self.keep, self.room = keep, room
+        self.full = False
+        """Whether a state between two experiences did not fit into the room."""
         self._infos: dict[int, CheckpointInfo] = {}
         self._flushed: set[str] = set()
         """Files of the run whose names are on disk."""
@@ -167,13 +170,24 @@ class CheckpointStore:
     def _prune(self) -> None:
         newest = sorted(self._infos, reverse=True)[: self.keep]
         wanted = {*newest, *(parent for number in newest for parent in self._infos[number].parents)}
-        if self.every_experience:
-            wanted |= {number for number, info in self._infos.items() if info.between}
+        wanted |= self._between_kept()
         for number in self.numbers():
             if number not in wanted:
                 self.state_file(number).unlink(missing_ok=True)
                 self.note_file(number).unlink(missing_ok=True)
                 self._infos.pop(number, None)
+
+    def _between_kept(self) -> set[int]:
+        """The first states between two experiences, as many as there is room for."""
+        kept: set[int] = set()
+        left = self.room
+        for number in sorted(number for number, info in self._infos.items() if info.between):
+            left -= self.state_file(number).stat().st_size if self.room < math.inf else 0
+            if left < 0:
+                self.full = True
+                break
+            kept.add(number)
+        return kept
 
     def tidy(self) -> None:
         """Remove what a killed process left half written."""

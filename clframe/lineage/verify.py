@@ -1,6 +1,6 @@
 """Whether a run is what it says: its files agree, and an experience learned again gives its bits.
 
-A run keeps the state before and after each experience (``checkpoint.every_experience=true``).
+A run keeps the state before and after each experience (``checkpoint.every_experience``).
 Anyone can then take one experience, learn it again with the row after it, and compare: at the cost
 of one experience instead of all of them.
 """
@@ -17,6 +17,7 @@ import torch
 
 from clframe.build import build
 from clframe.checkpoint import identity, snapshot
+from clframe.checkpoint.settings import KEEP_ALL
 from clframe.checkpoint.store import CheckpointInfo, CheckpointStore
 from clframe.config.run_config import RunConfig
 from clframe.core.learning import STREAMS_OWN, name_of
@@ -126,7 +127,7 @@ def replayable(folder: RunFolder, kept: dict[int, CheckpointInfo], number: int |
         there = ", ".join(map(str, possible)) or "none"
         raise RunFolderError(
             f"run '{folder.path}' has not kept the states before and after {which} (it has those "
-            f"of: {there}); a run with checkpoint.every_experience=true keeps all"
+            f"of: {there}); {KEEP_ALL}"
         )
     return number
 

@@ -70,7 +70,7 @@ class RunFolder:
     def checkpoints(self) -> CheckpointStore:
         """The run's checkpoints."""
         saving = self.saving
-        return CheckpointStore(self.path / "checkpoints", saving.keep, saving.every_experience)
+        return CheckpointStore(self.path / "checkpoints", saving.keep, saving.room())
 
     @classmethod
     def default(cls, stream: str, strategy: str, seed: int) -> RunFolder:
