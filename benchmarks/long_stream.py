@@ -33,10 +33,10 @@ from clframe.testing import toy_stream
 STRATEGIES: dict[str, Any] = {
     "naive": [],
     "replay": [{"replay": {"size": 200}}],
-    "ewc": [{"ewc": {"samples": 16, "weight": 1.0}}],
-    "online_ewc": [{"ewc": {"samples": 16, "weight": 1.0, "online": True}}],
+    "ewc": [{"ewc": {"samples": 16, "weight": 1e-3}}],
+    "online_ewc": [{"ewc": {"samples": 16, "weight": 1e-3, "online": True}}],
     "si": ["si"],
-    "mas": [{"mas": {"samples": 16, "weight": 0.01}}],
+    "mas": [{"mas": {"samples": 16, "weight": 1e-3}}],
     "lwf": ["lwf"],
     "agem": ["agem"],
     "derpp": ["derpp"],

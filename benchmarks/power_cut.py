@@ -154,9 +154,8 @@ def operations(trace: Path, root: Path) -> Iterator[tuple[str, list[str], str, i
         if not match[1].startswith(("write", "pwrite")):
             paths += [_decoded(text) for text in _TEXT.findall(match[2])]
         full = [os.path.normpath(os.path.join(root.parent, path)) for path in paths if path]
-        if any(path == str(root) or path.startswith(f"{root}/") for path in full):
-            yield match[1], full, match[2], int(match[3])
-        elif match[1] == "fsync" and full and full[0] == str(root.parent):
+        inside = any(path == str(root) or path.startswith(f"{root}/") for path in full)
+        if inside or (match[1] == "fsync" and full[:1] == [str(root.parent)]):
             yield match[1], full, match[2], int(match[3])
 
 
@@ -289,7 +288,7 @@ def measure(name: str, place: Path, limit: int, say: Callable[[str], None]) -> d
         found = list(unique[model].items())
         step = max(1.0, len(found) / limit)
         for place_of in range(min(limit, len(found))):
-            digest, label = found[int(place_of * step)]
+            _, label = found[int(place_of * step)]
             where, _, words_of = label.partition(" ")
             chosen[model].setdefault(where, []).append(words_of)
         report[model] = {"states": len(found), "resumed": 0, "bad": []}

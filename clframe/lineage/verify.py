@@ -32,7 +32,7 @@ from clframe.strategies import DEFAULT_PLUGINS
 from clframe.training.engine import ONE_PROCESS
 from clframe.utils.sums import check_file, read_sums
 
-_NOT_COMPARED = ("timing", "files", "position", "experiences", "evaluated")
+_NOT_COMPARED = ("timing", "files", "position", "experiences", "evaluated", "unsaved")
 """What of a state says how long it took or where it stands, and not what was learned."""
 
 
