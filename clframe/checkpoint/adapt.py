@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.serialization import plain_value
 from clframe.core.tensor import ForgettingTensor
@@ -35,13 +37,16 @@ def adapt(
     notes: list[str] = []
     _check_model(saved["learner"], learner.state_dict(), origin)
     columns = learner.stream.columns
+    matrix = AccuracyMatrix.from_state(saved["matrix"]).with_columns(columns)
+    tensor = ForgettingTensor.from_state(saved["matrix"]["columns"], saved["tensor"])
     saved = {
         **saved,
-        "matrix": _matrix(saved["matrix"], columns),
-        "tensor": _tensor(saved["matrix"]["columns"], saved["tensor"], columns),
+        "matrix": matrix.state_dict(),
+        "tensor": tensor.with_columns(columns).state_dict(),
         "plugins": _plugins(saved["plugins"], learner, origin),
     }
-    missing = [name for name in columns if not _was_measured(saved["matrix"], name)]
+    known = ~np.isnan(matrix.values)
+    missing = [name for n, name in enumerate(columns) if matrix.rows and not known[:, n].any()]
     if missing:
         several = f"tasks {', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''} were"
         one = f"task {missing[0]} was"
@@ -65,27 +70,6 @@ def _check_model(before: Mapping[str, Any], now: Mapping[str, Any], origin: Any)
                 f"run '{origin['run']}' cannot be forked with another model: '{name}' had the "
                 f"shape {shapes[0]} and would have {shapes[1]}"
             )
-
-
-# ---------------------------------------------------------------- matrix
-
-
-def _matrix(saved: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
-    """The parent's rows with the child's columns, by the names of the tasks."""
-    matrix = AccuracyMatrix(columns, saved["measure"])
-    for row, values in zip(saved["rows"], saved["values"], strict=True):
-        named = zip(saved["columns"], values, strict=True)
-        matrix.add_row(row, {name: value for name, value in named if value is not None})
-    return matrix.to_json()
-
-
-def _tensor(before: Sequence[str], saved: Any, columns: Sequence[str]) -> dict[str, Any]:
-    return ForgettingTensor.from_json(before, saved).with_columns(columns).to_json()
-
-
-def _was_measured(matrix: Mapping[str, Any], name: str) -> bool:
-    place = matrix["columns"].index(name)
-    return any(row[place] is not None for row in matrix["values"]) or not matrix["values"]
 
 
 # ---------------------------------------------------------------- plugins

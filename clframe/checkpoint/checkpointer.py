@@ -33,6 +33,7 @@ from clframe.checkpoint import snapshot
 from clframe.checkpoint.adapt import adapt
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.checkpoint.signals import StopRequest
+from clframe.checkpoint.unsaved import Unsaved
 from clframe.utils.console import notice
 
 if TYPE_CHECKING:
@@ -84,8 +85,12 @@ class Checkpointer:
         self.notes: list[str] = []
         """What of another run's state could not be taken over, where the run begins with one."""
         self._store = store
+        self._unsaved: Unsaved | None = None
         self._settings = settings or CheckpointSettings()
         self._identity = identity or {}
+        if store is not None:
+            store.room = self._settings.room(len(learner.stream))
+            self._unsaved = Unsaved(learner)
         every = self._settings.every_n_steps
         self._every = math.inf if every is None or store is None else every
         self._steps = 0
@@ -115,6 +120,8 @@ class Checkpointer:
             self._parents = [_Parent(start)]
         else:
             self._evaluated = saved["evaluated"]
+        if self._unsaved is not None:
+            self._unsaved.resumed(saved)
         self._to_restore = [*info.parents[1:], info.number] if info.parents else []
         self.resumed_from = describe(info.position)
         self._last = time.monotonic()
@@ -164,6 +171,7 @@ class Checkpointer:
     def _between(self, results: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
         learned = len(self.state.seen)
         saved = snapshot.capture(self.learner, self.state)
+        saved["unsaved"] = {} if self._unsaved is None else self._unsaved.between()
         saved["experiences"] = learned
         saved["evaluated"] = {
             task: {name: _number(value) for name, value in measures.items()}
@@ -180,6 +188,8 @@ class Checkpointer:
 
     def on_loop_start(self, progress: LoopProgress) -> None:
         """The loop begins; where a resumed run was in it or past it, ``progress`` says so."""
+        if self._unsaved is not None:
+            self._unsaved.begin_loop()
         if not self._to_restore:
             return
         number = self._to_restore.pop(0)
@@ -195,6 +205,8 @@ class Checkpointer:
 
     def restore_epoch(self) -> None:
         """The epoch in which the resumed run was has begun again: restore its state."""
+        if self._unsaved is not None:
+            self._unsaved.begin_epoch(self._epoch_state)
         if self._epoch_state is not None:
             self._restore(self._epoch_state)
             self._epoch_state = None
@@ -230,6 +242,8 @@ class Checkpointer:
     def _within(self, progress: LoopProgress) -> dict[str, Any]:
         experience = self.state.experience
         saved = snapshot.capture(self.learner, self.state)
+        if self._unsaved is not None and not progress.done:
+            saved["unsaved"] = self._unsaved.within()
         saved["progress"] = {name: getattr(progress, name) for name in _SAVED}
         saved["position"] = {
             "experience": None if experience is None else experience.name,
@@ -260,7 +274,8 @@ class Checkpointer:
 
     def _add_parent(self, saved: dict[str, Any]) -> None:
         """A start or an end that later checkpoints depend on: write it, or clone it for then."""
-        always = self._settings.every_experience and "experiences" in saved
+        assert self._store is not None
+        always = "experiences" in saved and self._store.room > 0 and not self._store.full
         if always or self._is_due() or self._is_cheap():
             self._parents.append(_Parent(self._save(saved, self._parents)))
         else:
@@ -291,7 +306,15 @@ class Checkpointer:
     def _put(self, saved: dict[str, Any], parents: list[int]) -> int:
         assert self._store is not None
         position, files = saved["position"], saved["files"]
-        return self._store.write(saved, position, parents, self._identity, files)
+        was_full = self._store.full
+        number = self._store.write(saved, position, parents, self._identity, files)
+        if self._store.full and not was_full:
+            size = self._settings.max_bytes / 1e6
+            notice(
+                f"the states after each experience take more than {size:g} MB, so later ones are "
+                "not kept for clframe fork and verify; a larger checkpoint.max_bytes keeps more"
+            )
+        return number
 
     def _plan(self) -> None:
         """When the next checkpoint is due by time."""

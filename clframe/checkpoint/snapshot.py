@@ -34,9 +34,9 @@ def capture(learner: Learner, state: RunState) -> dict[str, Any]:
         "epoch": state.epoch,
         "global_steps": state.global_steps,
         "samples": state.samples,
-        "curves": plain_value(state.curves),
-        "matrix": state.matrix.to_json(),
-        "tensor": state.tensor.to_json(),
+        "curves": dict(state.curves),
+        "matrix": state.matrix.state_dict(),
+        "tensor": state.tensor.state_dict(),
         "timing": state.timing.state_dict(),
         "random": random_state.capture(learner.generator, device),
     }
@@ -55,18 +55,28 @@ def restore(saved: dict[str, Any], learner: Learner, state: RunState) -> None:
     state.global_steps = saved["global_steps"]
     state.samples = saved["samples"]
     state.curves = copy.deepcopy(saved["curves"])
-    state.matrix = AccuracyMatrix.from_json(saved["matrix"])
-    state.tensor = ForgettingTensor.from_json(state.matrix.columns, saved["tensor"])
+    state.matrix = AccuracyMatrix.from_state(saved["matrix"])
+    state.tensor = ForgettingTensor.from_state(state.matrix.columns, saved["tensor"])
     state.timing.load_state_dict(saved["timing"])
     random_state.restore(saved["random"], learner.generator, learner.engine.device)
 
 
-def clone(state: Any) -> Any:
-    """The same with tensors of its own in main memory, so that the run can continue."""
+_FINAL = ("matrix", "tensor", "curves")
+"""What only grows: a clone shares it, so that its cost does not grow with the stream."""
+
+
+def clone(saved: dict[str, Any]) -> dict[str, Any]:
+    """Return the state with tensors of its own in main memory, so that the run can continue."""
+    return {key: value if key in _FINAL else _clone(value) for key, value in saved.items()}
+
+
+def _clone(state: Any) -> Any:
     if isinstance(state, Tensor):
         return state.detach().to("cpu", copy=True)
     if isinstance(state, dict):
-        return {key: clone(value) for key, value in state.items()}
+        return {key: _clone(value) for key, value in state.items()}
     if isinstance(state, list | tuple):
-        return [clone(value) for value in state]
+        if all(type(value) in (str, int, float, bool) for value in state):
+            return list(state)
+        return [_clone(value) for value in state]
     return state

@@ -4,19 +4,20 @@
 ``000007.json`` says where in the run it was taken, what it depends on and the file's SHA-256. The
 JSON is put in its place first, so a state that can be seen always has its sum beside it. Nothing
 is deleted before the next checkpoint is whole, and the last two that can be continued from are
-kept, with what they depend on.
+kept, with what they depend on. The states between two experiences are kept while there is room.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import pickle
 import re
 import shutil
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -25,9 +26,9 @@ import torch
 
 from clframe.errors import RunFolderError
 from clframe.utils.console import notice
-from clframe.utils.files import replacing, write_json
+from clframe.utils.files import make_folder, replacing, sync_file, sync_folder, write_json
 
-FORMAT = 4
+FORMAT = 5
 _NUMBERED = re.compile(r"(\d{6,})\.pt")
 
 
@@ -67,13 +68,17 @@ class CheckpointStore:
     Args:
         folder: Where they are; made with the first one.
         keep: How many to keep besides those they depend on.
-        every_experience: Keep those between two experiences, too.
+        room: Bytes that those between two experiences may take, which are kept, too.
     """
 
-    def __init__(self, folder: Path, keep: int = 2, every_experience: bool = False) -> None:
+    def __init__(self, folder: Path, keep: int = 2, room: float = 0) -> None:
         self.folder = folder
-        self.keep, self.every_experience = keep, every_experience
+        self.keep, self.room = keep, room
+        self.full = False
+        """Whether a state between two experiences did not fit into the room."""
         self._infos: dict[int, CheckpointInfo] = {}
+        self._flushed: set[str] = set()
+        """Files of the run whose names are on disk."""
 
     def numbers(self) -> list[int]:
         """All there are, the newest first, whether they can be read or not."""
@@ -99,7 +104,8 @@ class CheckpointStore:
         files: dict[str, dict[str, Any]] | None = None,
     ) -> int:
         """Add a checkpoint, then delete those that are no longer needed; returns its number."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
+        self._flush(files or {})
         number = max(self.numbers(), default=0) + 1
         info = CheckpointInfo(number, position, list(parents), identity or {}, files or {})
         with replacing(self.state_file(number)) as file:
@@ -122,7 +128,7 @@ class CheckpointStore:
             note: What is said of it there.
             identity: What this run is made of.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         info = CheckpointInfo(1, note["position"], [], identity, note["files"])
         target, linked = self.state_file(info.number), True
         self._write_note(info, note["bytes"], note["sha256"])
@@ -136,6 +142,15 @@ class CheckpointStore:
         if problem is not None:
             raise RunFolderError(f"checkpoint '{source}' cannot be used: {problem}")
         return info, linked
+
+    def _flush(self, files: Iterable[str]) -> None:
+        """Flush files of the run folder to disk, with the names that lead to them."""
+        run = self.folder.parent
+        for name in files:
+            if sync_file(run / name) and name not in self._flushed:
+                for parent in Path(name).parents:
+                    sync_folder(run / parent)
+                self._flushed.add(name)
 
     def _write_note(self, info: CheckpointInfo, size: int, checksum: str) -> None:
         """Say what a checkpoint is."""
@@ -155,13 +170,24 @@ class CheckpointStore:
     def _prune(self) -> None:
         newest = sorted(self._infos, reverse=True)[: self.keep]
         wanted = {*newest, *(parent for number in newest for parent in self._infos[number].parents)}
-        if self.every_experience:
-            wanted |= {number for number, info in self._infos.items() if info.between}
+        wanted |= self._between_kept()
         for number in self.numbers():
             if number not in wanted:
                 self.state_file(number).unlink(missing_ok=True)
                 self.note_file(number).unlink(missing_ok=True)
                 self._infos.pop(number, None)
+
+    def _between_kept(self) -> set[int]:
+        """The first states between two experiences, as many as there is room for."""
+        kept: set[int] = set()
+        left = self.room
+        for number in sorted(number for number, info in self._infos.items() if info.between):
+            left -= self.state_file(number).stat().st_size if self.room < math.inf else 0
+            if left < 0:
+                self.full = True
+                break
+            kept.add(number)
+        return kept
 
     def tidy(self) -> None:
         """Remove what a killed process left half written."""

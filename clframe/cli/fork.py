@@ -21,7 +21,7 @@ def parser() -> Parser:
         "strategy, another order of what is to come, or other data; or learn several orders of "
         "one stream as a tree, in which what they begin with in common is learned once.",
         [
-            ("clframe fit strategy=er checkpoint.every_experience=true", "a run that can be"),
+            ("clframe fit strategy=er", "a run that can be"),
             ("clframe fork RUN --at 2 optimizer.lr=0.01", "other settings from its second on"),
             ("clframe fork RUN --at exp1 strategy=ewc", "another strategy"),
             ("clframe fork RUN --at 2 'experience_order=[0,1,4,3,2]'", "another order"),

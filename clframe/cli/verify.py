@@ -18,7 +18,7 @@ def parser() -> Parser:
         "Check a finished run's files against each other, learn one of its experiences again from "
         "the checkpoint before it, and compare weights, states and the row of the matrix.",
         [
-            ("clframe fit strategy=ewc checkpoint.every_experience=true", "a run that can be"),
+            ("clframe fit strategy=ewc", "a run that can be"),
             ("clframe verify RUN", "its last experience"),
             ("clframe verify RUN --experience 2", "its second"),
         ],

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from clframe.core.entries import Entries
 
 BEFORE = "before"
 """Name of the row of the untrained model."""
@@ -37,17 +40,46 @@ class AccuracyMatrix:
         self.columns = list(columns)
         self.measure = measure
         self.rows: list[str] = []
-        self._values: list[list[float]] = []
+        self._entries = Entries(2)
 
     def add_row(self, name: str, values: Mapping[str, float]) -> None:
         """Append a row; tasks that were not measured stay unknown."""
+        self._add(name, {n: values[task] for n, task in enumerate(self.columns) if task in values})
+
+    def _add(self, name: str, values: Mapping[int, float]) -> None:
+        """Append a row by the numbers of its columns; NaN is unknown."""
+        numbers = ((place, float(value)) for place, value in values.items())
+        known = [(place, value) for place, value in numbers if not math.isnan(value)]
+        row = len(self.rows)
         self.rows.append(name)
-        self._values.append([float(values.get(column, np.nan)) for column in self.columns])
+        self._entries.append([(row, place) for place, _ in known], [value for _, value in known])
 
     @property
     def values(self) -> npt.NDArray[np.float64]:
         """All rows, with "before" first; NaN where nothing was measured."""
-        return np.array(self._values, dtype=np.float64).reshape(len(self.rows), len(self.columns))
+        dense = np.full((len(self.rows), len(self.columns)), np.nan)
+        dense[tuple(self._entries.places.T)] = self._entries.values
+        return dense
+
+    def state_dict(self) -> dict[str, Any]:
+        """The form of a checkpoint: cells that were measured, as arrays."""
+        names = {"rows": list(self.rows), "columns": list(self.columns), "measure": self.measure}
+        return {**names, **self._entries.state_dict()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> AccuracyMatrix:
+        """Read the form of a checkpoint."""
+        matrix = cls(state["columns"], state["measure"])
+        matrix.rows = list(state["rows"])
+        matrix._entries.load_state_dict({key: state[key] for key in ("places", "values")})
+        return matrix
+
+    def with_columns(self, columns: Sequence[str]) -> AccuracyMatrix:
+        """Return the same rows with other columns, by name; unmeasured cells stay unknown."""
+        other = AccuracyMatrix(columns, self.measure)
+        for name, row in zip(self.rows, self.values, strict=True):
+            other.add_row(name, dict(zip(self.columns, row.tolist(), strict=True)))
+        return other
 
     @property
     def learned(self) -> npt.NDArray[np.float64]:
@@ -65,7 +97,11 @@ class AccuracyMatrix:
     @property
     def cells(self) -> list[list[float | None]]:
         """All rows as plain numbers, with "before" first; None where nothing was measured."""
-        return [[None if np.isnan(v) else v for v in row] for row in self._values]
+        values = self.values
+        known = values.astype(object)
+        known[np.isnan(values)] = None
+        cells: list[list[float | None]] = known.tolist()
+        return cells
 
     def to_json(self) -> dict[str, Any]:
         """The form of results.json: unknown cells are null."""
@@ -86,9 +122,8 @@ class AccuracyMatrix:
         matrix = cls(data["columns"], data.get("measure", "accuracy"))
         for name, values in zip(data["rows"], data["values"], strict=True):
             # By position: a foreign file may name two columns alike.
-            pairs = zip(matrix.columns, values, strict=True)
-            matrix.rows.append(name)
-            matrix._values.append([np.nan if value is None else float(value) for _, value in pairs])
+            pairs = zip(range(len(matrix.columns)), values, strict=True)
+            matrix._add(name, {place: value for place, value in pairs if value is not None})
         return matrix
 
     def to_csv(self) -> str:
@@ -96,8 +131,8 @@ class AccuracyMatrix:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["", *self.columns])
-        for name, row in zip(self.rows, self._values, strict=True):
-            writer.writerow([name, *("" if np.isnan(v) else repr(v) for v in row)])
+        for name, row in zip(self.rows, self.cells, strict=True):
+            writer.writerow([name, *("" if value is None else repr(value) for value in row)])
         return text.getvalue()
 
 

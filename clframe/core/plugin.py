@@ -162,7 +162,16 @@ class Plugin:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything named in ``state``, as tensors and plain values."""
-        return {key: plain_value(getattr(self, key)) for key in self.state}
+        return {key: plain_value(self._saved(key)) for key in self.state}
+
+    def _saved(self, key: str) -> Any:
+        """An attribute that ``state`` names."""
+        if not hasattr(self, key):
+            raise PluginError(
+                f"plugin '{self.name}' names '{key}' in `state` but has no such attribute: set it "
+                "in __init__ or in configure"
+            )
+        return getattr(self, key)
 
     def written_files(self) -> dict[str, dict[str, Any]]:
         """What files of the run folder held when the state was taken, by their place in it.
@@ -179,7 +188,7 @@ class Plugin:
                 f"but this version of it keeps {sorted(self.state)}"
             )
         for key, value in state.items():
-            setattr(self, key, load_value(getattr(self, key), value))
+            setattr(self, key, load_value(self._saved(key), value))
 
     def revisited_data(self, stream: Stream, seen: Sequence[Experience]) -> Sequence[Data]:
         """Return the data of earlier experiences that the method goes back to, if any.

@@ -25,7 +25,7 @@ def capture(generator: torch.Generator, device: torch.device) -> dict[str, Any]:
         "learner": generator.get_state(),
         # Of the run's own GPU alone: to ask the others would take memory on each of them.
         "cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
-        "python": [version, list(internal), gauss],
+        "python": [version, torch.tensor(internal, dtype=torch.int64), gauss],
         "numpy": [str(name), plain_keys, int(position), int(has_gauss), float(cached)],
     }
 
@@ -39,6 +39,6 @@ def restore(saved: dict[str, Any], generator: torch.Generator, device: torch.dev
         if device.type == "cuda":
             torch.cuda.set_rng_state(saved["cuda"].cpu(), device)
     version, internal, gauss = saved["python"]
-    random.setstate((version, tuple(internal), gauss))
+    random.setstate((version, tuple(internal.tolist()), gauss))
     name, keys, position, has_gauss, cached = saved["numpy"]
     np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), position, has_gauss, cached))

@@ -1,4 +1,4 @@
-"""Which tasks fill a row of the matrix."""
+"""Which tasks fill a row of the matrix, and which experiences of a long stream are shown."""
 
 from __future__ import annotations
 
@@ -26,3 +26,22 @@ def tasks_of_row(stream: Stream, settings: TrainerSettings, learned: int) -> lis
         return list(stream.tasks)
     names = {task.name for one in seen or stream.experiences[:1] for task in one.tasks}
     return [task for task in stream.tasks if task.name in names]
+
+
+SHOWN = 20
+"""Experiences of which images are kept."""
+
+
+def is_shown(number: int, total: int) -> bool:
+    """Whether images of an experience are kept: of all, or of ``SHOWN`` spread over a long stream.
+
+    >>> [number for number in range(1000) if is_shown(number, 1000)][-3:]
+    [894, 946, 999]
+
+    Args:
+        number: Of the experience, from 0.
+        total: Experiences of the stream.
+    """
+    if total <= SHOWN:
+        return True
+    return any(number == place * (total - 1) // (SHOWN - 1) for place in range(SHOWN))

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from clframe.core.entries import Entries
+
 Cell = dict[tuple[str, float], float]
 """Values of one row and column by axis and level."""
 
@@ -40,39 +42,62 @@ class ForgettingTensor:
 
     def __init__(self, columns: Sequence[str]) -> None:
         self.columns = list(columns)
-        self._rows: list[list[Cell]] = []
+        self._rows = 0
+        self._keys: dict[tuple[str, float], int] = {}
+        self._entries = Entries(3)
 
     def add_row(self, results: Mapping[str, Mapping[str, float]]) -> None:
         """Append what was measured of each task under perturbations; the rest stays unknown."""
-        self._rows.append([_cell(results.get(column, {})) for column in self.columns])
+        self._add([_cell(results.get(column, {})) for column in self.columns])
+
+    def _add(self, cells: Sequence[Cell]) -> None:
+        """Append a row with one cell per column."""
+        places, values = [], []
+        for column, cell in enumerate(cells):
+            for key, value in cell.items():
+                places.append((self._rows, column, self._keys.setdefault(key, len(self._keys))))
+                values.append(value)
+        self._entries.append(places, values)
+        self._rows += 1
 
     def __bool__(self) -> bool:
         """Whether anything was measured under perturbations."""
-        return any(cell for row in self._rows for cell in row)
-
-    def _keys(self) -> list[tuple[str, float]]:
-        return list(dict.fromkeys(key for row in self._rows for cell in row for key in cell))
+        return bool(self._keys)
 
     @property
     def axes(self) -> list[str]:
         """What was perturbed, in the order in which it was measured."""
-        return list(dict.fromkeys(axis for axis, _ in self._keys()))
+        return list(dict.fromkeys(axis for axis, _ in self._keys))
 
     @property
     def levels(self) -> list[float]:
         """How far, ascending."""
-        return sorted({level for _, level in self._keys()})
+        return sorted({level for _, level in self._keys})
 
     @property
     def values(self) -> npt.NDArray[np.float64]:
         """By row, column, axis and level; NaN where nothing was measured."""
         axes, levels = self.axes, self.levels
-        keys = list(itertools.product(axes, levels))
-        flat = [
-            [cell.get(key, np.nan) for key in keys] for row in self._rows for cell in row
-        ]  # fmt: skip
-        shape = (len(self._rows), len(self.columns), len(axes), len(levels))
-        return np.array(flat, np.float64).reshape(shape)
+        dense = np.full((self._rows, len(self.columns), len(axes), len(levels)), np.nan)
+        if self._keys:
+            where = np.array([(axes.index(a), levels.index(b)) for a, b in self._keys])
+            row, column, key = self._entries.places.T
+            dense[(row, column, *where[key].T)] = self._entries.values
+        return dense
+
+    def state_dict(self) -> dict[str, Any]:
+        """The form of a checkpoint: cells that were measured, as arrays."""
+        keys = [[axis, level] for axis, level in self._keys]
+        return {"rows": self._rows, "keys": keys, **self._entries.state_dict()}
+
+    @classmethod
+    def from_state(cls, columns: Sequence[str], state: Mapping[str, Any]) -> ForgettingTensor:
+        """Read the form of a checkpoint."""
+        tensor = cls(columns)
+        tensor._rows = int(state["rows"])
+        tensor._keys = {(axis, level): n for n, (axis, level) in enumerate(state["keys"])}
+        tensor._entries.load_state_dict({key: state[key] for key in ("places", "values")})
+        return tensor
 
     def to_json(self) -> dict[str, Any]:
         """The form of results.json: unknown cells are null."""
@@ -84,10 +109,13 @@ class ForgettingTensor:
     def with_columns(self, columns: Sequence[str]) -> ForgettingTensor:
         """The same with other columns, by their names; what is not known of one stays unknown."""
         other = ForgettingTensor(columns)
-        places = {name: place for place, name in enumerate(self.columns)}
-        other._rows = [
-            [row[places[name]] if name in places else {} for name in columns] for row in self._rows
-        ]
+        keys, cells = list(self._keys), dict[tuple[int, str], Cell]()
+        for (row, column, key), value in zip(
+            self._entries.places.tolist(), self._entries.values.tolist(), strict=True
+        ):
+            cells.setdefault((row, self.columns[column]), {})[keys[key]] = value
+        for row in range(self._rows):
+            other._add([cells.get((row, name), {}) for name in columns])
         return other
 
     @classmethod
@@ -101,7 +129,7 @@ class ForgettingTensor:
                 numbers = [number for axis in column for number in axis]
                 pairs = zip(keys, numbers, strict=True)
                 cells.append({key: float(value) for key, value in pairs if value is not None})
-            tensor._rows.append(cells)
+            tensor._add(cells)
         return tensor
 
 

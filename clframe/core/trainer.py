@@ -96,7 +96,8 @@ class TrainerSettings:
         films: Record an episode of each task learned so far after each experience, as ``gif`` or
             ``mp4`` in the run folder; streams of robots only.
         sample_images: Of each experience, keep a strip of so many training images, scaled down, in
-            the run folder for the report; 0 for none. Inputs that are no pictures are left out.
+            the run folder for the report; 0 for none. Inputs that are no images are left out. Of a
+            stream with more than 20 experiences, 20 evenly spaced ones are kept.
         on_nan: When the loss is not finite, ``stop`` with a sentence that says where and whose term
             it was (no checkpoint is taken of such a run), or ``ignore`` it.
         augment: Random changes of the training images, such as ``[flip, {crop: {padding: 4}}]``;

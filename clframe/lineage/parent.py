@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from clframe.checkpoint.settings import KEEP_ALL
 from clframe.checkpoint.store import CheckpointStore
 from clframe.config.run_config import read_content
 from clframe.core.matrix import BEFORE
@@ -118,5 +119,5 @@ class Parent:
         there = ", ".join(map(str, sorted(self.kept))) or "none"
         raise RunFolderError(
             f"run '{self.path}' has not kept its state after {learned} experiences (it has those "
-            f"after: {there}); a run with checkpoint.every_experience=true keeps all"
+            f"after: {there}); {KEEP_ALL}"
         )

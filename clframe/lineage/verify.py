@@ -1,6 +1,6 @@
 """Whether a run is what it says: its files agree, and an experience learned again gives its bits.
 
-A run keeps the state before and after each experience (``checkpoint.every_experience=true``).
+A run keeps the state before and after each experience (``checkpoint.every_experience``).
 Anyone can then take one experience, learn it again with the row after it, and compare: at the cost
 of one experience instead of all of them.
 """
@@ -17,9 +17,11 @@ import torch
 
 from clframe.build import build
 from clframe.checkpoint import identity, snapshot
+from clframe.checkpoint.settings import KEEP_ALL
 from clframe.checkpoint.store import CheckpointInfo, CheckpointStore
 from clframe.config.run_config import RunConfig
 from clframe.core.learning import STREAMS_OWN, name_of
+from clframe.core.matrix import AccuracyMatrix
 from clframe.core.results import Result
 from clframe.errors import ClframeError, RunFolderError, SettingError, nearest
 from clframe.lineage.deviation import Deviation, count_tensors, deviations
@@ -30,7 +32,7 @@ from clframe.strategies import DEFAULT_PLUGINS
 from clframe.training.engine import ONE_PROCESS
 from clframe.utils.sums import check_file, read_sums
 
-_NOT_COMPARED = ("timing", "files", "position", "experiences", "evaluated")
+_NOT_COMPARED = ("timing", "files", "position", "experiences", "evaluated", "unsaved")
 """What of a state says how long it took or where it stands, and not what was learned."""
 
 
@@ -125,7 +127,7 @@ def replayable(folder: RunFolder, kept: dict[int, CheckpointInfo], number: int |
         there = ", ".join(map(str, possible)) or "none"
         raise RunFolderError(
             f"run '{folder.path}' has not kept the states before and after {which} (it has those "
-            f"of: {there}); a run with checkpoint.every_experience=true keeps all"
+            f"of: {there}); {KEEP_ALL}"
         )
     return number
 
@@ -164,7 +166,8 @@ def _check_parent(fork: Mapping[str, Any], folder: RunFolder) -> str:
 
 def _check_matrix(folder: RunFolder, store: CheckpointStore, info: CheckpointInfo) -> str:
     """Whether results.json and matrix.csv have the matrix that the last checkpoint has."""
-    saved = store.read(info.number, torch.device("cpu"))["matrix"]
+    state = store.read(info.number, torch.device("cpu"))["matrix"]
+    saved = AccuracyMatrix.from_state(state).to_json()
     result = Result.load(folder.path)
     told = result.matrix.to_json()
     for row, (name, cells) in enumerate(zip(saved["rows"], saved["values"], strict=True)):

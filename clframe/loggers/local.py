@@ -60,13 +60,18 @@ class CSVTable(CSVLogger):
                 self._file.unlink(missing_ok=True)
         return self._experiment
 
+    def expect(self, names: Sequence[str]) -> None:
+        """Make columns for numbers that later rows will have; each new one rewrites the table."""
+        assert isinstance(self.experiment, _Table)
+        self.experiment.expected.update(names)
+
     def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
         """Add one row."""
         super().log_metrics(metrics, step)
         self._rows += 1
 
     def state_dict(self) -> dict[str, Any]:
-        """How many rows there are, which are on disk then."""
+        """How many rows there are, all of which have been written."""
         if isinstance(self._experiment, _Table):
             self.save()
             columns = list(self._experiment.metrics_keys)
@@ -88,6 +93,14 @@ class _Table(_ExperimentWriter):
     def __init__(self, log_dir: str) -> None:
         super().__init__(log_dir)
         self.sum = PrefixSum(Path(self.metrics_file_path))
+        self.expected: set[str] = set()
+
+    def _record_new_keys(self) -> set[str]:
+        new = super()._record_new_keys()
+        ahead = self.expected.difference(self.metrics_keys)
+        self.metrics_keys = sorted([*self.metrics_keys, *ahead])
+        self.expected = set()
+        return new | ahead
 
     def _check_log_dir_exists(self) -> None:
         """Whatever is there is ours; it is not deleted."""
@@ -200,7 +213,7 @@ class Board(TensorBoardLogger):
         return sorted(self._folder.glob("events.out.tfevents.*"))
 
     def state_dict(self) -> dict[str, Any]:
-        """What each file holds, all of which is on disk then."""
+        """What each file holds, with everything that was logged."""
         if self._experiment is not None:
             self._experiment.flush()
             for path in self._files():

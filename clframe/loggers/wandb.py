@@ -22,7 +22,7 @@ from clframe.hookspecs import hookimpl
 from clframe.loggers._wandb_server import answers, choose_mode, has_key, server
 from clframe.runs.append_file import AppendOnlyFile
 from clframe.utils.console import notice
-from clframe.utils.files import write_json
+from clframe.utils.files import sync_file, write_json
 from clframe.utils.sums import mark_of
 
 if TYPE_CHECKING:
@@ -249,6 +249,7 @@ class WandbRun(WandbLogger):
 
     def state_dict(self) -> dict[str, Any]:
         """How many rows have been logged, and where that ends in the file."""
+        sync_file(self._points.path)
         return {"calls": self._rows, "points": self._points.mark()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

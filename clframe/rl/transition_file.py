@@ -53,7 +53,7 @@ class TransitionFile:
         self.rows += len(rows)
 
     def mark(self) -> dict[str, Any]:
-        """What the file holds of the run, all of which is on disk then."""
+        """What the file holds of the run."""
         if self._sum is not None:
             self.last_mark = self._sum.mark()
         return self.last_mark

@@ -42,7 +42,7 @@ class AppendOnlyFile:
             self._length = file.tell()
 
     def mark(self) -> dict[str, Any]:
-        """How long the file is and its sum; what it holds is on disk then."""
+        """How long the file is, and its sum."""
         return self._sum.mark() if self._rollback_to is None else self._rollback_to
 
     def rollback(self, mark: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ from clframe.runs.reader import CONFIG, EVENTS, LOG, parse_config
 from clframe.runs.status import STATUS
 from clframe.utils import sums
 from clframe.utils.console import notice, shortened
-from clframe.utils.files import remove_temporary, write_json, write_text
+from clframe.utils.files import make_folder, remove_temporary, write_json, write_text
 from clframe.utils.lock import Lock
 from clframe.utils.sums import SUMS, write_sums
 
@@ -71,7 +71,7 @@ class RunFolder:
     def checkpoints(self) -> CheckpointStore:
         """The run's checkpoints."""
         saving = self.saving
-        return CheckpointStore(self.path / "checkpoints", saving.keep, saving.every_experience)
+        return CheckpointStore(self.path / "checkpoints", saving.keep, saving.room())
 
     @classmethod
     def default(cls, stream: str, strategy: str, seed: int) -> RunFolder:
@@ -138,7 +138,7 @@ class RunFolder:
     def _enter(self) -> None:
         self._created = [path for path in (self.path, *self.path.parents) if not path.exists()]
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
             self.lock.take()
             if not self.resumed:
                 self.check()  # another process may have made a run here meanwhile

@@ -21,7 +21,7 @@ from clframe.errors import RunFolderError
 from clframe.runs import table
 from clframe.utils import sums
 from clframe.utils.console import notice
-from clframe.utils.files import replacing, write_text
+from clframe.utils.files import make_folder, replacing, write_text
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Origin:
             raise RunFolderError(f"run '{self.run}' cannot be forked: '{source}' {problem}")
         if not mark["rows" if is_table else "bytes"]:
             return
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         if is_table:
             write_text(target, table.first_rows(source, mark["rows"], mark["columns"]))
             return

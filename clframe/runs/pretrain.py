@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from clframe.checkpoint.settings import KEEP_ALL
 from clframe.core.results import Result
 from clframe.errors import RunFolderError, nearest
 from clframe.runs.folder import RunFolder
@@ -106,7 +107,7 @@ def find_checkpoint(folder: RunFolder, after: str | int | None) -> int:
         kept = ", ".join(str(learned) for learned in sorted(found)) or "none"
         raise RunFolderError(
             f"run '{folder.path}' has no checkpoint after {wanted} experiences (it has: {kept}); "
-            "a run with checkpoint.every_experience=true keeps one after each"
+            f"{KEEP_ALL}"
         )
     return found[wanted]
 

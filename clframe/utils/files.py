@@ -64,6 +64,27 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+def sync_file(path: Path) -> bool:
+    """Flush a file's content to disk; return whether the file exists."""
+    try:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, and flush the new names to disk.
+
+    Otherwise a loss of power could take away a folder whose files had been flushed.
+    """
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in reversed(new):
+        sync_folder(path.parent)
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write under a temporary name in the same folder, flush to disk, then rename."""
     with replacing(path) as file:

@@ -14,6 +14,8 @@ _CLEAR = 0.8
 """The share of the variance that a line has to explain before it is believed."""
 _GROWS = 1.5
 """From two numbers of steps on, which are exact, growth is believed from this ratio."""
+_PAST = 50
+"""Experiences that are remembered, so that the cost does not grow with the stream."""
 _TRUSTED = 0.1
 """The share of an experience after which its own pace counts alone."""
 
@@ -64,6 +66,11 @@ class StreamClock:
             self._first_plans.append(plan or steps)
         if per_task is not None:
             self._per_task.append(per_task)
+        self._forget()
+
+    def _forget(self) -> None:
+        for past in (self._seconds, self._steps, self._first_plans, self._per_task):
+            del past[:-_PAST]
 
     def step(self, now: float, taken: int, planned: int | None) -> None:
         """So many steps of the current call of the loop have been taken."""
@@ -80,6 +87,7 @@ class StreamClock:
         self._seconds.append(now - self._since)
         self._steps.append(self._before + (self._plan or 0))
         self._first_plans.append(self._first_plan)
+        self._forget()
         self._tail = now - self._last_word
         self.index += 1
         self.learning, self._since = False, now
@@ -92,6 +100,7 @@ class StreamClock:
     def evaluated(self, now: float, tasks: int) -> None:
         """A row of so many tasks has been measured; the next experience begins."""
         self._per_task.append((now - self._since) / max(tasks, 1))
+        self._forget()
         self.learning, self._since = True, now
         self._begin()
 

@@ -7,7 +7,6 @@ later does not matter. ``SHA256SUMS`` lists whole files, in the form that ``sha2
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -35,10 +34,13 @@ class PrefixSum:
         self._sum = hashlib.sha256()
 
     def mark(self) -> dict[str, Any]:
-        """What the file holds now, all of which is on disk then; nothing if there is none."""
+        """What the file holds now; nothing if there is none.
+
+        The file is not flushed to disk: :class:`clframe.checkpoint.store.CheckpointStore` does that
+        when it writes a checkpoint that has the mark.
+        """
         try:
             with self.path.open("rb") as file:
-                os.fsync(file.fileno())
                 file.seek(self._bytes)
                 while chunk := file.read(_CHUNK):
                     self._sum.update(chunk)

@@ -48,7 +48,7 @@ def test_sums_are_those_of_sha256sum_and_changes_are_refused(
     done = subprocess.run(["sha256sum", "-c", "--quiet", SUMS], cwd=run, capture_output=True)
     assert done.returncode == 0, done.stdout
     kept = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    log = run / "log/worker-default/1-train/data-log.tsv"
+    log = run / "log/worker-default/data-log.tsv"
     changes: list[tuple[Path, Callable[[Path], None], list[list[str]]]] = [
         # Half a log is a log as well, with other metrics.
         (log, lambda path: os.truncate(path, kept[path].rindex(b"\n", 0, -1) + 1), [["l2"]]),
@@ -73,7 +73,7 @@ def test_a_damaged_log_does_not_come_into_the_results(
     run: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = (run / "results.json").read_bytes()
-    log = run / "log/worker-default/1-train/data-log.tsv"
+    log = run / "log/worker-default/data-log.tsv"
     os.truncate(log, log.stat().st_size // 2)
     refuses(["fit", f"resume={run}"], str(log), capfd)
     assert (run / "results.json").read_bytes() == before

@@ -1,12 +1,13 @@
 """Runs that end before any file operation, and run folders with damaged files: a sample of each.
 
-The whole of it are benchmarks/crash_points.py and benchmarks/damaged_files.py themselves.
+The whole of it are benchmarks/crash_points.py, power_cut.py and damaged_files.py themselves.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,15 @@ def test_runs_that_end_at_any_file_operation_end_with_the_same_bits(tmp_path: Pa
             assert kinds[kind]["operations"] > 100
             assert kinds[kind]["continued"] >= 15
             assert not kinds[kind]["bad"]
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="no strace here")
+def test_what_a_power_cut_may_leave_is_resumed_with_the_same_bits(tmp_path: Path) -> None:
+    found = run("power_cut.py", tmp_path, "--cases", "tensorboard", "--states", "12")
+    for model in ("ext4", "strict"):
+        assert found["tensorboard"][model]["states"] > 100
+        assert found["tensorboard"][model]["resumed"] == 12
+        assert not found["tensorboard"][model]["bad"]
 
 
 def test_damaged_files_are_named_or_make_no_difference(tmp_path: Path) -> None:

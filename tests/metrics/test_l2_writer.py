@@ -48,18 +48,19 @@ def test_layout_and_columns_of_the_format(tmp_path: Path) -> None:
     assert sorted(files) == [
         "logger_info.json",
         "scenario_info.json",
-        "worker-default/0-test/data-log.tsv",
-        "worker-default/1-train/data-log.tsv",
+        "worker-default/data-log.tsv",
     ]
     info = json.loads(files["logger_info.json"])
     assert info == {"metrics_columns": ["accuracy", "loss"], "log_format_version": "1.1"}
     assert json.loads(files["scenario_info.json"])["score"] is None
-    lines = files["worker-default/1-train/data-log.tsv"].decode().splitlines()
+    lines = files["worker-default/data-log.tsv"].decode().splitlines()
     assert lines[0].split("\t") == [
         "block_num", "exp_num", "worker_id", "block_type", "block_subtype", "task_name",
         "task_params", "exp_status", "timestamp", "accuracy", "loss",
     ]  # fmt: skip
-    assert lines[1].startswith("1\t5\tworker-default\ttrain\twake\tdigits_0\t")
+    assert lines[1].startswith("0\t0\tworker-default\ttest\twake\tdigits_0\t")
+    assert lines[6].startswith("1\t5\tworker-default\ttrain\twake\tdigits_0\t")
+    assert len(lines) == 11
     assert "\t20260102T030405.000000\t" in lines[1]
 
 

@@ -36,15 +36,22 @@ def files(path: Path) -> dict[str, bytes]:
 
 
 def rows(path: Path, block: str, worker: str = "worker-default") -> list[dict[str, str]]:
-    with (path / worker / block / "data-log.tsv").open(encoding="utf-8") as file:
-        return list(csv.DictReader(file, delimiter="\t"))
+    with (path / worker / "data-log.tsv").open(encoding="utf-8") as file:
+        found = list(csv.DictReader(file, delimiter="\t"))
+    return [row for row in found if f"{row['block_num']}-{row['block_type']}" == block]
+
+
+def blocks_of(path: Path) -> set[str]:
+    with (path / "worker-default" / "data-log.tsv").open(encoding="utf-8") as file:
+        found = csv.DictReader(file, delimiter="\t")
+        return {f"{row['block_num']}-{row['block_type']}" for row in found}
 
 
 def without_time(path: Path) -> dict[str, list[dict[str, str]]]:
     blocks = {}
-    for folder in (path / "worker-default").iterdir():
-        blocks[folder.name] = rows(path, folder.name)
-        for row in blocks[folder.name]:
+    for block in blocks_of(path):
+        blocks[block] = rows(path, block)
+        for row in blocks[block]:
             row.pop("timestamp")
     return blocks
 
@@ -72,7 +79,8 @@ def test_blocks_and_rows(tmp_path: Path) -> None:
     stream = toy_stream("class")
     result, _ = toy_run([log_in(tmp_path)], stream)
     blocks = [f"{i}-{'train' if i % 2 else 'test'}" for i in range(7)]
-    assert {f.name for f in (tmp_path / "worker-default").iterdir()} == set(blocks)
+    assert [path.name for path in (tmp_path / "worker-default").iterdir()] == ["data-log.tsv"]
+    assert blocks_of(tmp_path) == set(blocks)
     for number, values in enumerate(result.matrix.values):
         written = rows(tmp_path, f"{2 * number}-test")
         assert [row["task_name"] for row in written] == [
@@ -138,9 +146,9 @@ def test_a_run_killed_while_learning_is_continued(tmp_path: Path, experience: in
     broken = tmp_path / "broken"
     with pytest.raises(KeyboardInterrupt):
         clframe.fit(stream, [StopAt(experience)], run_dir=broken, **given)
-    # What a kill between making a block's folder and putting the block there leaves behind.
-    left = {folder.name for folder in (broken / "log" / "worker-default").iterdir()}
-    (broken / "log" / "worker-default" / f"{len(left)}-train").mkdir()
+    # What a kill in the middle of writing a block leaves behind.
+    with (broken / "log" / "worker-default" / "data-log.tsv").open("a") as file:
+        file.write("7\t99\tworker-def")
     allow = ["strategy.stopat", "plugins"]
     result = clframe.fit(stream, [], resume=broken, resume_allow=allow, **given)
     assert len(result.matrix.rows) == 4

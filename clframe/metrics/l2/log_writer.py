@@ -1,14 +1,18 @@
 """Write a lifetime in l2logger's on-disk format (version 1.1), so that any L2 tool can read it.
 
-folder/logger_info.json                       the measures
-folder/scenario_info.json                     what the scenario is
-folder/<worker>/<block>-<train|test>/data-log.tsv   one row per experience
+folder/logger_info.json         the measures
+folder/scenario_info.json       what the scenario is
+folder/<worker>/data-log.tsv    one row per experience, with the number and kind of its block
+
+l2logger makes a folder for each block. Its reader, like ours, collects every ``data-log.tsv`` below
+the log, and each row names its block, so one file holds a lifetime of any length.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +23,8 @@ from typing import Any
 from clframe.errors import DataError, SettingError
 from clframe.metrics.l2.log_rows import DATA_FILE, LOGGER_FILE, SCENARIO_FILE, STANDARD_COLUMNS
 from clframe.metrics.l2.result import plain, write_json
-from clframe.utils.files import write_text
-from clframe.utils.sums import mark_of
+from clframe.utils.files import make_folder, sync_folder
+from clframe.utils.sums import PrefixSum
 
 FORMAT_VERSION = "1.1"
 _BLOCK_FOLDER = re.compile(r"(\d+)-(train|test)")
@@ -28,10 +32,10 @@ _SAFE = re.compile(r"[0-9a-zA-Z_.\-]+")
 
 
 class L2LogWriter:
-    """Writes the blocks of one lifetime, one file per block, each replaced in one step.
+    """Writes the blocks of one lifetime to a file that only grows.
 
-    A block reaches the disk when it ends, when the state is taken and on `flush`; so what a
-    checkpoint knows is on disk, and what a killed run wrote later is dropped when it continues.
+    A block reaches the file when it ends, when the state is taken and on `flush`. The state says
+    how long the file was, so rows that a killed run wrote later are dropped when it continues.
 
     Args:
         folder: Where the log goes; created if it does not exist.
@@ -75,13 +79,15 @@ class L2LogWriter:
         self._exp_num = 0
         self._kind: str | None = None
         self._subtype = "wake"
-        self._lines: list[str] = []
-        self._marks: dict[str, dict[str, Any]] = {}
+        self._rows = 0  # of the open block
+        self._lines: list[str] = []  # not yet in the file
+        self.path = self.folder / worker_id / DATA_FILE
+        self._sum = PrefixSum(self.path)
         self._positioned = not resume
         self._columns = [*STANDARD_COLUMNS, *sorted(self.measures)]
-        if not resume and self._block_folders():
+        if not resume and (self.path.exists() or self._block_folders()):
             raise DataError(f"{self.folder} already holds a log; choose another folder.")
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         write_json(
             self.folder / LOGGER_FILE,
             {"metrics_columns": self.measures, "log_format_version": FORMAT_VERSION},
@@ -91,7 +97,7 @@ class L2LogWriter:
     @property
     def blocks(self) -> int:
         """Number of blocks that have rows, the open one included."""
-        return self._block + (1 if self._lines else 0)
+        return self._block + (1 if self._rows else 0)
 
     @property
     def kind(self) -> str | None:
@@ -155,24 +161,30 @@ class L2LogWriter:
             *(_number(values[name]) for name in sorted(self.measures)),
         ]
         self._lines.append("\t".join(cells) + "\n")
+        self._rows += 1
         self._exp_num += 1
         return self._exp_num - 1
 
     def flush(self) -> None:
-        """Write the open block as it is now; a block without rows leaves no trace."""
+        """Write the rows recorded so far; a block without rows leaves no trace."""
         if not self._lines:
             return
-        path = self._file(self._block, self._kind)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = "\t".join(self._columns) + "\n" + "".join(self._lines)
-        write_text(path, text)
-        self._marks[path.relative_to(self.folder).as_posix()] = mark_of(text.encode())
+        is_new = not self.path.exists()
+        if is_new:
+            make_folder(self.path.parent)
+        with self.path.open("a", encoding="utf-8") as file:
+            if not file.tell():
+                file.write("\t".join(self._columns) + "\n")
+            file.write("".join(self._lines))
+        if is_new:
+            sync_folder(self.path.parent)
+        self._lines = []
 
     def end_block(self) -> None:
         """Write the open block, if any, and close it."""
         self.flush()
         self._block = self.blocks
-        self._kind, self._lines = None, []
+        self._kind, self._rows = None, 0
 
     def close(self) -> None:
         """End the log; another block may still be begun."""
@@ -183,11 +195,11 @@ class L2LogWriter:
         self.flush()
         return {
             "block": self._block,
-            "rows": len(self._lines),
+            "rows": self._rows,
             "exp_num": self._exp_num,
             "kind": self._kind,
             "subtype": self._subtype,
-            "files": dict(self._marks),
+            "files": {self.path.relative_to(self.folder).as_posix(): self._sum.mark()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -196,17 +208,21 @@ class L2LogWriter:
         A process that ends on the way leaves a log that can be continued from the same position.
         """
         block, rows, kind = int(state["block"]), int(state["rows"]), state["kind"]
-        lines: list[str] = []
-        if rows:
-            path = self._file(block, kind)
-            lines = _lines_of(path)[1 : rows + 1]
-            if len(lines) < rows:
-                raise DataError(f"{path} has {len(lines)} rows, but the run had written {rows}.")
-        self._keep(block, self._file(block, kind).parent if rows else None)
+        (mark,) = state["files"].values()
+        length = 0
+        found = 0
+        for line in _lines_of(self.path):
+            if length >= mark["bytes"]:
+                break
+            found += line.startswith(f"{block}\t")
+            length += len(line.encode())
+        if found < rows:
+            raise DataError(
+                f"{self.path} has {found} rows of block {block}, but the run had written {rows}."
+            )
+        self._cut(min(length, int(mark["bytes"])))
         self._block, self._exp_num = block, int(state["exp_num"])
-        self._kind, self._subtype, self._lines = kind, state["subtype"], lines
-        self._marks, self._positioned = dict(state["files"]), True
-        self.flush()
+        self._kind, self._subtype, self._rows = kind, state["subtype"], rows
 
     def truncate(self, blocks: int) -> None:
         """Keep the first blocks of the log on disk, delete all others, and continue after them.
@@ -214,54 +230,50 @@ class L2LogWriter:
         Args:
             blocks: How many blocks to keep.
         """
-        kept = self._keep(blocks)
-        self._block, self._kind, self._lines, self._exp_num = blocks, None, [], 0
-        self._marks = {}
-        for folder in kept:
-            path = folder / DATA_FILE
-            content = "".join(_lines_of(path)).encode()
-            self._marks[path.relative_to(self.folder).as_posix()] = mark_of(content)
-        if blocks:
-            cells = (_lines_of(kept[-1] / DATA_FILE) or [""])[-1].split("\t")
-            place = self._columns.index("exp_num")
-            if len(cells) <= place or not cells[place].isdecimal():
-                raise DataError(f"{kept[-1] / DATA_FILE} does not end with a row of this log.")
-            self._exp_num = int(cells[place]) + 1
-        self._positioned = True
-
-    def _keep(self, blocks: int, also: Path | None = None) -> list[Path]:
-        """Delete what comes after the first blocks, the last first; returns the folders of these.
-
-        Args:
-            blocks: How many blocks to keep.
-            also: The folder of the block after them, where that is kept as well.
-        """
-        folders = self._block_folders()
-        names = {number: path for path, number in folders.items()}
-        if blocks < 0 or any(number not in names for number in range(blocks)):
+        lines = _lines_of(self.path)
+        numbers = [_integer(line, "block_num", self._columns) for line in lines[1:]]
+        there = len({number for number in numbers if number is not None})
+        if not 0 <= blocks <= there:
             raise DataError(
-                f"{self.folder} cannot be truncated to {blocks} blocks: it has {len(folders)}."
+                f"{self.folder} cannot be truncated to {blocks} blocks: it has {there}."
             )
-        for folder, number in sorted(folders.items(), key=lambda item: item[1], reverse=True):
-            if number >= blocks and folder != also:
+        kept = [line for line, n in zip(lines[1:], numbers, strict=True) if (n or 0) < blocks]
+        exp_num = _integer(kept[-1], "exp_num", self._columns) if kept else -1
+        if exp_num is None or (kept and None in numbers[: len(kept)]):
+            raise DataError(f"{self.path} does not end with a row of this log.")
+        if not blocks:
+            for folder in self._block_folders():
                 shutil.rmtree(folder)
-        return [names[number] for number in range(blocks)]
+        self._cut(sum(len(line.encode()) for line in [*lines[:1], *kept]) if kept else 0)
+        self._block, self._kind, self._rows, self._exp_num = blocks, None, 0, exp_num + 1
 
-    def _file(self, block: int, kind: str | None) -> Path:
-        return self.folder / self._worker / f"{block}-{kind}" / DATA_FILE
+    def _cut(self, length: int) -> None:
+        """Drop what the file holds after so many bytes, and continue there."""
+        if self.path.exists() and self.path.stat().st_size > length:
+            os.truncate(self.path, length)
+        self._sum, self._lines, self._positioned = PrefixSum(self.path), [], True
 
-    def _block_folders(self) -> dict[Path, int]:
-        worker = self.folder / self._worker
+    def _block_folders(self) -> list[Path]:
+        """Folders of single blocks, as l2logger writes them."""
+        worker = self.path.parent
         names = sorted(worker.iterdir()) if worker.is_dir() else []
-        matches = [(_BLOCK_FOLDER.fullmatch(path.name), path) for path in names]
-        return {path: int(match[1]) for match, path in matches if match}
+        return [path for path in names if _BLOCK_FOLDER.fullmatch(path.name)]
 
 
 def _lines_of(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8").splitlines(keepends=True)
+        with path.open(encoding="utf-8", newline="") as file:
+            return file.readlines()
+    except FileNotFoundError:
+        return []
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read to continue the log: {error}.") from None
+
+
+def _integer(line: str, column: str, columns: Sequence[str]) -> int | None:
+    """The number in a column of a row; None if there is none."""
+    cells, place = line.split("\t"), columns.index(column)
+    return int(cells[place]) if place < len(cells) and cells[place].isdecimal() else None
 
 
 def _quoted(text: str) -> str:

@@ -39,9 +39,11 @@ class Curves(Plugin):
         learner.eval()
         with learner.state.timing.measuring(), torch.inference_mode():
             for task in experience.tasks:
-                value = next(iter(hooks.evaluate_task(learner, task).values()))
-                curve = learner.curves.setdefault(experience.name, {})
-                curve.setdefault(task.name, []).append(value)
+                value = float(next(iter(hooks.evaluate_task(learner, task).values())))
+                curves = learner.curves.get(experience.name, {})
+                # Replaced, not changed: a checkpoint in memory shares what was there.
+                curve = [*curves.get(task.name, []), value]
+                learner.curves[experience.name] = {**curves, task.name: curve}
         learner.train()
 
     @hookimpl(trylast=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +23,6 @@ from torch import Tensor
 from clframe.core.plugin import Plugin
 from clframe.errors import DataError
 from clframe.hookspecs import hookimpl
-from clframe.metrics.l2.log_rows import DATA_FILE
 from clframe.metrics.l2.log_writer import L2LogWriter
 from clframe.runs.reader import LOG
 
@@ -90,7 +88,7 @@ class LifetimeLog(Plugin):
         return super().state_dict()
 
     def written_files(self) -> dict[str, dict[str, Any]]:
-        """The blocks, of the run folder's own log."""
+        """The log, if it is the run folder's own."""
         marks = {} if self.position is None or not self.in_folder else self.position["files"]
         return {f"{self.path.name}/{name}": mark for name, mark in marks.items()}
 
@@ -105,7 +103,6 @@ class LifetimeLog(Plugin):
         Not before: looking at a run (``clframe eval``) leaves its log as it is.
         """
         if self._writer is None:
-            _drop_empty_blocks(self.path)
             self._column = re.sub(r"[^0-9A-Za-z_.-]+", "-", self.measure)
             self._writer = L2LogWriter(
                 self.path, [self._column], self._scenario, resume=True, clock=self.clock
@@ -285,10 +282,3 @@ def _is_json(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _drop_empty_blocks(path: Path) -> None:
-    """Remove a block's folder in which a killed run had not yet put the block."""
-    for folder in path.glob("*/*-t*"):
-        if folder.is_dir() and not (folder / DATA_FILE).exists():
-            shutil.rmtree(folder)

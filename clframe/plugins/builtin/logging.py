@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from clframe.core.media import Media
 from clframe.core.plugin import Plugin
+from clframe.core.rows import is_shown
 from clframe.hookspecs import hookimpl
 from clframe.plugins.builtin import pictures
 from clframe.utils.console import notice
@@ -42,6 +43,7 @@ class Logging(Plugin):
         self._step_log: StepLog | None = None
         self._learner: Learner | None = None
         self._told: set[str] = set()
+        self._expected: set[str] = set()
         self._written: dict[tuple[str, int], int] = {}
 
     @classmethod
@@ -163,11 +165,23 @@ class Logging(Plugin):
         self, learner: Learner, row: str, results: dict[str, dict[str, float]]
     ) -> None:
         """The row of the matrix, by task and as a mean, and the matrix so far."""
+        self._expect(learner, results)
         self.log(row_numbers(results, len(learner.seen)), learner.global_steps)
-        if learner.seen and learner.step_log.takes_media:
+        shown = learner.seen and is_shown(len(learner.seen) - 1, len(learner.stream))
+        if shown and learner.step_log.takes_media:
             self._log_matrix(learner)
         for logger in [one for one in self.loggers if getattr(one, "log_model", None) == "all"]:
             self._tell(lambda one: one.log_checkpoint(f"after-{row}"), [logger])
+
+    def _expect(self, learner: Learner, results: dict[str, dict[str, float]]) -> None:
+        """Tell tables the columns of later rows, so that they are not rewritten each time."""
+        new = {name for measures in results.values() for name in measures} - self._expected
+        if new and len(results) < len(learner.stream.tasks):
+            self._expected |= new
+            tasks = learner.stream.tasks
+            names = [f"eval/{measure}/{task.name}" for measure in sorted(new) for task in tasks]
+            for logger in [one for one in self.loggers if hasattr(one, "expect")]:
+                logger.expect(names)
 
     def _log_matrix(self, learner: Learner) -> None:
         """The matrix so far as a table and as a heat map."""

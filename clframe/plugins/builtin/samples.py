@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from clframe.core.plugin import Plugin
+from clframe.core.rows import is_shown
 from clframe.core.undisturbed import undisturbed
 from clframe.data.inputs import tensors_of
 from clframe.hookspecs import hookimpl
@@ -57,7 +58,9 @@ class Samples(Plugin):
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Store what it shows, and send it to loggers that take pictures."""
+        """Store what it shows, and send it to loggers that take images."""
+        if not is_shown(experience.index, len(learner.stream)):
+            return
         path = self._store(learner, experience)
         replaying = learner.state.checkpointer.replaying
         if path is not None and learner.step_log.takes_media and not replaying:

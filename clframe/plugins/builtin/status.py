@@ -35,7 +35,8 @@ class Status(Following):
         super().__init__()
         self.path = Path(path)
         self.strategy = strategy
-        self._facts: dict[str, Any] | None = None
+        self._facts: str | None = None
+        """The beginning of the file, which is the same each time."""
         self._next = 0.0
 
     @classmethod
@@ -48,7 +49,7 @@ class Status(Following):
     @hookimpl(trylast=True)
     def after_prepare(self, learner: Learner, stream: Stream) -> None:
         """From now on the folder is the run's; a run that is only looked at writes nothing."""
-        self._facts = {
+        facts = {
             "format": FORMAT,
             "stream": stream.name,
             "strategy": self.strategy,
@@ -60,6 +61,7 @@ class Status(Following):
             "columns": [task.name for task in stream.tasks],
             "started": time.time(),
         }
+        self._facts = _text(facts)[:-1]
         self.write(learner, "running")
 
     def moved(self, learner: Learner) -> None:
@@ -92,7 +94,6 @@ class Status(Following):
         self._next = time.monotonic() + _EVERY
         timing = learner.state.timing.state_dict()
         content = {
-            **self._facts,
             **self.place,
             "state": state,
             "why": why,
@@ -104,4 +105,8 @@ class Status(Following):
         if state == "running" and loop is not None and loop.steps:
             content["loss"] = float(loop.total) / loop.steps
         with contextlib.suppress(OSError):
-            write_volatile(self.path, json.dumps(without_nan(content), allow_nan=False) + "\n")
+            write_volatile(self.path, f"{self._facts}, {_text(content)[1:]}\n")
+
+
+def _text(content: dict[str, Any]) -> str:
+    return json.dumps(without_nan(content), allow_nan=False)

@@ -1,0 +1,189 @@
+"""Find attributes of plugins that change during a run but are not in ``state``.
+
+Such an attribute is lost when the run is resumed, and the results differ without a word. Attributes
+that a plugin makes again in ``configure``, ``before_experience`` or ``before_epoch`` are fine: a
+resumed run calls these hooks before it restores a step. So a value is compared at the place where a
+resumed run takes it up again:
+
+* Within an epoch, with the value at the epoch's start.
+* Between experiences, with the value after ``configure``, and only if ``before_experience`` has not
+  changed it.
+* In a resumed run, with the value that the interrupted run had.
+
+Only plugins that do not come with clframe are looked at, and only those without a ``state_dict`` of
+their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from clframe.core.plugin import Plugin
+from clframe.utils.console import notice
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+
+Sums = dict[str, dict[str, str]]
+"""By plugin and attribute."""
+OURS = ("clframe", "clframe_contrib")
+_MOST = 4096
+"""Numbers of a tensor, or items of a list, that are looked at: enough to see a change."""
+_DEPTH = 4
+
+
+class Unsaved:
+    """Looks at the attributes that a learner's plugins do not save.
+
+    Args:
+        learner: Configured, before a checkpoint is restored.
+    """
+
+    def __init__(self, learner: Learner) -> None:
+        self._learner = learner
+        self._plugins = [p for p in learner.plugins.ordered if _is_watched(p)]
+        self._told: set[tuple[str, str]] = set()
+        self._first = self.sums()
+        self._carried: Sums = {}
+        self._epoch: Sums = {}
+
+    def sums(self) -> Sums:
+        """Return a sum of each attribute that is not saved."""
+        if not self._plugins:
+            return {}
+        skipped = self._known()
+        found: Sums = {}
+        for plugin in self._plugins:
+            names = [name for name in _names(plugin) if name not in plugin.state]
+            told = {name: _text(getattr(plugin, name), skipped) for name in names}
+            found[plugin.name] = {name: _sum(text) for name, text in told.items() if text}
+        return found
+
+    def between(self) -> Sums:
+        """Note what has changed since the run began; return the sums for the checkpoint."""
+        now = self.sums()
+        apart = _apart(self._first, now)
+        self._carried = {p: {n: now[p].get(n, "") for n in names} for p, names in apart}
+        return now
+
+    def resumed(self, saved: Mapping[str, Any]) -> None:
+        """Note what the interrupted run had at the start of the experience."""
+        before = saved.get("unsaved", {})
+        now = self.sums()
+        apart = _apart(before, now)
+        self._carried = {p: {n: now[p].get(n, "") for n in names} for p, names in apart}
+
+    def begin_loop(self) -> None:
+        """Report what ``before_experience`` has left as it was, although a resumed run lacks it."""
+        carried, self._carried = self._carried, {}
+        if any(carried.values()):
+            now = self.sums()
+            for plugin, names in carried.items():
+                self._tell(plugin, [n for n, old in names.items() if now[plugin].get(n, "") == old])
+
+    def begin_epoch(self, saved: Mapping[str, Any] | None) -> None:
+        """Note the values that steps begin with; report those that a resumed run lacks."""
+        if not self._plugins:
+            return
+        self._epoch = self.sums()
+        for plugin, names in _apart((saved or {}).get("unsaved", {}), self._epoch):
+            self._tell(plugin, names)
+
+    def within(self) -> Sums:
+        """Report what steps have changed; return the sums for the checkpoint."""
+        now = self.sums()
+        for plugin, names in _apart(self._epoch, now) if self._epoch else ():
+            self._tell(plugin, names)
+        return now
+
+    def _known(self) -> set[int]:
+        """What is saved with the learner, whoever holds it."""
+        learner = self._learner
+        parts = [*learner.modules(), learner.optimizer, learner.schedule, learner.generator]
+        tensors = [*learner.parameters(), *learner.buffers()]
+        return {*map(id, parts), *map(id, tensors), *(-t.data_ptr() for t in tensors if t.numel())}
+
+    def _tell(self, plugin: str, names: list[str]) -> None:
+        new = [name for name in names if (plugin, name) not in self._told]
+        self._told |= {(plugin, name) for name in new}
+        if not new:
+            return
+        (one,) = (p for p in self._plugins if p.name == plugin)
+        listed = ", ".join(f'"{name}"' for name in (*one.state, *new))
+        comma = "," if len(one.state) + len(new) == 1 else ""
+        quoted = ", ".join(f"'{name}'" for name in new)
+        are = "is" if len(new) == 1 else "are"
+        notice(
+            f"plugin '{plugin}': {quoted} {are} not saved, so a resumed run may end with other "
+            f"results. Write state = ({listed}{comma}) in class {type(one).__name__}"
+        )
+
+
+def _is_watched(plugin: Plugin) -> bool:
+    kind = type(plugin)
+    return kind.__module__.split(".")[0] not in OURS and kind.state_dict is Plugin.state_dict
+
+
+def _names(plugin: Plugin) -> dict[str, Any]:
+    """Attributes of a plugin, with those that its classes give a first value."""
+    found: dict[str, Any] = {}
+    for kind in type(plugin).__mro__[: type(plugin).__mro__.index(Plugin)]:
+        plain = {n: v for n, v in vars(kind).items() if not n.startswith("__") and not callable(v)}
+        found |= {n: v for n, v in plain.items() if not hasattr(v, "__get__")}
+    return found | vars(plugin)
+
+
+def _apart(before: Sums, now: Sums) -> list[tuple[str, list[str]]]:
+    """Attributes whose values differ, by plugin."""
+    return [
+        (p, [n for n in {**before[p], **now[p]} if before[p].get(n, "") != now[p].get(n, "")])
+        for p in now
+        if p in before
+    ]
+
+
+def _sum(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+
+
+def _text(value: Any, skipped: set[int], depth: int = 0) -> str:
+    """A value as text that changes with it; nothing for objects that cannot be looked into."""
+    if id(value) in skipped or depth > _DEPTH:
+        return ""
+    if value is None or isinstance(value, bool | int | float | str | bytes | complex):
+        return repr(value)
+    if isinstance(value, torch.Tensor):
+        if value.numel() and -value.data_ptr() in skipped:
+            return ""
+        flat = value.detach().flatten()
+        chosen = flat[:: max(1, len(flat) // _MOST)].cpu()
+        return f"{tuple(value.shape)} {chosen.tolist()}"
+    if isinstance(value, np.ndarray | np.generic):
+        flat_array = np.asarray(value).ravel()
+        return f"{value.shape} {flat_array[:: max(1, flat_array.size // _MOST)].tolist()}"
+    if isinstance(value, torch.Generator):
+        return _sum(str(value.get_state().tolist()))
+    if isinstance(value, random.Random):
+        return _sum(repr(value.getstate()))
+    if isinstance(value, np.random.Generator):
+        return repr(value.bit_generator.state)
+    if isinstance(value, np.random.RandomState):
+        return repr(value.get_state(legacy=True))
+    if isinstance(value, dict):
+        items = list(value.items())
+        inner = [f"{key!r}: {_text(one, skipped, depth + 1)}" for key, one in items[-_MOST:]]
+        return f"{len(items)} {{{', '.join(inner)}}}"
+    if isinstance(value, set | frozenset):
+        return repr(sorted(map(repr, value)))
+    if isinstance(value, list | tuple):
+        inner = [_text(one, skipped, depth + 1) for one in value[-_MOST:]]
+        return f"{len(value)} [{', '.join(inner)}]"
+    if isinstance(value, torch.nn.Module | torch.optim.Optimizer):
+        return _text(dict(value.state_dict()), skipped, depth + 1)
+    return ""
