@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clframe.build import Built, build_stream
-from clframe.checkpoint.identity import fingerprint
 from clframe.config.run_config import RunConfig
 from clframe.core.registry import discover
 from clframe.core.stream_order import in_order
+from clframe.data.identify import fingerprint
 from clframe.errors import RunFolderError, SettingError
 from clframe.lineage.parent import Parent
 
