@@ -35,9 +35,10 @@ def adapt(
     notes: list[str] = []
     _check_model(saved["learner"], learner.state_dict(), origin)
     columns = learner.stream.columns
+    other_tests = origin.get("remeasured", [])
     saved = {
         **saved,
-        "matrix": _matrix(saved["matrix"], columns),
+        "matrix": _matrix(saved["matrix"], columns, other_tests),
         "tensor": _tensor(saved["matrix"]["columns"], saved["tensor"], columns),
         "plugins": _plugins(saved["plugins"], learner, origin),
     }
@@ -70,12 +71,18 @@ def _check_model(before: Mapping[str, Any], now: Mapping[str, Any], origin: Any)
 # ---------------------------------------------------------------- matrix
 
 
-def _matrix(saved: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
-    """The parent's rows with the child's columns, by the names of the tasks."""
+def _matrix(
+    saved: Mapping[str, Any], columns: Sequence[str], other_tests: Sequence[str]
+) -> dict[str, Any]:
+    """The parent's rows with the child's columns, by the names of the tasks.
+
+    What was measured on other test data is no value of the child's tasks.
+    """
     matrix = AccuracyMatrix(columns, saved["measure"])
     for row, values in zip(saved["rows"], saved["values"], strict=True):
         named = zip(saved["columns"], values, strict=True)
-        matrix.add_row(row, {name: value for name, value in named if value is not None})
+        known = ((name, value) for name, value in named if name not in other_tests)
+        matrix.add_row(row, {name: value for name, value in known if value is not None})
     return matrix.to_json()
 
 
