@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -334,8 +335,9 @@ def _assemble(
         own = chosen if parts.test is None else chosen[parts.test[chosen] == k]
         if not len(own):
             raise DataError(f"task '{title}' of stream '{name}' has no test sample")
-        info = {"classes": [split.title(classes[u]) for u in units_of[k]]}
         of_task = outputs(k) if parts.test is not None else everything
+        named = {} if positional else {u: split.title(classes[u]) for u in of_task}
+        info = {"classes": [split.title(classes[u]) for u in units_of[k]], "names": named}
         make = functools.cache(functools.partial(load, samples, codes, own, k, k))
         tasks.append(Task(k, title, of_task, make, info))
     experiences = []
@@ -346,7 +348,10 @@ def _assemble(
         make = functools.cache(functools.partial(load, samples, codes, own, task.index, k))
         # One column of all classes does not say which of them an experience has.
         own_units = tuple(units_of[k]) if parts.test is None and scenario == "class" else None
-        experiences.append(Experience(k, title, (task,), make, task.info, own_units))
+        found = Counter(codes[own].tolist())
+        counts = {units_of[k].index(u) if positional else u: n for u, n in found.items()}
+        info = {**task.info, "counts": counts}
+        experiences.append(Experience(k, title, (task,), make, info, own_units))
     width = max(len(units) for units in units_of) if positional else len(classes)
     return Stream(name, scenario, experiences, tasks, train[0].shape, width, source, split.seed)
 
