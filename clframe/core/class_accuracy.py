@@ -35,26 +35,30 @@ class ClassCounter:
     Args:
         n_outputs: Of the stream.
         device: Where labels are.
+        models: How many are evaluated side by side, each with labels of its own.
     """
 
-    def __init__(self, n_outputs: int, device: torch.device) -> None:
+    def __init__(self, n_outputs: int, device: torch.device, models: int = 1) -> None:
         self.n = n_outputs
         # A place on either side for labels that are no outputs; none of them is shown.
-        self.right = torch.zeros(n_outputs + 2, dtype=torch.long, device=device)
+        self.right = torch.zeros(models * (n_outputs + 2), dtype=torch.long, device=device)
         self.samples = torch.zeros_like(self.right)
+        self._starts = torch.arange(models, device=device)[:, None] * (n_outputs + 2)
 
     def _places(self, labels: Tensor) -> Tensor:
-        return labels.long().clamp(-1, self.n) + 1
+        own = labels.to(self.right.device).long().view(len(self._starts), -1)
+        return (own.clamp(-1, self.n) + 1 + self._starts).flatten()
 
     def add(self, labels: Tensor, right: Tensor) -> None:
-        """Count the right predictions of a batch."""
-        self.right.index_add_(0, self._places(labels), right.long())
+        """Count the right predictions of a batch, or of a batch for each model."""
+        self.right.index_add_(0, self._places(labels), right.long().flatten())
 
-    def table(self, labels: Tensor) -> Tensor:
-        """Return right predictions and samples by class, of data with these labels."""
-        places = self._places(labels).to(self.right.device)
+    def tables(self, labels: Tensor) -> list[Tensor]:
+        """Return right predictions and samples by class, for each model and all of its labels."""
+        places = self._places(labels)
         self.samples.index_add_(0, places, torch.ones_like(places))
-        return torch.stack([self.right, self.samples])[:, 1:-1]
+        counts = torch.stack([self.right, self.samples]).view(2, len(self._starts), -1)
+        return list(counts[:, :, 1:-1].transpose(0, 1))
 
 
 class CountsClasses(Plugin):

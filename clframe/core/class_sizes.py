@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from clframe.utils.console import shortened
 
 if TYPE_CHECKING:
-    from clframe.core.results import Result
     from clframe.core.stream import Stream
 
 MEASURED = "classes"
@@ -23,6 +22,14 @@ UNEQUAL = 2.0
 _SHOWN = 6
 _LONGEST = 20
 """Letters of a class's name in a line."""
+
+
+class Measured(Protocol):
+    """What is needed of a run's result."""
+
+    seed: int
+    measured: dict[str, dict[str, Any]]
+    metrics: dict[str, dict[str, Any]]
 
 
 def class_names(stream: Stream) -> dict[int, str]:
@@ -74,7 +81,7 @@ class WorstClass(NamedTuple):
     balanced: float
 
 
-def worst_class(result: Result) -> WorstClass | None:
+def worst_class(result: Measured) -> WorstClass | None:
     """Return the worst class of a run whose classes differ in size, or None for other runs."""
     found = result.measured.get(MEASURED)
     numbers = result.metrics.get(MEASURED)
@@ -96,7 +103,7 @@ def worst_class(result: Result) -> WorstClass | None:
         return None
 
 
-def class_line(results: Sequence[Result]) -> str | None:
+def class_line(results: Sequence[Measured]) -> str | None:
     """Say which class is the worst, in runs whose classes differ in size; None for others.
 
     Args:

@@ -78,7 +78,7 @@ def online(right: Sequence[int], taken: Sequence[int]) -> dict[str, Any]:
     ),
     MetricInfo(
         "worst_accuracy", "min over classes of (right predictions / samples of the class)",
-        "accuracy at the end on the class that is recognized least", low=0, high=1,
+        "accuracy at the end on the class that is recognized least", low=0, high=1, paper="clframe",
     ),
     summary="Accuracy by class at the end of a run.",
     arguments=lambda result: result.measured.get("classes"),

@@ -51,7 +51,7 @@ class Accuracy(CountsClasses):
                 right.index_add_(0, column[positions], hits.long())
                 classes.add(batch.y, hits)
         engine.sum({"right": right, "classes": classes.right})
-        self.tables = {"": classes.table(data.labels)}
+        self.tables = {"": classes.tables(data.labels)[0]}
         counts = zip(tasks, right.tolist(), sizes.tolist(), strict=True)
         return {task.name: {"accuracy": hits / max(n, 1)} for task, hits, n in counts}
 
@@ -75,5 +75,5 @@ class Accuracy(CountsClasses):
         learner.engine.sum({"right": right, "classes": classes.right})
         self.tables.pop("", None)
         if counted:
-            self.tables[task.name] = classes.table(data.labels)
+            self.tables[task.name] = classes.tables(data.labels)[0]
         return {"accuracy": float(right) / max(len(data), 1)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from clframe.core.class_accuracy import count_all
+from clframe.core.class_accuracy import ClassCounter
 from clframe.training.batched.data import Feed
 from clframe.training.batched.masks import Masks
 from clframe.training.batched.stack import Stack
@@ -24,13 +24,12 @@ def batched_accuracies(stack: Stack, tasks: Sequence[Task]) -> list[tuple[float,
     mask = Masks(stack.learners)
     n = len(feed.data[0])
     right = torch.zeros(len(tasks), dtype=torch.long, device=device)
-    classes = [count_all(learner) for learner in stack.learners]
+    classes = ClassCounter(stack.learners[0].stream.n_outputs, device, len(tasks))
     orders = torch.arange(n).expand(len(tasks), n)
     for chunk in feed.chunks(orders, settings.eval_batch_size):
         outputs = mask(stack.run(chunk.x)[0], chunk.task)
         hits = outputs.argmax(2) == chunk.y
         right += hits.sum(1)
-        for counter, labels, own in zip(classes, chunk.y, hits, strict=True):
-            counter.add(labels, own)
-    tables = [one.table(data.labels) for one, data in zip(classes, feed.data, strict=True)]
+        classes.add(chunk.y, hits)
+    tables = classes.tables(torch.stack([data.labels for data in feed.data]))
     return [(hits / max(n, 1), table) for hits, table in zip(right.tolist(), tables, strict=True)]
