@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -246,7 +247,9 @@ def test_what_is_missing_is_said(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_data_check(name: str, trees: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_check_prints_a_command_that_works(
+    name: str, trees: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = {"core50": "run1"}.get(name)
     if run:  # the check looks at run 0
         folder = trees[name] / "batches_filelists" / "NC_inc"
@@ -255,7 +258,11 @@ def test_data_check(name: str, trees: dict[str, Path], capsys: pytest.CaptureFix
     assert main(["data", "check", name, str(trees[name])]) == 0
     out = capsys.readouterr().out
     assert "unreadable: none" in out
-    assert f"usable: clframe fit stream={name} stream.path={trees[name]}\n" in out
+    command = shlex.split(out.splitlines()[-1].removeprefix("usable: "))
+    assert command[:4] == ["clframe", "fit", f"stream={name}", f"stream.path={trees[name]}"]
+    small = ["max_steps=1", "model=mlp", "model.hidden=[4]", "logger=none"]
+    small += [f"run_dir={tmp_path / 'run'}"]
+    assert main([*command[1:], *small]) == 0, capsys.readouterr().err
 
 
 def test_data_check_finds_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

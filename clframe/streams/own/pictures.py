@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,15 +118,24 @@ def find_bad(
     pictures: Sequence[Picture], size: int | None, color: Color
 ) -> list[tuple[Picture, OSError]]:
     """The pictures that cannot be read, and why; each is opened."""
-    bad = []
+    return survey(pictures, size, color)[0]
+
+
+def survey(
+    pictures: Sequence[Picture], size: int | None, color: Color
+) -> tuple[list[tuple[Picture, OSError]], Counter[tuple[int, int]]]:
+    """Open each image; return those that cannot be read, and how many have which size."""
+    bad: list[tuple[Picture, OSError]] = []
+    sizes: Counter[tuple[int, int]] = Counter()
     with ProgressMeter("pictures", len(pictures), "files") as meter:
         for picture in pictures:
             try:
-                open_picture(picture, size, color)
+                _, height, width = open_picture(picture, size, color).shape
+                sizes[width, height] += 1
             except OSError as error:
                 bad.append((picture, error))
             meter.update()
-    return bad
+    return bad, sizes
 
 
 def read_pictures(
