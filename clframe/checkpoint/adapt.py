@@ -37,7 +37,9 @@ def adapt(
     notes: list[str] = []
     _check_model(saved["learner"], learner.state_dict(), origin)
     columns = learner.stream.columns
-    matrix = AccuracyMatrix.from_state(saved["matrix"]).with_columns(columns)
+    # What was measured on other test data is no value of the child's tasks.
+    known = [name for name in columns if name not in origin.get("remeasured", ())]
+    matrix = AccuracyMatrix.from_state(saved["matrix"]).with_columns(known).with_columns(columns)
     tensor = ForgettingTensor.from_state(saved["matrix"]["columns"], saved["tensor"])
     saved = {
         **saved,
@@ -45,8 +47,8 @@ def adapt(
         "tensor": tensor.with_columns(columns).state_dict(),
         "plugins": _plugins(saved["plugins"], learner, origin),
     }
-    known = ~np.isnan(matrix.values)
-    missing = [name for n, name in enumerate(columns) if matrix.rows and not known[:, n].any()]
+    measured = ~np.isnan(matrix.values)
+    missing = [name for n, name in enumerate(columns) if matrix.rows and not measured[:, n].any()]
     if missing:
         several = f"tasks {', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''} were"
         one = f"task {missing[0]} was"

@@ -7,22 +7,18 @@ and refused, unless the user says that it is meant (``resume.allow=[trainer.batc
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from clframe.core.results import software
+from clframe.data.identify import fingerprint, short_sum
 from clframe.errors import RunFolderError, SettingError, nearest
 
 if TYPE_CHECKING:
     from clframe.core.plugin import Plugin
     from clframe.core.stream import Stream
-    from clframe.data.dataset import Data
 
 _FREE = ("data_dir", "download", "logger", "checkpoint", "plugin_path", "overrides")
 """Settings that do not change a run's numbers, or whose effect is compared in another way."""
@@ -31,7 +27,6 @@ _OF_FORK = ("at", "sha256")
 """What of a forked run's beginning is part of it; its parent's folder may be moved."""
 _NOT_SETTINGS = ("version", "data", "plugins", "device")
 _OF_PROCESSES = ("trainer.devices", "trainer.num_nodes", "trainer.strategy")
-_SAMPLES = 16
 
 
 def describe(config: Mapping[str, Any], plugins: Sequence[Plugin]) -> dict[str, Any]:
@@ -55,7 +50,7 @@ def describe_data(stream: Stream) -> dict[str, Any]:
     """What a stream's data is: its shape, and the first experience's samples."""
     first = stream.experiences[0]
     return {
-        "stream": _sum(
+        "stream": short_sum(
             [stream.name, stream.scenario, list(stream.input_shape), stream.n_outputs],
             [experience.name for experience in stream],
             [[task.name, list(task.outputs)] for task in stream.tasks],
@@ -65,28 +60,6 @@ def describe_data(stream: Stream) -> dict[str, Any]:
     }
 
 
-def fingerprint(data: Data) -> str:
-    """A sum over labels, tasks and, where they are in memory and fixed, some of the inputs."""
-    parts: list[Any] = [len(data), _bytes(data.labels), _bytes(data.tasks)]
-    if data.repeatable and len(data):
-        places = torch.linspace(0, len(data) - 1, min(_SAMPLES, len(data))).long()
-        inputs = data.gather(places.to(data.labels.device))
-        named = inputs if isinstance(inputs, dict) else {"": inputs}
-        parts += [part for name, value in named.items() for part in (name, _bytes(value))]
-    return _sum(*parts)
-
-
-def _bytes(tensor: torch.Tensor) -> bytes:
-    return tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
-
-
-def _sum(*parts: Any) -> str:
-    total = hashlib.sha256()
-    for part in parts:
-        total.update(part if isinstance(part, bytes) else json.dumps(part).encode())
-    return total.hexdigest()[:16]
-
-
 def _code(plugin: Plugin) -> str:
     """Which code a plugin is: its class, and for one that is not clframe's own, its file's sum."""
     kind = type(plugin)
@@ -94,7 +67,7 @@ def _code(plugin: Plugin) -> str:
     if kind.__module__.split(".")[0] in ("clframe", "clframe_contrib"):
         return name  # their version is compared as a whole
     try:
-        return f"{name} {_sum(Path(inspect.getfile(kind)).read_bytes())}"
+        return f"{name} {short_sum(Path(inspect.getfile(kind)).read_bytes())}"
     except (OSError, TypeError):
         return name
 

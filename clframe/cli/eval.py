@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clframe.cli.parser import Parser
-from clframe.errors import SettingError
+from clframe.errors import DataError, SettingError
 from clframe.robot.perturbation import Perturbation
-from clframe.utils.console import columns, matrix_table, say
+from clframe.utils.console import columns, matrix_table, notice, say
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream
@@ -48,9 +48,10 @@ def main(words: Sequence[str]) -> int:
     from clframe.run import add_row, measure
 
     learner, state = load_learner(folder)
+    changed = _check_data(folder, learner.stream)
     streams = [_under(learner.stream, perturbation) for perturbation in perturbations]
     matrix, fresh = state.matrix, AccuracyMatrix(state.matrix.columns)
-    add_row(fresh, "now", measure(learner))
+    add_row(fresh, "now, other test data" if changed else "now", measure(learner))
     for perturbation, stream in zip(perturbations, streams, strict=True):
         learner.stream = stream
         add_row(fresh, f"now, {perturbation}", measure(learner))
@@ -59,11 +60,41 @@ def main(words: Sequence[str]) -> int:
     values = [recorded["values"][-1], *fresh.cells]
     terminal = sys.stdout.isatty()
     say(matrix_table(rows, matrix.columns, values, width=columns() if terminal else None))
-    if values[0] != values[1]:
+    if values[0] != values[1] and not changed:
         say("the two differ: data, code or hardware changed since the run")
     if not terminal:  # for programs
         say(json.dumps({"columns": matrix.columns, "values": values[1]}))
     return 0
+
+
+def _check_data(folder: Path, stream: Stream) -> bool:
+    """Say which test data is not what the run was tested on.
+
+    Raises:
+        DataError: The run was trained on samples that it would be tested on now.
+    """
+    from clframe.data.identify import ids_of
+    from clframe.runs.data_record import listed, read_record
+
+    record = read_record(folder)
+    tasks = [task for task in stream.tasks if task.load is not None]
+    if record is None:
+        if tasks and ids_of(tasks[0].data) is not None:
+            notice(
+                f"run '{folder}' has no record of its data, so test samples may be among those "
+                "that it was trained on"
+            )
+        return False
+    changes = record.changes([], tasks)
+    if not changes:
+        return False
+    for name, (n, total) in record.trained_on(tasks).items():
+        raise DataError(
+            f"the data of run '{folder}' has changed: the run was trained on {n:,} of {total:,} "
+            f"test samples of task '{name}'. Put the old data back, or test on new samples only"
+        )
+    notice(f"these are not the run's test samples: {listed(changes)}")
+    return True
 
 
 def _under(stream: Stream, perturbation: Perturbation) -> Stream:

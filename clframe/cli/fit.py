@@ -195,11 +195,21 @@ def show(result: Any) -> None:
     say(matrix_table(content["rows"], content["columns"], content["values"], color, width))
     say()
     say(headline(result.metrics, content["measure"]))
+    _say_classes([result])
     learning, measuring = result.timing["train_seconds"], result.timing["eval_seconds"]
     how = "rollouts" if content["measure"] == "success" else "evaluation"
     say(f"\n{learning + measuring:.0f} s, {result.timing['eval_share']:.0%} of it {how}")
     if result.run_dir is not None:
         say(f"run folder: {result.run_dir}")
+
+
+def _say_classes(results: Sequence[Any]) -> None:
+    """Say which class is the worst, if classes differ in size."""
+    from clframe.core.class_sizes import class_line
+
+    line = class_line(results)
+    if line is not None:
+        _say(line)
 
 
 def show_seeds(results: Sequence[Any]) -> None:
@@ -225,6 +235,7 @@ def show_seeds(results: Sequence[Any]) -> None:
             summary = summarize(values)
             error = "" if summary.standard_error is None else f" ± {summary.standard_error:.3f}"
             say(f"{family + '.' + name:<20}{summary.mean:>8.3f}{error}  over {summary.n} seeds")
+    _say_classes(results)
     for result in results:
         if result.run_dir is not None:
             say(f"run folder: {result.run_dir}")

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clframe.core.class_sizes import class_line
 from clframe.core.intervals import intervals_json
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.results_file import SCHEMA, ResultsFile, leaves, number, run_folder
@@ -140,6 +141,8 @@ class Result:
         ]
         head = f"{self.strategy} on {self.stream} ({self.scenario}-incremental, seed {self.seed})"
         measure = f"{content['measure']} on each task (columns) after each experience (rows):"
+        classes = class_line([self])
+        lines += [] if classes is None else [classes]
         return "\n".join([head, measure, "", table, *([""] if lines else []), *lines])
 
     def scalars(self) -> dict[str, float | None]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from clframe.data.dataset import Data, MapData, TensorData, Transform, keep_inputs, scale_images
+from clframe.data.identify import ids_of_rows
 from clframe.data.inputs import tensors_of
 from clframe.data.storage import TensorSource
 from clframe.errors import DataError
@@ -25,6 +27,8 @@ class Samples:
         shape: Of one sample, as the model gets it.
         column: The domain or the time of each; None where nothing of that kind is known.
         what: What to call them in a message.
+        keys: Returns what identifies each sample, whatever else is in the data (its path, its
+            content): it decides whether the sample is tested on. None counts within each class.
     """
 
     labels: Sequence[Hashable]
@@ -32,6 +36,7 @@ class Samples:
     shape: tuple[int, ...]
     column: Sequence[Any] | None = None
     what: str = "the training data"
+    keys: Callable[[], Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.labels):
@@ -73,13 +78,15 @@ def _of_arrays(
     shape = tuple(
         tensors_of(change(_rows(x, slice(0, 1)), torch.zeros(1, dtype=torch.long)))[0][0].shape
     )
-    source = TensorSource(x)
+    ids = ids_of_rows(x)
+    source = TensorSource(x, ids=ids)
     return Samples(
         classes,
         lambda positions, units, task: TensorData(source, units, task, positions, change),
         shape,
         column,
         what,
+        lambda: [f"{number:x}" for number in ids(torch.arange(len(classes))).tolist()],
     )
 
 
@@ -114,7 +121,28 @@ def _of_dataset(
         tuple(tensors_of(first)[0].shape),
         column,
         what,
+        _keys_of(dataset),
     )
+
+
+def _keys_of(dataset: Any) -> Callable[[], Sequence[str]] | None:
+    """Return the paths of a data set that lists its files, as torchvision's ImageFolder does."""
+    files = getattr(dataset, "samples", None)
+    root = getattr(dataset, "root", None)
+    if not isinstance(files, Sequence) or len(files) != len(dataset) or not isinstance(root, str):
+        return None
+    if not all(isinstance(one, tuple) and one and isinstance(one[0], str) for one in files):
+        return None
+    return lambda: [relative_name(Path(one[0]), Path(root)) for one in files]
+
+
+def relative_name(path: Path, root: Path) -> str:
+    """Return the path of a file below a folder, with / on every system.
+
+    >>> relative_name(Path("photos/cat/1.png"), Path("photos"))
+    'cat/1.png'
+    """
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
 
 
 def _tensor(values: Any) -> Tensor:

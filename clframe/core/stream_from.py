@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clframe.core.holding_out import held_out, numbered
 from clframe.core.samples import Samples, as_samples
 from clframe.core.stream import SCENARIOS, Experience, Scenario, Stream, Task
 from clframe.data.dataset import Data, Transform
@@ -61,7 +63,9 @@ def stream_from(
             (None: 5, or one for each class of fewer), and so is time (None: 5).
         scenario: ``class``, ``task`` or ``domain``; None is ``class`` with ``by="class"`` and
             ``domain`` with the others.
-        test_fraction: Of each class, drawn by the seed, where there is no ``test``.
+        test_fraction: About this share of each class is tested on if there is no ``test``. A hash
+            of the seed and of a sample's content decides (of a ``Dataset`` its file's path, or how
+            many samples of its class come before it), so samples that are added move no others.
         class_names: What labels 0, 1, ... are called; None shows them as they are.
         name: Of the stream.
         seed: Of what is drawn.
@@ -116,7 +120,7 @@ class Split:
         chosen = torch.arange(len(of_train))
         held: Tensor | None = None
         if test is None:
-            chosen, held = self._hold_out(of_train)
+            chosen, held = self._hold_out(train, of_train)
             test = train
         of_test = _codes(test.labels, classes)
         measured = torch.arange(len(of_test)) if held is None else held
@@ -154,20 +158,25 @@ class Split:
         """What a class is called."""
         return str(label) if self.class_names is None else str(self.class_names[int(label)])  # type: ignore[call-overload]
 
-    def _hold_out(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Positions to learn and to test on: a share of each class, at least one sample."""
-        generator = torch.Generator().manual_seed(self.seed)
-        held = torch.zeros(len(labels), dtype=torch.bool)
-        for unit in labels.unique().tolist():
+    def _hold_out(self, train: Samples, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Positions to learn and to test on; see :mod:`clframe.core.holding_out`."""
+        classes = labels.tolist()
+        keys = numbered(train.labels) if train.keys is None else list(train.keys())
+        parts = [None] * len(keys) if train.column is None else map(str, train.column)
+        cells = list(zip(classes, parts, strict=True)) if self.by == "domain" else classes
+        tested, _ = held_out(keys, cells, self.test_fraction, self.seed)
+        for unit in sorted(set(classes) - set(labels[tested].tolist())):
             own = (labels == unit).nonzero().squeeze(1)
             if len(own) < 2:
                 raise DataError(
-                    f"class {unit} has one sample, which cannot be both learned and tested on: "
-                    "give test data, or leave the class out"
+                    f"class {self.title(train.labels[int(own[0])])} has one sample, which cannot "
+                    "be both learned and tested on: give test data, or leave the class out"
                 )
-            n = min(len(own) - 1, max(1, round(self.test_fraction * len(own))))
-            held[own[torch.randperm(len(own), generator=generator)[:n]]] = True
-        return (~held).nonzero().squeeze(1), held.nonzero().squeeze(1)
+            names = [keys[place] for place in own.tolist()]
+            if len(set(names)) == 1:  # nothing but copies of one sample
+                names = numbered(names)
+            tested[own], _ = held_out(names, [unit] * len(own), self.test_fraction, self.seed)
+        return (~tested).nonzero().squeeze(1), tested.nonzero().squeeze(1)
 
     def _parts(
         self,
@@ -326,8 +335,9 @@ def _assemble(
         own = chosen if parts.test is None else chosen[parts.test[chosen] == k]
         if not len(own):
             raise DataError(f"task '{title}' of stream '{name}' has no test sample")
-        info = {"classes": [split.title(classes[u]) for u in units_of[k]]}
         of_task = outputs(k) if parts.test is not None else everything
+        named = {} if positional else {u: split.title(classes[u]) for u in of_task}
+        info = {"classes": [split.title(classes[u]) for u in units_of[k]], "names": named}
         make = functools.cache(functools.partial(load, samples, codes, own, k, k))
         tasks.append(Task(k, title, of_task, make, info))
     experiences = []
@@ -338,7 +348,10 @@ def _assemble(
         make = functools.cache(functools.partial(load, samples, codes, own, task.index, k))
         # One column of all classes does not say which of them an experience has.
         own_units = tuple(units_of[k]) if parts.test is None and scenario == "class" else None
-        experiences.append(Experience(k, title, (task,), make, task.info, own_units))
+        found = Counter(codes[own].tolist())
+        counts = {units_of[k].index(u) if positional else u: n for u, n in found.items()}
+        info = {**task.info, "counts": counts}
+        experiences.append(Experience(k, title, (task,), make, info, own_units))
     width = max(len(units) for units in units_of) if positional else len(classes)
     return Stream(name, scenario, experiences, tasks, train[0].shape, width, source, split.seed)
 

@@ -99,12 +99,14 @@ class TensorSource:
     Args:
         x: The tensors, one or several by name; the first dimension is the samples.
         mapped: They are mapped files.
+        ids: What numbers the samples by content (:class:`clframe.data.identify.SampleIds`).
     """
 
-    def __init__(self, x: Any, mapped: bool = False) -> None:
+    def __init__(self, x: Any, mapped: bool = False, ids: Any = None) -> None:
         self._stored = x
         self._copies: dict[torch.device, Any] = {}
         self.mapped = mapped
+        self.ids = ids
         self.home: torch.device = tensors_of(x)[0].device
         self.nbytes = sum(t.numel() * t.element_size() for t in tensors_of(x))
 

@@ -1,7 +1,8 @@
 """A run in one file, small enough to send: anyone can verify an experience of it.
 
-A bundle is a ZIP archive with the run's ``config.yaml``, ``results.json`` and ``matrix.csv``, the
-checkpoints before and after the chosen experiences, that of the end, and the sums of all of it.
+A bundle is a ZIP archive with the run's ``config.yaml``, ``results.json``, ``matrix.csv`` and
+``data.jsonl``, the checkpoints before and after the chosen experiences, that of the end, and the
+sums of all of it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from clframe.utils.files import replacing
 from clframe.utils.sums import SUMS, check_file, read_sums
 
 _NAME = re.compile(
-    r"config\.yaml|results\.json|matrix\.csv|SHA256SUMS|checkpoints/\d{6,}\.(pt|json)"
+    r"config\.yaml|results\.json|matrix\.csv|data\.jsonl|SHA256SUMS|checkpoints/\d{6,}\.(pt|json)"
 )
 _LARGEST = 64 << 30
 """Bytes that a bundle may unpack to."""
@@ -72,7 +73,8 @@ def pack(run_dir: str | Path, out: Path, experiences: Sequence[int] = ()) -> lis
 def _write(
     folder: RunFolder, store: CheckpointStore, infos: Sequence[CheckpointInfo], out: Path
 ) -> None:
-    files = [folder.config, folder.results, folder.matrix]
+    known = (folder.config, folder.results, folder.matrix, folder.data)
+    files = [path for path in known if path.exists()]
     for info in infos:
         files += [store.state_file(info.number), store.note_file(info.number)]
     lines = []

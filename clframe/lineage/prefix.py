@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clframe.build import Built, build_stream
-from clframe.checkpoint.identity import fingerprint
 from clframe.config.run_config import RunConfig
 from clframe.core.registry import discover
 from clframe.core.stream_order import in_order
+from clframe.data.identify import fingerprint, ids_of
 from clframe.errors import RunFolderError, SettingError
 from clframe.lineage.parent import Parent
+from clframe.runs.data_record import DATA, DataRecord, listed, read_record, taught
+from clframe.utils.console import notice
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream
@@ -44,18 +46,62 @@ def check_prefix(parent: Parent, learned: int, built: Built, config: RunConfig) 
             f"after '{parent.names[learned - 1]}' nothing is left of stream '{stream.name}' to "
             "learn: give more data, or fork at an earlier experience"
         )
-    known = "object" not in parent.content["stream"]  # of one made in Python, only the class is
-    if not known or any(parent.content[key] != built.content[key] for key in _OF_STREAM):
-        _compare(parent, learned, stream)
+    same = "object" not in parent.content["stream"] and all(
+        parent.content[key] == built.content[key] for key in _OF_STREAM
+    )
+    record = read_record(parent.path)
+    if record is None or any(name not in record.experiences for name in parent.names[:learned]):
+        _compare_unrecorded(parent, learned, stream, same)
+    elif not same or record.own_data or parent.content.get("plugin_path"):
+        # The parent's folder may have changed since; only what it recorded says what it learned.
+        _compare(parent, learned, built, record)
     if names[learned:] != parent.names[learned:]:
         _check_plugins(parent, built)
 
 
-def _compare(parent: Parent, learned: int, stream: Stream) -> None:
-    """Whether another stream has the same tasks and data up to the fork."""
+def _compare(parent: Parent, learned: int, built: Built, record: DataRecord) -> None:
+    """Compare tasks and data up to the fork with what the parent recorded.
+
+    A task that comes later may have other test data: what the parent measured on it becomes
+    unknown.
+    """
+    stream = built.stream
+    past = stream.experiences[:learned]
+    for experience in past:
+        was, now = record.experiences[experience.name].tasks, taught(experience)
+        if was != now:
+            raise RunFolderError(
+                f"run '{parent.path}' cannot be forked so: experience '{experience.name}' taught "
+                f"{_words(was)} and would teach {_words(now)}"
+            )
+    before = {task.name for experience in past for task in experience.tasks}
+    changes = record.changes(past, [task for task in stream.tasks if task.name in before])
+    if changes:
+        raise RunFolderError(
+            f"run '{parent.path}' cannot be forked with this data: {listed(changes)}. Put the "
+            "old data back and add new experiences only"
+        )
+    later = [task for task in stream.tasks if task.name not in before]
+    other = [task.name for task in later if record.test_changed(task)]
+    if other:
+        built.content["fork"]["remeasured"] = other
+    learned_before = DataRecord({one.name: record.experiences[one.name] for one in past})
+    for name, (n, total) in learned_before.trained_on(later).items():
+        notice(f"{n:,} of {total:,} test samples of task '{name}' were learned before the fork")
+
+
+def _compare_unrecorded(parent: Parent, learned: int, stream: Stream, same: bool) -> None:
+    """Do the same for a run of an older version, which recorded no more than its settings."""
+    first = stream.experiences[0]
+    if learned and ids_of(first.data) is not None:
+        raise RunFolderError(
+            f"run '{parent.path}' cannot be forked: it has no record of what it learned "
+            f"('{DATA}'), so nothing says that this data is the same. Learn it again"
+        )
+    if same:
+        return
     if "object" in parent.content["stream"]:
         known = parent.state_after(learned)["identity"].get("data", {})
-        first = stream.experiences[0]
         if learned and known.get(first.name) != fingerprint(first.data):
             raise _other_data(parent, first.name)
         return
@@ -63,22 +109,13 @@ def _compare(parent: Parent, learned: int, stream: Stream) -> None:
     old = build_stream(before, discover(before.plugin_paths))
     old = in_order(old, parent.content["trainer"].get("experience_order"))
     for was, now in zip(old.experiences[:learned], stream.experiences, strict=False):
-        tasks = [
-            [(task.index, task.name, list(task.outputs)) for task in one.tasks]
-            for one in (was, now)
-        ]
-        if tasks[0] != tasks[1]:
-            raise RunFolderError(
-                f"run '{parent.path}' cannot be forked so: experience '{was.name}' taught "
-                f"{_words(tasks[0])} and would teach {_words(tasks[1])}"
-            )
-        if fingerprint(was.data) != fingerprint(now.data):
+        if taught(was) != taught(now) or fingerprint(was.data) != fingerprint(now.data):
             raise _other_data(parent, was.name)
 
 
-def _words(tasks: list[tuple[int, str, list[int]]]) -> str:
+def _words(tasks: list[list[Any]]) -> str:
     index, name, outputs = tasks[0]
-    return f"'{name}' (number {index}, outputs {', '.join(map(str, outputs[:10]))})"
+    return f"'{name}' (number {index}, outputs {outputs})"
 
 
 def _other_data(parent: Parent, name: str) -> RunFolderError:

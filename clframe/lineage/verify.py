@@ -15,17 +15,20 @@ from typing import Any
 
 import torch
 
-from clframe.build import build
+from clframe.build import build, build_stream
 from clframe.checkpoint import identity, snapshot
 from clframe.checkpoint.settings import KEEP_ALL
 from clframe.checkpoint.store import CheckpointInfo, CheckpointStore
 from clframe.config.run_config import RunConfig
 from clframe.core.learning import STREAMS_OWN, name_of
 from clframe.core.matrix import AccuracyMatrix
+from clframe.core.registry import discover
 from clframe.core.results import Result
+from clframe.core.stream_order import in_order
 from clframe.errors import ClframeError, RunFolderError, SettingError, nearest
 from clframe.lineage.deviation import Deviation, count_tensors, deviations
 from clframe.run import replay
+from clframe.runs.data_record import DataRecord, listed, read_record
 from clframe.runs.folder import RunFolder
 from clframe.runs.origin import Origin
 from clframe.strategies import DEFAULT_PLUGINS
@@ -98,6 +101,9 @@ def verify(
     last = kept[max(kept)]
     findings.append(_checked("settings", lambda: _check_settings(config, last, folder)))
     findings.append(_checked("matrix", lambda: _check_matrix(folder, store, last)))
+    record = read_record(folder.path) if all(finding.good for finding in findings) else None
+    if record is not None and record.own_data:
+        findings.append(_checked("data", lambda: _check_data(config, record)))
     if all(finding.good for finding in findings):
         number = _chosen(folder, kept, experience)
         findings.append(_relearned(config, store, kept[number - 1], kept[number], tolerance))
@@ -186,6 +192,27 @@ def _check_matrix(folder: RunFolder, store: CheckpointStore, info: CheckpointInf
     if folder.matrix.exists() and folder.matrix.read_text() != result.matrix.to_csv():
         raise RunFolderError(f"'{folder.matrix}' is not the matrix of '{folder.results}'")
     return f"{len(told['rows'])} rows, the same in results.json, matrix.csv and the checkpoint"
+
+
+def _check_data(config: RunConfig, record: DataRecord) -> str:
+    """Whether the data is what was learned and tested on, and no sample was both."""
+    stream = build_stream(config, discover(config.plugin_paths))
+    stream = in_order(stream, (config.trainer or {}).get("experience_order"))
+    there = {*(one.name for one in stream), *(task.name for task in stream.tasks)}
+    gone = [name for name in (*record.experiences, *record.tasks) if name not in there]
+    if gone:
+        raise RunFolderError(f"'{gone[0]}' is not in the data any more")
+    learned = [one for one in stream if one.name in record.experiences]
+    changes = record.changes(learned, stream.tasks)
+    if changes:
+        raise RunFolderError(listed(changes))
+    tested = [task for task in stream.tasks if task.name in record.tasks]
+    for name, (n, total) in record.trained_on(tested).items():
+        raise RunFolderError(f"{n:,} of {total:,} test samples of task '{name}' were trained on")
+    return (
+        f"{len(learned)} experiences and {len(tested)} tasks as recorded, no sample both learned "
+        "and tested on"
+    )
 
 
 def _chosen(

@@ -25,12 +25,13 @@ from clframe.metrics.matrix import (
     openloris,
     stability_plasticity,
 )
-from clframe.metrics.measured_metrics import cost, online, plasticity, predictions
+from clframe.metrics.measured_metrics import classes, cost, online, plasticity, predictions
 from clframe.metrics.robustness_metrics import robustness
 
 __all__ = [
     "MetricInfo",
     "average_over_run",
+    "classes",
     "continual",
     "continual_world",
     "cost",

@@ -72,6 +72,43 @@ def online(right: Sequence[int], taken: Sequence[int]) -> dict[str, Any]:
 
 @metric(
     MetricInfo(
+        "balanced_accuracy", "mean over classes of (right predictions / samples of the class)",
+        "accuracy at the end with every class counted alike, whatever its size",
+        low=0, high=1, paper="Brodersen et al., ICPR 2010",
+    ),
+    MetricInfo(
+        "worst_accuracy", "min over classes of (right predictions / samples of the class)",
+        "accuracy at the end on the class that is recognized least", low=0, high=1, paper="clframe",
+    ),
+    summary="Accuracy by class at the end of a run.",
+    arguments=lambda result: result.measured.get("classes"),
+)  # fmt: skip
+def classes(
+    names: Sequence[str], right: Sequence[int], tested: Sequence[int], **more: Any
+) -> dict[str, Any]:
+    """Accuracy of each class on all tasks together, after the last experience.
+
+    Args:
+        names: Of the classes.
+        right: Test samples of each that are predicted rightly.
+        tested: Test samples of each, one or more.
+        **more: What else is recorded of them.
+
+    Example:
+        >>> classes(["cup", "drill"], right=[90, 0], tested=[90, 10])
+        {'balanced_accuracy': 0.5, 'worst_accuracy': 0.0, 'worst_class': 'drill'}
+    """
+    shares = [hits / n for hits, n in zip(right, tested, strict=True)]
+    worst = min(range(len(shares)), key=lambda place: shares[place])
+    return {
+        "balanced_accuracy": sum(shares) / len(shares),
+        "worst_accuracy": shares[worst],
+        "worst_class": names[worst],
+    }
+
+
+@metric(
+    MetricInfo(
         "dormant", "share of units with a / (mean of a over the layer) ≤ tau, a = mean of abs(h)",
         "share of dormant units", higher_is_better=False, low=0, high=1,
         words="share of dormant units", paper="Sokar et al., ICML 2023, Definition 3.1",

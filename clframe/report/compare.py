@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from clframe.core.class_sizes import class_line
 from clframe.core.matrix import names_differ
 from clframe.errors import SettingError, nearest
 from clframe.report.differences import difference_columns, difference_notes
@@ -121,6 +122,10 @@ def _table(runs: Sequence[Run], metrics: Sequence[str], by: Sequence[str]) -> Ta
     groups = tuple(Group(label, _once(label, members, notes)) for label, members in labeled.items())
     if names_differ([run.result.matrix for group in groups for run in group.runs]):
         notes.append("The runs do not all have the same experiences, tasks and measure.")
+    for group in groups:
+        line = class_line([run.result for run in group.runs])
+        if line is not None:
+            notes.append(f"{group.label}: {line}.")
     shown = _metrics_of([run for group in groups for run in group.runs], metrics)
     facts = {name: info for run in runs for name, info in run.result.metric_facts.items()}
     better = {metric: higher_is_better(metric, facts) for metric in shown}

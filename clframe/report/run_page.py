@@ -28,6 +28,7 @@ from clframe.report.blocks import (
     Table,
     Text,
 )
+from clframe.report.classes import class_blocks
 from clframe.report.drawings import Drawing
 from clframe.report.figures import accuracy_curves, learning_curves, loss_curves, matrix_heatmap
 from clframe.report.films import films
@@ -121,6 +122,7 @@ def _sections(run: Run, experts: Sequence[Path]) -> Iterator[Section]:
         )
     figures = Figures([matrix, curves, *losses])
     yield Section("matrix", "Matrix, and each task over the run", [figures, table])
+    yield Section("classes", "Classes", list(class_blocks(result)))
     yield Section("family", "Where it began", list(_family(run)))
     yield Section("success", "Success curves", list(_success(result)))
     yield Section("perturbed", "Under perturbation", list(tensor_blocks([run])))

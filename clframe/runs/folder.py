@@ -17,6 +17,7 @@ from clframe.core.results import Result
 from clframe.core.results_file import RESULTS, read_text, refuse_links
 from clframe.errors import RunFolderError
 from clframe.runs import table
+from clframe.runs.data_record import DATA
 from clframe.runs.origin import Origin
 from clframe.runs.reader import CONFIG, EVENTS, LOG, parse_config
 from clframe.runs.status import STATUS
@@ -47,6 +48,7 @@ class RunFolder:
         self.results = path / RESULTS
         self.matrix = path / "matrix.csv"
         self.events = path / EVENTS
+        self.data = path / DATA
         self.log = path / LOG
         self.lock = Lock(
             path / ".lock",
@@ -147,6 +149,7 @@ class RunFolder:
             if not self.resumed or not self.checkpoints.numbers():
                 self.write_config()
                 write_text(self.events, "")
+                self.data.unlink(missing_ok=True)
             self._config_text = read_text(self.config) or ""
         except OSError as error:
             self.lock.release()
@@ -186,7 +189,8 @@ class RunFolder:
         if not self.begun or not self.checkpoints.numbers():
             return
         log = [path for path in self.log.rglob("*") if path.name in LOG_FILES]
-        files = (self.config, self.results, self.matrix, self.events, *sorted(log))
+        known = (self.config, self.results, self.matrix, self.events, self.data)
+        files = (*known, *sorted(log))
         with contextlib.suppress(OSError):  # a full disk: the run has said so, and is unchecked
             write_sums(self.path, (path.relative_to(self.path).as_posix() for path in files))
 

@@ -28,6 +28,7 @@ DEFAULT_PLUGINS = (
     "validation_loss",
     "metrics",
     "recorder",
+    "data_record",
     "status",
     "lifetime_log",
     "logging",

@@ -11,7 +11,10 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
 from clframe.build import Built, build
+from clframe.core.class_accuracy import CountsClasses
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
 from clframe.run import run
@@ -106,7 +109,7 @@ class SeedGroup:
         train_batched(self.stack, requests)
         return [True] * len(requests)
 
-    def accuracies(self, tasks: list[Task]) -> list[float]:
+    def accuracies(self, tasks: list[Task]) -> list[tuple[float, Tensor]]:
         """Evaluate all seeds."""
         return batched_accuracies(self.stack, tasks)
 
@@ -130,17 +133,20 @@ class BatchedLoop(Plugin):
         return bool(self.group.rendezvous.join(self.index, request, self.group.train))
 
 
-class BatchedAccuracy(Plugin):
+class BatchedAccuracy(CountsClasses):
     """Measures accuracy together with the other seeds; takes the place of ``accuracy``."""
 
     name = "accuracy"
     supports_batched_seeds = True
 
     def __init__(self, group: SeedGroup, index: int) -> None:
+        super().__init__()
         self.group = group
         self.index = index
 
     @hookimpl(trylast=True)
     def evaluate_task(self, task: Task) -> dict[str, float]:
         """Accuracy over all samples."""
-        return {"accuracy": self.group.rendezvous.join(self.index, task, self.group.accuracies)}
+        found = self.group.rendezvous.join(self.index, task, self.group.accuracies)
+        accuracy, self.tables[task.name] = found
+        return {"accuracy": accuracy}

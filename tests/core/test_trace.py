@@ -87,7 +87,7 @@ def test_every_call_has_a_line_and_steps_one_per_experience(traced: Any) -> None
     assert count["fit_experience"] == 3
     assert count["penalty"] == count["after_step"] == 3
     assert count["evaluate_task"] == 4 * 3
-    assert count["metrics"] == 1
+    assert count["metrics"] == 2  # of the families, and of each class
     answers = {hook: who for hook, _, who in calls}
     assert re.fullmatch(r"adds \d+\.\d\d ms Tensor\[\]", answers["penalty"])
     assert re.fullmatch(r"looks \d+\.\d\d ms -", answers["after_step"])

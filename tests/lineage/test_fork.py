@@ -328,7 +328,7 @@ def test_a_method_that_looks_ahead_keeps_its_order(tmp_path: Path) -> None:
     words: dict[str, Any] = {"stream": toy_stream(n_experiences=3), "run_dir": tmp_path / "child"}
     with pytest.raises(RunFolderError, match="plugin 'multitask' had learned for those"):
         clframe.fork(folder, 1, experience_order=[0, 2, 1], **words)
-    with pytest.raises(RunFolderError, match="'exp0' was learned from other data"):
+    with pytest.raises(RunFolderError, match="'exp0' was learned from 80 samples and has others"):
         clframe.fork(folder, 1, **{**words, "stream": toy_stream(n_experiences=3, seed=1)})
     with pytest.raises(SettingError, match="takes no resume"):
         clframe.fork(folder, 1, resume=folder)

@@ -34,6 +34,8 @@ def measured_families() -> dict[str, dict[str, Any]]:
     curves = [{"a": [0.5, 1.0]}, {"a": [0.2, 0.8], "b": [0.0, 1.0]}]
     found["continual"] = metrics.continual([[1, 2], [3, 4]], curves)
     found["online"] = metrics.online([3, 4], [5, 6])
+    found["classes"] = metrics.classes(["a", "b"], [3, 4], [5, 6])
+    assert found["classes"].pop("worst_class") == "a"  # a word
     return found
 
 

@@ -260,8 +260,8 @@ def test_the_transition_matrix_of_wrong_labels(kind: Any) -> None:
 def test_wrappers_take_wrappers_and_own_pictures(tmp_path: Path) -> None:
     for k, animal in enumerate(("ant", "bee", "cat", "dog")):
         for n in range(10):
-            place = tmp_path / animal / f"{n}.png"
-            place.parent.mkdir(exist_ok=True)
+            place = tmp_path / ("train" if n < 8 else "test") / animal / f"{n}.png"
+            place.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(np.full((4, 4, 3), 60 * k + n, np.uint8)).save(place)
     own = {"name": "folder", "path": str(tmp_path), "n_experiences": 2}
     tailed = {"name": "long_tailed", "base": own, "imbalance": 2}

@@ -53,8 +53,9 @@ def test_a_folder_keeps_the_contract(pictures: Path) -> None:
         check_stream(stream)
         assert stream.input_shape == (3, 8, 8)
     assert [e.name for e in stream] == list(ANIMALS)
-    assert [len(e.data) for e in stream] == [8, 8, 8, 8]
-    assert [len(t.data) for t in stream.tasks] == [2, 2, 2, 2]
+    learned, tested = [len(e.data) for e in stream], [len(t.data) for t in stream.tasks]
+    assert [n + m for n, m in zip(learned, tested, strict=True)] == [10] * 4
+    assert sum(tested) == pytest.approx(0.2 * 40, abs=4)
 
 
 def test_groups_name_classes(pictures: Path) -> None:

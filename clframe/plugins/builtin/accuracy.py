@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from clframe.core import hooks
-from clframe.core.plugin import Plugin
+from clframe.core.class_accuracy import CountsClasses, count_all
 from clframe.data.joined import join
 from clframe.hookspecs import hookimpl
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from clframe.core.stream import Task
 
 
-class Accuracy(Plugin):
-    """Measures the accuracy on a task's evaluation data."""
+class Accuracy(CountsClasses):
+    """Measures the accuracy on a task's evaluation data, and counts how each class fares."""
 
     supports_batched_seeds = True
 
@@ -40,14 +40,18 @@ class Accuracy(Plugin):
         task_of = torch.tensor([task.index for task in tasks])[column].to(engine.device)
         column = column.to(engine.device)
         right = torch.zeros(len(tasks), dtype=torch.long, device=engine.device)
+        classes = count_all(learner)
         order = engine.share(torch.arange(len(data)))
         with engine.autocast():
             for batch in data.batches(order, engine.settings.eval_batch_size):
                 assert batch.positions is not None
                 positions = batch.positions.to(engine.device)
                 scores = learner(batch.x, task_of[positions])
-                right.index_add_(0, column[positions], (scores.argmax(1) == batch.y).long())
-        engine.sum({"right": right})
+                hits = scores.argmax(1) == batch.y
+                right.index_add_(0, column[positions], hits.long())
+                classes.add(batch.y, hits)
+        engine.sum({"right": right, "classes": classes.right})
+        self.tables = {"": classes.tables(data.labels)[0]}
         counts = zip(tasks, right.tolist(), sizes.tolist(), strict=True)
         return {task.name: {"accuracy": hits / max(n, 1)} for task, hits, n in counts}
 
@@ -59,9 +63,17 @@ class Accuracy(Plugin):
         data = task.data.to(learner.engine.device)
         order = learner.engine.share(torch.arange(len(data)))
         right = torch.zeros((), dtype=torch.long, device=learner.engine.device)
+        classes = count_all(learner)
+        counted = data.labels.ndim == 1
         with learner.engine.autocast():
             for batch in data.batches(order, learner.engine.settings.eval_batch_size):
                 scores = hooks.predict(learner, batch.x, task)
-                right += (scores.argmax(1) == batch.y).sum()
-        learner.engine.sum({"right": right})
+                hits = scores.argmax(1) == batch.y
+                right += hits.sum()
+                if counted:
+                    classes.add(batch.y, hits)
+        learner.engine.sum({"right": right, "classes": classes.right})
+        self.tables.pop("", None)
+        if counted:
+            self.tables[task.name] = classes.tables(data.labels)[0]
         return {"accuracy": float(right) / max(len(data), 1)}

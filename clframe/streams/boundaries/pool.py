@@ -100,7 +100,8 @@ class Pool:
         experiences = []
         for number, positions in enumerate(parts):
             taught = [by_index[i] for i in samples.tasks[positions].unique().tolist()]
-            units = tuple(samples.labels[positions].unique().tolist())
+            found, counts = samples.labels[positions].unique(return_counts=True)
+            units = tuple(found.tolist())
             old = base.experiences[number] if names is None else None
             experiences.append(
                 Experience(
@@ -108,7 +109,11 @@ class Pool:
                     old.name if old is not None else names[number],  # type: ignore[index]
                     tuple(taught),
                     functools.partial(load, number),
-                    {**(old.info if old is not None else {}), **(info[number] if info else {})},
+                    {
+                        **(old.info if old is not None else {}),
+                        "counts": dict(zip(units, counts.tolist(), strict=True)),
+                        **(info[number] if info else {}),
+                    },
                     None if base.scenario == "domain" else units,
                 )
             )

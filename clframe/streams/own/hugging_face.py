@@ -85,6 +85,13 @@ class TableRow:
     def __str__(self) -> str:
         return f"row {self.number} of {self.folder}"
 
+    def stored(self) -> bytes:
+        """Return the file or the pixels of the row, as bytes."""
+        value = self.content()
+        if isinstance(value, Path):
+            return value.read_bytes()
+        return value.getvalue() if isinstance(value, io.BytesIO) else bytes(value.tobytes())
+
     def content(self) -> Any:
         """A file in memory, the path of one, or pixels."""
         value = self.column[self.number].as_py()

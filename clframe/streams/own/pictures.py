@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clframe.data.identify import SampleIds
 from clframe.errors import DataError, SettingError
 from clframe.utils.console import notice
 from clframe.utils.progress import ProgressMeter
@@ -30,6 +33,13 @@ class Row(Protocol):
 
     def content(self) -> Any:
         """What Pillow opens, or an array of bytes.
+
+        Raises:
+            OSError: There is nothing that can be read.
+        """
+
+    def stored(self) -> bytes:
+        """What identifies the image: the bytes that hold it.
 
         Raises:
             OSError: There is nothing that can be read.
@@ -88,19 +98,44 @@ def open_picture(picture: Picture, size: int | None, color: Color) -> Pixels:
     return array[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1))
 
 
+def stored_bytes(picture: Picture) -> bytes:
+    """Return the bytes that hold an image, without opening it.
+
+    Raises:
+        DataError: They cannot be read.
+    """
+    try:
+        return picture.read_bytes() if isinstance(picture, Path) else picture.stored()
+    except OSError as error:
+        raise DataError(f"image '{picture}' cannot be read: {error.strerror or error}") from error
+
+
+def _stored_at(pictures: Sequence[Picture], place: int) -> bytes:
+    return stored_bytes(pictures[place])
+
+
 def find_bad(
     pictures: Sequence[Picture], size: int | None, color: Color
 ) -> list[tuple[Picture, OSError]]:
     """The pictures that cannot be read, and why; each is opened."""
-    bad = []
+    return survey(pictures, size, color)[0]
+
+
+def survey(
+    pictures: Sequence[Picture], size: int | None, color: Color
+) -> tuple[list[tuple[Picture, OSError]], Counter[tuple[int, int]]]:
+    """Open each image; return those that cannot be read, and how many have which size."""
+    bad: list[tuple[Picture, OSError]] = []
+    sizes: Counter[tuple[int, int]] = Counter()
     with ProgressMeter("pictures", len(pictures), "files") as meter:
         for picture in pictures:
             try:
-                open_picture(picture, size, color)
+                _, height, width = open_picture(picture, size, color).shape
+                sizes[width, height] += 1
             except OSError as error:
                 bad.append((picture, error))
             meter.update()
-    return bad
+    return bad, sizes
 
 
 def read_pictures(
@@ -151,6 +186,7 @@ class PictureFiles:
         self.pictures = pictures
         self.size = size
         self.color: Color = color
+        self.ids = SampleIds(len(pictures), functools.partial(_stored_at, pictures))
 
     def __len__(self) -> int:
         return len(self.pictures)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from clframe.core.samples import Samples
+from clframe.core.samples import Samples, relative_name
 from clframe.core.stream import Scenario, Stream
 from clframe.core.stream_from import By, Split
 from clframe.data.dataset import Data, MapData, TensorData, scale_images
@@ -143,15 +144,15 @@ def stream_of(
                 f"'{entry.path}' has no {column}, which stream.by={split.by} asks for; "
                 f"{nearest(column, list(entry.columns) or ['class'])}"
             )
-    train = _samples(learned, column, "the training pictures", pictures)
+    train = _samples(learned, column, "the training pictures", pictures, root)
     test = None
     if tested:
-        test = _samples(tested, None if unplaced else column, "the test pictures", pictures)
+        test = _samples(tested, None if unplaced else column, "the test pictures", pictures, root)
     return split.stream(name, train, test, source)
 
 
 def _samples(
-    entries: Sequence[Entry], column: str | None, what: str, pictures: PictureSettings
+    entries: Sequence[Entry], column: str | None, what: str, pictures: PictureSettings, root: Path
 ) -> Samples:
     """Pictures in memory, read when the first of them is wanted, or read anew each time."""
     paths = [entry.path for entry in entries]
@@ -168,7 +169,7 @@ def _samples(
 
     @functools.cache
     def source() -> TensorSource:
-        return TensorSource(read_pictures(paths, size, color, "stop")[0])
+        return TensorSource(read_pictures(paths, size, color, "stop")[0], ids=files.ids)
 
     def select(positions: Tensor, units: Tensor, task: int) -> Data:
         if in_memory:
@@ -177,7 +178,18 @@ def _samples(
 
     labels = [entry.label for entry in entries]
     values = None if column is None else _values([entry.columns[column] for entry in entries])
-    return Samples(labels, select, tuple(shape), values, what)
+    base = root if root.is_dir() else root.parent
+
+    def keys() -> list[str]:
+        """Paths below the folder (or the list's folder); the content of rows that have none."""
+        rows = [place for place, path in enumerate(paths) if not isinstance(path, Path)]
+        of_row = dict(zip(rows, files.ids(torch.tensor(rows, dtype=torch.long)), strict=True))
+        return [
+            relative_name(path, base) if isinstance(path, Path) else f"{of_row[place]:x}"
+            for place, path in enumerate(paths)
+        ]
+
+    return Samples(labels, select, tuple(shape), values, what, keys)
 
 
 def _values(words: Sequence[str]) -> Sequence[Any]:

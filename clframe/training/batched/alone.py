@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clframe.core.class_accuracy import CountsClasses
 from clframe.core.plugin import Plugin
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
@@ -56,19 +57,22 @@ class StackedLoop(Plugin):
         return self._stack
 
 
-class StackedAccuracy(Plugin):
+class StackedAccuracy(CountsClasses):
     """Measures accuracy on the same stack; takes the place of ``accuracy``."""
 
     name = "accuracy"
     supports_batched_seeds = True
 
     def __init__(self, loop: StackedLoop) -> None:
+        super().__init__()
         self.loop = loop
 
     @hookimpl(trylast=True)
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float]:
         """Accuracy over all samples."""
-        return {"accuracy": batched_accuracies(self.loop.stack(learner), [task])[0]}
+        found = batched_accuracies(self.loop.stack(learner), [task])
+        accuracy, self.tables[task.name] = found[0]
+        return {"accuracy": accuracy}
 
 
 def stacked_plugins() -> list[Plugin]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from clframe.core.class_accuracy import ClassCounter
 from clframe.training.batched.data import Feed
 from clframe.training.batched.masks import Masks
 from clframe.training.batched.stack import Stack
@@ -16,15 +17,19 @@ if TYPE_CHECKING:
 
 
 @torch.inference_mode()
-def batched_accuracies(stack: Stack, tasks: Sequence[Task]) -> list[float]:
-    """The accuracy of each seed on its task of the same number."""
+def batched_accuracies(stack: Stack, tasks: Sequence[Task]) -> list[tuple[float, torch.Tensor]]:
+    """The accuracy of each seed on its task of the same number, and the counts of its classes."""
     settings, device = stack.learners[0].engine.settings, stack.learners[0].engine.device
     feed = Feed([task.data.to(device) for task in tasks])
     mask = Masks(stack.learners)
     n = len(feed.data[0])
     right = torch.zeros(len(tasks), dtype=torch.long, device=device)
+    classes = ClassCounter(stack.learners[0].stream.n_outputs, device, len(tasks))
     orders = torch.arange(n).expand(len(tasks), n)
     for chunk in feed.chunks(orders, settings.eval_batch_size):
         outputs = mask(stack.run(chunk.x)[0], chunk.task)
-        right += (outputs.argmax(2) == chunk.y).sum(1)
-    return [hits / max(n, 1) for hits in right.tolist()]
+        hits = outputs.argmax(2) == chunk.y
+        right += hits.sum(1)
+        classes.add(chunk.y, hits)
+    tables = classes.tables(torch.stack([data.labels for data in feed.data]))
+    return [(hits / max(n, 1), table) for hits, table in zip(right.tolist(), tables, strict=True)]

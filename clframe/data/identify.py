@@ -1,0 +1,118 @@
+"""What identifies samples and data: a number for each sample, and one sum over all of them.
+
+Streams of a user's own data number their samples by content (:class:`SampleIds`), so that a
+sample is found again in a folder that has changed. All other data has a sum alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clframe.data.dataset import Data, MapData, TensorData
+from clframe.data.inputs import tensors_of
+from clframe.data.joined import JoinedData
+from clframe.data.ordered import OrderedData
+
+Ids = NDArray[np.uint64]
+_SAMPLES = 16
+"""Inputs that go into the sum of data whose samples have no numbers."""
+
+
+class SampleIds:
+    """A number for each sample of a source, made of its content when it is first asked for.
+
+    Args:
+        n: How many samples there are.
+        read: Returns the content of one.
+
+    Example:
+        >>> ids = SampleIds(3, lambda number: b"ab"[number % 2 : number % 2 + 1])
+        >>> first, second, third = ids(torch.tensor([0, 1, 2])).tolist()
+        >>> first == third, first == second
+        (True, False)
+    """
+
+    def __init__(self, n: int, read: Callable[[int], bytes]) -> None:
+        self._read = read
+        self._ids = np.zeros(n, np.uint64)
+        self._known = np.zeros(n, np.bool_)
+
+    def __call__(self, indices: Tensor) -> Ids:
+        """Return the numbers of the samples at these places of the source."""
+        places = indices.cpu().numpy()
+        for place in np.unique(places[~self._known[places]]).tolist():
+            digest = hashlib.blake2b(self._read(place), digest_size=8).digest()
+            self._ids[place] = int.from_bytes(digest, "little")
+            self._known[place] = True
+        found: Ids = self._ids[places]
+        return found
+
+
+def ids_of_rows(x: Any) -> SampleIds:
+    """Number the rows of tensors, one or several by name, by their content."""
+    rows = [_rows(t) for t in tensors_of(x)]
+    return SampleIds(len(rows[0]), functools.partial(_row_at, rows))
+
+
+def ids_of(data: Data) -> Ids | None:
+    """Return the numbers of all samples in their order, or None if they have none."""
+    if isinstance(data, JoinedData):
+        parts = [ids_of(part) for part in data.parts]
+        known = [part for part in parts if part is not None]
+        return np.concatenate(known) if len(known) == len(parts) else None
+    if isinstance(data, OrderedData):
+        inner = ids_of(data.inner)
+        return None if inner is None else inner[data.order.numpy()]
+    if isinstance(data, TensorData | MapData):
+        source = data.source if isinstance(data, TensorData) else data.dataset
+        ids = getattr(source, "ids", None)
+        return ids(data.indices) if isinstance(ids, SampleIds) else None
+    return None
+
+
+def fingerprint(data: Data) -> str:
+    """Return a sum over labels, tasks and samples.
+
+    Samples without numbers are represented by some of the inputs, if these are in memory and the
+    same each time.
+    """
+    parts: list[Any] = [len(data), _bytes(data.labels), _bytes(data.tasks)]
+    ids = ids_of(data)
+    if ids is not None:
+        parts.append(ids.tobytes())
+    elif data.repeatable and len(data):
+        places = torch.linspace(0, len(data) - 1, min(_SAMPLES, len(data))).long()
+        inputs = data.gather(places.to(data.labels.device))
+        named = inputs if isinstance(inputs, dict) else {"": inputs}
+        parts += [part for name, value in named.items() for part in (name, _bytes(value))]
+    return short_sum(*parts)
+
+
+def short_sum(*parts: Any) -> str:
+    """Return a sum of bytes and of values that JSON can hold."""
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part if isinstance(part, bytes) else json.dumps(part).encode())
+    return total.hexdigest()[:16]
+
+
+def _row_at(rows: Sequence[NDArray[np.uint8]], place: int) -> bytes:
+    return b"".join(one[place].tobytes() for one in rows)
+
+
+def _rows(t: Tensor) -> NDArray[np.uint8]:
+    flat = t.detach().cpu().contiguous()
+    return flat.view(len(flat), -1).view(torch.uint8).numpy()
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    return tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
