@@ -28,6 +28,7 @@ def parser() -> Parser:
         ],
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder")
+    parser.add_plugin_path()
     parser.add_argument(
         "--perturb",
         action="append",
@@ -47,7 +48,7 @@ def main(words: Sequence[str]) -> int:
     from clframe.core.matrix import AccuracyMatrix
     from clframe.run import add_row, measure
 
-    learner, state = load_learner(folder)
+    learner, state = load_learner(folder, plugin_path=arguments.plugin_path)
     streams = [_under(learner.stream, perturbation) for perturbation in perturbations]
     matrix, fresh = state.matrix, AccuracyMatrix(state.matrix.columns)
     add_row(fresh, "now", measure(learner))

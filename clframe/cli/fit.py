@@ -134,9 +134,10 @@ def _shortened(names: Sequence[str]) -> list[str]:
 
 def show_config(overrides: Sequence[str]) -> int:
     """Print what ``config.yaml`` would hold, and run nothing."""
-    from clframe.config.compose import compose, plugin_paths
+    from clframe.config.compose import compose
     from clframe.config.show import as_yaml
     from clframe.core.registry import discover
+    from clframe.runs.received import plugin_paths
 
     folders = take_config_dirs(overrides)[1]
     say(as_yaml(compose(overrides), discover(plugin_paths(overrides), folders)).rstrip())

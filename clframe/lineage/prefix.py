@@ -46,12 +46,12 @@ def check_prefix(parent: Parent, learned: int, built: Built, config: RunConfig) 
         )
     known = "object" not in parent.content["stream"]  # of one made in Python, only the class is
     if not known or any(parent.content[key] != built.content[key] for key in _OF_STREAM):
-        _compare(parent, learned, stream)
+        _compare(parent, learned, stream, config)
     if names[learned:] != parent.names[learned:]:
         _check_plugins(parent, built)
 
 
-def _compare(parent: Parent, learned: int, stream: Stream) -> None:
+def _compare(parent: Parent, learned: int, stream: Stream, config: RunConfig) -> None:
     """Whether another stream has the same tasks and data up to the fork."""
     if "object" in parent.content["stream"]:
         known = parent.state_after(learned)["identity"].get("data", {})
@@ -59,7 +59,8 @@ def _compare(parent: Parent, learned: int, stream: Stream) -> None:
         if learned and known.get(first.name) != fingerprint(first.data):
             raise _other_data(parent, first.name)
         return
-    before = RunConfig.from_content(parent.content, parent.path)
+    named = None if config.plugin_files else config.plugin_paths  # by the user, for this fork
+    before = RunConfig.from_folder(parent.path, named)
     old = build_stream(before, discover(before.plugin_paths))
     old = in_order(old, parent.content["trainer"].get("experience_order"))
     for was, now in zip(old.experiences[:learned], stream.experiences, strict=False):

@@ -50,7 +50,10 @@ class Finding:
 
 
 def verify(
-    run_dir: str | Path, experience: str | int | None = None, tolerance: float = 0.0
+    run_dir: str | Path,
+    experience: str | int | None = None,
+    tolerance: float = 0.0,
+    plugin_path: Sequence[str | Path] | None = None,
 ) -> list[Finding]:
     """Look at a finished run's files, learn one of its experiences again and compare.
 
@@ -60,6 +63,7 @@ def verify(
             that can be.
         tolerance: By how much numbers may deviate, relative to the largest of their tensor, on
             other hardware or with other versions; 0 asks for the same bits.
+        plugin_path: Files of yours to load instead of the run's own plugin files.
 
     Raises:
         ClframeError: The run cannot be verified: it is none, has not finished, or has not kept what
@@ -71,7 +75,7 @@ def verify(
         raise RunFolderError(
             f"run '{folder.path}' has not come to its end; finish it with resume={folder.path}"
         )
-    config = RunConfig.from_folder(folder.path)
+    config = RunConfig.from_folder(folder.path, plugin_path)
     if (learner := name_of(config.learner)) != STREAMS_OWN:
         raise RunFolderError(
             f"run '{folder.path}' learned from what it did itself (learner={learner}), which its "
