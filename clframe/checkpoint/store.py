@@ -26,9 +26,11 @@ import torch
 from clframe.errors import RunFolderError
 from clframe.utils.console import notice
 from clframe.utils.files import replacing, write_json
+from clframe.utils.regular import open_regular, read_json
 
 FORMAT = 4
 _NUMBERED = re.compile(r"(\d{6,})\.pt")
+_ODD = (ValueError, TypeError, AttributeError, AssertionError, RecursionError, MemoryError)
 
 
 @dataclass(frozen=True)
@@ -229,12 +231,14 @@ class CheckpointStore:
         if number in self._infos:
             return None
         try:
-            note = json.loads(self.note_file(number).read_text())
+            note = read_json(self.note_file(number))
             expected, size = str(note["sha256"]), int(note["bytes"])
             if note["format"] != FORMAT:
                 return f"it has format {note['format']}, this version of clframe reads {FORMAT}"
             if note.pop("note_sha256") != note_sum(note):
                 return f"its '{self.note_file(number).name}' is damaged"
+            if not well_formed(note):
+                return f"its '{self.note_file(number).name}' is not one that clframe writes"
             info = CheckpointInfo(
                 number, note["position"], note["parents"], note["identity"], note["files"]
             )
@@ -243,7 +247,7 @@ class CheckpointStore:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return f"its '{self.note_file(number).name}' is damaged"
         try:
-            with self.state_file(number).open("rb") as file:
+            with open_regular(self.state_file(number)) as file:
                 checksum = hashlib.file_digest(file, "sha256").hexdigest()
                 length = file.tell()
         except OSError as error:
@@ -266,11 +270,33 @@ class CheckpointStore:
             raise RunFolderError(
                 f"checkpoint '{path}' holds more than tensors and plain values and was not loaded"
             ) from error
-        except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-            raise RunFolderError(
-                f"checkpoint '{path}' is damaged: {str(error).splitlines()[0]}"
-            ) from error
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, EOFError, OSError, LookupError, *_ODD) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise RunFolderError(f"checkpoint '{path}' is damaged: {reason}") from error
+        if not isinstance(state, dict):
+            raise RunFolderError(f"checkpoint '{path}' holds no state of a run")
         return state
+
+
+def well_formed(note: dict[str, Any]) -> bool:
+    """Whether a note has entries of the types that clframe writes."""
+    position, parents, files = note["position"], note["parents"], note["files"]
+    kept = (isinstance(value, int | str | None) for value in position.values())
+    return (
+        all(kept)
+        and isinstance(note["identity"], dict)
+        and all(type(number) is int for number in parents)
+        and all(isinstance(mark, dict) and _is_mark(mark) for mark in files.values())
+        and isinstance(note.get("file", ""), str)
+    )
+
+
+def _is_mark(mark: dict[str, Any]) -> bool:
+    """Whether this says what a file held: so many bytes, or rows of columns, with a sum."""
+    counted = mark["rows"] if "columns" in mark else mark["bytes"]
+    return type(counted) is int and counted >= 0 and isinstance(mark["sha256"], str)
 
 
 def note_sum(note: dict[str, Any]) -> str:

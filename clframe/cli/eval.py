@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError
 from clframe.robot.perturbation import Perturbation
-from clframe.utils.console import columns, matrix_table, say
+from clframe.utils.console import columns, matrix_table, say, say_lines
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream
@@ -59,7 +59,7 @@ def main(words: Sequence[str]) -> int:
     rows = [f"recorded ({recorded['rows'][-1]})", *fresh.rows]
     values = [recorded["values"][-1], *fresh.cells]
     terminal = sys.stdout.isatty()
-    say(matrix_table(rows, matrix.columns, values, width=columns() if terminal else None))
+    say_lines(matrix_table(rows, matrix.columns, values, width=columns() if terminal else None))
     if values[0] != values[1]:
         say("the two differ: data, code or hardware changed since the run")
     if not terminal:  # for programs

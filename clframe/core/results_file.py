@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from clframe.errors import RunFolderError
 from clframe.utils import regular
+from clframe.utils.console import printable
 from clframe.utils.regular import LARGEST
 from clframe.utils.sums import check_file
 
@@ -110,7 +111,7 @@ class ResultsFile:
         value = self.root.get(name, _MISSING)
         if not isinstance(value, str) or not value.strip():
             self._fail(name, "a non-empty text", value)
-        return value
+        return printable(value)
 
     def integer(self, name: str) -> int:
         """A field that must hold a whole number."""

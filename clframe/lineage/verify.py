@@ -17,9 +17,11 @@ import torch
 
 from clframe.build import build
 from clframe.checkpoint import identity, snapshot
+from clframe.checkpoint.foreign import not_of_this_run
 from clframe.checkpoint.store import CheckpointInfo, CheckpointStore
 from clframe.config.run_config import RunConfig
 from clframe.core.learning import STREAMS_OWN, name_of
+from clframe.core.matrix import AccuracyMatrix
 from clframe.core.results import Result
 from clframe.errors import ClframeError, RunFolderError, SettingError, nearest
 from clframe.lineage.deviation import Deviation, count_tensors, deviations
@@ -141,6 +143,19 @@ def _checked(what: str, check: Callable[[], str]) -> Finding:
         return Finding(what, str(error), good=False)
 
 
+def _saved_matrix(store: CheckpointStore, number: int) -> dict[str, Any]:
+    """The matrix in a checkpoint.
+
+    Raises:
+        RunFolderError: It holds none.
+    """
+    matrix = store.read(number, torch.device("cpu")).get("matrix")
+    try:
+        return AccuracyMatrix.from_json(matrix).to_json()  # type: ignore[arg-type]
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise not_of_this_run(store.folder, error) from error
+
+
 def _check_files(folder: RunFolder) -> str:
     sums = read_sums(folder.path)
     for name in sums:
@@ -168,7 +183,7 @@ def _check_parent(fork: Mapping[str, Any], folder: RunFolder) -> str:
 
 def _check_matrix(folder: RunFolder, store: CheckpointStore, info: CheckpointInfo) -> str:
     """Whether results.json and matrix.csv have the matrix that the last checkpoint has."""
-    saved = store.read(info.number, torch.device("cpu"))["matrix"]
+    saved = _saved_matrix(store, info.number)
     result = Result.load(folder.path)
     told = result.matrix.to_json()
     for row, (name, cells) in enumerate(zip(saved["rows"], saved["values"], strict=True)):

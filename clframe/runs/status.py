@@ -7,19 +7,21 @@ failed, or its process was killed. Nothing of the run depends on it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from clframe.utils.regular import read_json
+
 STATUS = "status.json"
 FORMAT = 1
+_LONGEST = 1 << 20
 
 
 def read_status(folder: Path) -> dict[str, Any]:
     """What the file of a run folder says; empty where there is none that can be read."""
     try:
-        content = json.loads((folder / STATUS).read_text("utf-8"))
+        content = read_json(folder / STATUS, _LONGEST)
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(content, dict) or content.get("format") != FORMAT:

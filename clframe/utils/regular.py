@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 LARGEST = 256 << 20
 """Bytes of a text file that is read at once."""
 
 
-def open_regular(path: str | Path) -> BinaryIO:
+def open_regular(path: str | Path) -> io.BufferedReader:
     """Open a file for reading; a FIFO, a socket or a device would block or do something.
 
     Raises:
@@ -22,7 +23,8 @@ def open_regular(path: str | Path) -> BinaryIO:
     """
     _check(os.stat(path).st_mode, path)
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    file = os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb")
+    descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
+    file = open(descriptor, "rb")  # noqa: SIM115
     try:
         _check(os.fstat(file.fileno()).st_mode, path)
     except BaseException:
