@@ -31,13 +31,13 @@ _CONTROLS_NOT_OURS = re.compile(rf"(\x1b\[(?:[0-2]|3[1-6]|38;5;\d{{1,3}})?m)|{_C
 
 
 def printable(text: str) -> str:
-    """Return a text in one line whose control characters are written out.
+    r"""Return a text in one line whose control characters are written out.
 
     Names come from files, which may be of somebody else: a name must not clear the screen or look
     like a line of clframe.
 
-    >>> printable("a\\nb\\x1b[2J")
-    'a\\\\nb\\\\x1b[2J'
+    >>> printable("a\nb\x1b[2J")
+    'a\\nb\\x1b[2J'
     """
     return _CONTROLS.sub(_written_out, text)
 
