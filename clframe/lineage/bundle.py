@@ -24,6 +24,7 @@ from clframe.errors import ClframeError, RunFolderError
 from clframe.lineage.verify import kept_between, replayable
 from clframe.runs.folder import RunFolder
 from clframe.runs.reader import CONFIG
+from clframe.runs.received import copies
 from clframe.utils.files import replacing
 from clframe.utils.regular import open_regular
 from clframe.utils.sums import SUMS, check_file, read_sums
@@ -84,8 +85,7 @@ def _write(
     folder: RunFolder, store: CheckpointStore, infos: Sequence[CheckpointInfo], out: Path
 ) -> None:
     files = [folder.config, folder.results, folder.matrix]
-    copies = folder.read_config().get("plugin_files") or ()
-    files += [folder.path / str(entry["file"]) for entry in copies]
+    files += copies(folder.read_config(), folder.path)
     for info in infos:
         files += [store.state_file(info.number), store.note_file(info.number)]
     lines = []

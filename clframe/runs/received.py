@@ -88,18 +88,38 @@ def plugin_files(content: Mapping[str, Any], run: Path) -> list[PluginFile]:
         ClframeError: A file is missing, or a copy is not what ``config.yaml`` says.
     """
     names = [str(name) for name in content.get("plugin_path") or ()]
-    copies = content.get("plugin_files")
-    if copies is None:  # a run by an older version
+    if content.get("plugin_files") is None:  # a run by an older version
         return [_original(name, run) for name in names]
-    if not _are_copies(copies, names):
+    return [
+        _copy(name, entry, run) for name, entry in zip(names, _entries(content, run), strict=True)
+    ]
+
+
+def copies(content: Mapping[str, Any], run: Path) -> list[Path]:
+    """Return the copies of plugin files in a run folder.
+
+    Raises:
+        RunFolderError: ``config.yaml`` names others, or one is missing.
+    """
+    paths = [run / entry["file"] for entry in _entries(content, run)]
+    for path in paths:
+        if not path.is_file():
+            raise RunFolderError(f"'{path}', a copy of a plugin file, is missing; put it back")
+    return paths
+
+
+def _entries(content: Mapping[str, Any], run: Path) -> list[dict[str, str]]:
+    names, entries = content.get("plugin_path") or (), content.get("plugin_files") or []
+    if entries and not _are_copies(entries, names):
         raise RunFolderError(
             f"'{run / 'config.yaml'}' has a 'plugin_files' that does not list one file and its "
             "sha256 for each of plugin_path; put back a copy of it"
         )
-    return [_copy(name, entry, run) for name, entry in zip(names, copies, strict=True)]
+    found: list[dict[str, str]] = entries
+    return found
 
 
-def _are_copies(copies: Any, names: Sequence[str]) -> bool:
+def _are_copies(copies: Any, names: Sequence[Any]) -> bool:
     return (
         isinstance(copies, list)
         and len(copies) == len(names)
