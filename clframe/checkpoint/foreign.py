@@ -13,7 +13,10 @@ from clframe.errors import RunFolderError
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
-_WRONG = (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError)
+_WRONG = (
+    *(LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError),
+    AssertionError,
+)
 
 
 class _HasStates(Protocol):

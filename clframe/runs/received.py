@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -230,7 +231,7 @@ def check(content: Mapping[str, Any], run: Path, typed: Sequence[str] = ()) -> l
         if not any(map(own.search, typed)) and not known.has_module(module):
             raise SettingError(
                 f"run '{run}' names the module '{module}', which is not imported because you have "
-                f"not confirmed it: look at it, then clframe trust {run}"
+                f"not confirmed it: look at it, then clframe trust {shlex.quote(str(run))}"
             )
     if plugin_paths(typed):
         return []
@@ -239,8 +240,8 @@ def check(content: Mapping[str, Any], run: Path, typed: Sequence[str] = ()) -> l
         if file.sha256 not in known.files:
             raise SettingError(
                 f"run '{run}' comes with code in '{file.path}', which is not executed because you "
-                f"have not confirmed it. Look at it, then clframe trust {run}, or name a file of "
-                "your own with plugin_path=FILE"
+                f"have not confirmed it. Look at it, then clframe trust {shlex.quote(str(run))}, "
+                "or name a file of your own with plugin_path=FILE"
             )
     return files
 
@@ -279,7 +280,8 @@ def check_places(content: Mapping[str, Any], run: Path, typed: Sequence[str] = (
         if place not in known and not Path(place).resolve().is_relative_to(run.resolve()):
             raise SettingError(
                 f"a logger of run '{run}' writes to '{place}', outside of the run folder: name it "
-                f"with logger.lightning.save_dir={place}, or confirm it with clframe trust {run}"
+                f"with logger.lightning.save_dir={place}, or confirm it with clframe trust "
+                f"{shlex.quote(str(run))}"
             )
 
 

@@ -88,11 +88,16 @@ def check_ours(known: Mapping[str, Any], path: Path) -> None:
         raise DataError(f"'{path}': 'observations' must name the feature of each")
 
 
+def is_text(value: Any) -> bool:
+    """Whether this is a text that HDF5 can hold."""
+    return isinstance(value, str) and "\0" not in value
+
+
 def _is_task(task: Any) -> bool:
     return (
         isinstance(task, dict)
-        and isinstance(task.get("name"), str)
-        and isinstance(task.get("language"), str)
+        and is_text(task.get("name"))
+        and is_text(task.get("language"))
         and isinstance(task.get("facts"), dict)
     )
 

@@ -127,7 +127,7 @@ class LerobotFolder:
         return [
             Episode(
                 int(row["episode_index"]),
-                str(row["tasks"][0]) if row["tasks"] else "",
+                str(row["tasks"][0]).replace("\0", " ") if row["tasks"] else "",
                 int(row["length"]),
                 row,
             )
