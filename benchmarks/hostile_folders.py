@@ -205,6 +205,13 @@ def prepare(place: Path) -> Bases:
     (tools / "gs").write_text(f'#!/bin/sh\nmkdir -p "${MARK}"\nexit 1\n')
     (tools / "gs").chmod(0o755)
     (tools / "evilmod.py").write_text(PLANTED)
+    # What a command imports when it is first called is imported before the first fork.
+    whole = {"run": place / "run", "images": images, "lerobot": place / "lerobot"}
+    for kind, path in whole.items():
+        (place / "warm" / kind).mkdir(parents=True)
+        for name, words in commands(Case(kind, "", path), place / "warm" / kind).items():
+            if name != "resume":
+                quiet(words)
     os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ['PATH']}"
     os.environ["XDG_CONFIG_HOME"] = str(place / "user")
     return Bases(place, place / "run", place / "planted", images, place / "lerobot", images, guard)
@@ -723,7 +730,14 @@ def commands(case: Case, out: Path) -> dict[str, list[str]]:
     stream = "folder" if case.kind == "images" else "file_list"
     return {
         "check": ["data", "check", stream, path],
-        "fit": [*fit, f"stream={stream}", "n_experiences=2", "stream.size=8", "model.hidden=[8]"],
+        "fit": [
+            *fit,
+            f"stream={stream}",
+            "n_experiences=2",
+            "stream.size=8",
+            "model=mlp",
+            "model.hidden=[8]",
+        ],
     }
 
 
@@ -909,7 +923,8 @@ def main(argv: list[str] | None = None) -> int:
     """Print a table; exit code 1 if anything was bad."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--count", type=int, default=1000, help="cases")
-    parser.add_argument("--seed", type=int, default=0, help="of the first case")
+    parser.add_argument("--seed", type=int, default=0, help="cases from 1000 times this number on")
+    parser.add_argument("--case", type=int, help="this one alone, by its number in a message")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=int, default=120, help="that a command may take")
     parser.add_argument("--json", type=Path, help="write all findings to this file")
@@ -924,6 +939,8 @@ def main(argv: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="hostile_folders_") as place:
         bases = prepare(Path(place).resolve())
         seeds = range(first, first + arguments.count)
+        if arguments.case is not None:
+            seeds = range(arguments.case, arguments.case + 1)
         found = measure(bases, seeds, arguments.jobs, arguments.seconds, say)
         os.chdir("/")
     if arguments.json:

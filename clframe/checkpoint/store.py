@@ -30,6 +30,8 @@ from clframe.utils.regular import open_regular, read_json
 
 FORMAT = 4
 _NUMBERED = re.compile(r"(\d{6,})\.pt")
+_BETWEEN = ("experiences_learned", "rows", "tasks_evaluated")
+_WITHIN = ("loop", "epoch", "step", "done")
 _ODD = (ValueError, TypeError, AttributeError, AssertionError, RecursionError, MemoryError)
 
 
@@ -283,9 +285,9 @@ class CheckpointStore:
 def well_formed(note: dict[str, Any]) -> bool:
     """Whether a note has entries of the types that clframe writes."""
     position, parents, files = note["position"], note["parents"], note["files"]
-    kept = (isinstance(value, int | str | None) for value in position.values())
+    places = _BETWEEN if "experiences_learned" in position else _WITHIN
     return (
-        all(kept)
+        all(type(position[key]) in (int, bool) for key in places)
         and isinstance(note["identity"], dict)
         and all(type(number) is int for number in parents)
         and all(isinstance(mark, dict) and _is_mark(mark) for mark in files.values())

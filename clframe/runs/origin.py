@@ -118,10 +118,10 @@ def notes(run: Path) -> Iterator[dict[str, Any]]:
     """What a run has noted of each checkpoint whose state is there, the newest first."""
     store = CheckpointStore(run / "checkpoints")
     for number in store.numbers():
-        note: Any = None
+        found: dict[str, Any] | None = None
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
             note = read_json(store.note_file(number))
-            if note.pop("note_sha256") != note_sum(note) or not well_formed(note):
-                note = None
-        if isinstance(note, dict):
-            yield note
+            if note.pop("note_sha256") == note_sum(note) and well_formed(note):
+                found = note
+        if found is not None:
+            yield found

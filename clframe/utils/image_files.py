@@ -14,7 +14,7 @@ from clframe.utils.regular import open_regular
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 """What is read; Pillow knows others, of which one starts another program (PostScript)."""
 MOST_PIXELS = 1 << 26
 """Pixels of the largest image; one of 8192 x 8192 takes 200 MB."""
@@ -42,7 +42,9 @@ def opened_image(source: str | Path | IO[bytes]) -> Iterator[Image]:
         try:
             if isinstance(source, str | Path):
                 source = stack.enter_context(open_regular(source))
-            image = stack.enter_context(Image.open(source, formats=FORMATS))
+            Image.init()
+            known = [name for name in FORMATS if name in Image.OPEN]  # WebP may not be built in
+            image = stack.enter_context(Image.open(source, formats=known))
             if image.width * image.height > MOST_PIXELS:
                 size = f"{image.width} x {image.height}"
                 raise OSError(f"it has {size} pixels, at most {MOST_PIXELS:,} are read")
