@@ -5,8 +5,8 @@
 A case takes something that is whole, changes one thing in it as an attacker could (with right sums
 where there are sums), and passes it to every command that reads it. Good is exit code 0 or 1, or 2
 with one message. Bad is a traceback, a hang, an escape sequence on the terminal, planted code that
-runs (a plugin file, a module, a compiled file, a pickle, a program named ``gs``), a changed or shown
-file of a guarded folder next to it, and a harmful case that is accepted.
+runs (a plugin file, a module, a compiled file, a pickle, a program named ``gs``), a file of a
+guarded folder that is changed or shown, and a harmful case that is accepted.
 
 The process imports everything once and forks for each case. Needs Linux, gymnasium and pyarrow.
 """
@@ -110,6 +110,7 @@ TEXTS = (
     b"a\tb\n" * 1000,
 )
 RUN_FILES = ("results.json", "config.yaml", "events.jsonl", SUMS, "matrix.csv", "status.json")
+POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
 MARK = "CLFRAME_HOSTILE_MARK"
 PLANTED = f"""
 import os
@@ -394,8 +395,10 @@ def _planted(place: Path, run: Path, draw: random.Random, bases: Bases) -> tuple
     """A run that names code."""
     config = yaml.safe_load((run / "config.yaml").read_text())
     kind = draw.choice(
-        ("copy", "edited", "beside", "inside", "compiled", "environment", "nested", "logger")
-        + ("save_dir", "pretrain", "traversal")
+        (
+            *("copy", "edited", "beside", "inside", "compiled", "environment", "nested", "logger"),
+            *("save_dir", "pretrain", "traversal"),
+        )
     )
     refused = kind not in ("pretrain",)
     if kind in ("copy", "edited", "compiled", "traversal"):
@@ -532,7 +535,7 @@ def hostile_images(place: Path, draw: random.Random, bases: Bases) -> Case:
     kind = draw.choice(("content", "content", "flipped", "special", "class", "file", "deep"))
     if kind == "content":
         contents = {
-            "postscript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n",
+            "postscript": POSTSCRIPT,
             "huge": png(100_000, 100_000),
             "large": png(13_000, 13_000),
             "empty": b"",
@@ -607,8 +610,10 @@ def hostile_lerobot(place: Path, draw: random.Random, bases: Bases) -> Case:
     shutil.copytree(bases.lerobot, root)
     info, ours = root / "meta" / "info.json", root / "meta" / "clframe.json"
     kind = draw.choice(
-        ("info", "info", "info", "ours", "ours", "stats", "text", "special", "pattern", "name")
-        + ("table", "null", "path")
+        (
+            *("info", "info", "info", "ours", "ours", "stats", "text", "special", "pattern"),
+            *("name", "table", "null", "path"),
+        )
     )
     refused = False
     if kind in ("info", "ours", "stats"):
@@ -744,7 +749,8 @@ def commands(case: Case, out: Path) -> dict[str, list[str]]:
 SHOWN = ("report", "compare", "watch", "l2", "trust", "check", "bundle")
 """Commands that may show what must not be executed."""
 _LOUD = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|^clframe: all is well",
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+    r"|^clframe: all is well",
     re.MULTILINE,
 )
 
@@ -896,9 +902,8 @@ def measure(
         for name, code, problem, said in findings["calls"]:
             if problem:
                 line = said.strip().splitlines()[-1:] or [""]
-                say(
-                    f"{problem}: seed {seed}, {findings['kind']} ({findings['what']}), {name}: {code} {line[0][:300]}"
-                )
+                which = f"seed {seed}, {findings['kind']} ({findings['what']}), {name}"
+                say(f"{problem}: {which}: {code} {line[0][:300]}")
     return found
 
 

@@ -223,7 +223,7 @@ def compose_over(
         for override in changes:
             change(config, override, (*GROUPS, *ROOT_KEYS))
         made = arguments(config, registry)
-    if files is not None and made.get("plugin_path") == content.get("plugin_path"):
+    if files is not None and not any(word.startswith("plugin_path=") for word in overrides):
         made["plugin_files"] = files
     resumed = RunConfig.from_content(made, path, overrides)
     asked = None if not isinstance(asked, list) else [*asked, *overrides]

@@ -199,9 +199,9 @@ class RunConfig:
         content = read_content(path)
         if not plugin_path:
             return cls.from_content(content, path)
-        given = [str(one) for one in plugin_path]
-        content |= {"plugin_path": given}
-        return cls.from_content(content, path, [f"plugin_path={one}" for one in given])
+        typed = [f"plugin_path={one}" for one in plugin_path]
+        content |= {"plugin_path": received.plugin_paths(typed)}
+        return cls.from_content(content, path, typed)
 
     @classmethod
     def from_content(
@@ -232,6 +232,8 @@ class RunConfig:
 
     def replace(self, **values: Any) -> RunConfig:
         """The same with other values."""
+        if "plugin_path" in values:
+            values.setdefault("plugin_files", None)
         return dataclasses.replace(self, **values)
 
     # ------------------------------------------------------------ what is in it
