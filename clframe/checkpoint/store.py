@@ -250,8 +250,9 @@ class CheckpointStore:
             return f"its '{self.note_file(number).name}' is damaged"
         try:
             with open_regular(self.state_file(number)) as file:
-                checksum = hashlib.file_digest(file, "sha256").hexdigest()
-                length = file.tell()
+                length, checksum = os.fstat(file.fileno()).st_size, ""
+                if length == size:
+                    checksum = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             return f"it cannot be read ({error.strerror})"
         if length != size:

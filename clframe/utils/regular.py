@@ -15,18 +15,27 @@ LARGEST = 256 << 20
 """Bytes of a text file that is read at once."""
 
 
+_LARGE, _SPARSE = 1 << 30, 1000
+"""From which size on a file must have at least this part of its bytes on the disk."""
+
+
 def open_regular(path: str | Path) -> io.BufferedReader:
     """Open a file for reading; a FIFO, a socket or a device would block or do something.
 
     Raises:
-        OSError: There is no such file, or it is not a regular one.
+        OSError: There is no such file, it is not a regular one, or its content is nearly all holes,
+            which a small archive can unpack to.
     """
     _check(os.stat(path).st_mode, path)
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
     file = open(descriptor, "rb")  # noqa: SIM115
     try:
-        _check(os.fstat(file.fileno()).st_mode, path)
+        status = os.fstat(file.fileno())
+        _check(status.st_mode, path)
+        blocks = getattr(status, "st_blocks", status.st_size)
+        if status.st_size > _LARGE and blocks * 512 * _SPARSE < status.st_size:
+            raise OSError(errno.EINVAL, f"it is a sparse file of {status.st_size:,} bytes")
     except BaseException:
         file.close()
         raise
