@@ -3,7 +3,7 @@
     python benchmarks/hostile_folders.py [--count 1000] [--seed 0] [--jobs 2] [--markdown PAGE]
 
 A case takes something that is whole, changes one thing in it as an attacker could (with right sums
-where there are sums), and passes it to every command that reads it. Good is exit code 0 or 1, or 2
+if the file has a sum), and passes it to every command that reads it. Good is exit code 0 or 1, or 2
 with one message. Bad is a traceback, a hang, an escape sequence on the terminal, planted code that
 runs (a plugin file, a module, a compiled file, a pickle, a program named ``gs``), a file of a
 guarded folder that is changed or shown, and a harmful case that is accepted.
@@ -511,7 +511,7 @@ def hostile_bundle(place: Path, draw: random.Random, bases: Bases) -> Case:
 
 
 def png(width: int, height: int) -> bytes:
-    """A PNG that says it is so large and holds nothing."""
+    """Return a PNG that claims a size and holds no pixels."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         body = name + data
@@ -878,7 +878,7 @@ def finish(place: Path, status: int, seed: int) -> dict[str, Any]:
 def measure(
     bases: Bases, seeds: range, jobs: int, seconds: int, say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Try all cases, so many at once."""
+    """Try all cases, a few at once."""
     found: list[dict[str, Any]] = []
     waiting = list(seeds)
     running: dict[int, tuple[Path, int, float]] = {}

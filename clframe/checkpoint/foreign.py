@@ -76,7 +76,7 @@ def check_optimizer(saved: Any, optimizer: torch.optim.Optimizer) -> None:
             elif name == "step":
                 good = isinstance(value, int | float) or value.numel() == 1
             if not good:
-                raise ValueError(f"the optimizer's {name} is not that of its parameter")
+                raise ValueError(f"the optimizer's {name} does not fit its parameter")
 
 
 def _alike(one: Any, other: Any) -> bool:

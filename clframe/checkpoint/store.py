@@ -297,7 +297,7 @@ def well_formed(note: dict[str, Any]) -> bool:
 
 
 def _is_mark(mark: dict[str, Any]) -> bool:
-    """Whether this says what a file held: so many bytes, or rows of columns, with a sum."""
+    """Whether this says what a file held: its bytes, or rows of columns, with a sum."""
     counted = mark["rows"] if "columns" in mark else mark["bytes"]
     return type(counted) is int and counted >= 0 and isinstance(mark["sha256"], str)
 

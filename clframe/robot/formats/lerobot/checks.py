@@ -39,7 +39,7 @@ def check_features(features: Any, path: Path) -> dict[str, dict[str, Any]]:
     """Return the features of ``info.json``: each has a dtype and a shape.
 
     Raises:
-        DataError: With the first that has not.
+        DataError: With the first that lacks one.
     """
     if not isinstance(features, dict):
         raise DataError(f"'{path}': 'features' must be an object")
@@ -58,7 +58,7 @@ def check_features(features: Any, path: Path) -> dict[str, dict[str, Any]]:
 
 
 def check_rate(value: Any, path: Path) -> float:
-    """Return the frames per second; 0 where there are none.
+    """Return the frames per second; 0 if it has no entry.
 
     Raises:
         DataError: It is no number.
@@ -71,7 +71,7 @@ def check_rate(value: Any, path: Path) -> float:
 
 
 def check_ours(known: Mapping[str, Any], path: Path) -> None:
-    """Refuse a ``clframe.json`` that clframe has not written.
+    """Refuse a ``clframe.json`` that is not as clframe writes it.
 
     Raises:
         DataError: With the entry.
