@@ -16,6 +16,7 @@ from clframe.errors import PluginError, RunFolderError, SettingError, UnknownNam
 from clframe.run import run, set_up
 from clframe.runs.folder import RunFolder
 from clframe.runs.pretrain import find_checkpoint, put_weights
+from clframe.runs.received import as_list
 from clframe.training.engine import ONE_PROCESS
 
 if TYPE_CHECKING:
@@ -74,7 +75,9 @@ fit.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 fit.__doc__ = f"{inspect.getdoc(fit)}\n{(inspect.getdoc(RunConfig) or '').partition('run is.')[2]}"
 
 
-def load_learner(run_dir: str | Path, final: bool = True) -> tuple[Learner, RunState]:
+def load_learner(
+    run_dir: str | Path, final: bool = True, plugin_path: Sequence[str | Path] | None = None
+) -> tuple[Learner, RunState]:
     """The learner of a run as its last checkpoint has it, and the state of the run.
 
     The run is only read, even while another process continues it.
@@ -82,11 +85,12 @@ def load_learner(run_dir: str | Path, final: bool = True) -> tuple[Learner, RunS
     Args:
         run_dir: The run folder.
         final: Of a run that has finished nothing but the end will do.
+        plugin_path: Files of yours to load instead of the run's own plugin files.
 
     Raises:
         ClframeError: There is no such run, it has no checkpoint, or that of its end is damaged.
     """
-    config = RunConfig.from_folder(run_dir)
+    config = RunConfig.from_folder(run_dir, plugin_path)
     trainer = {**(config.trainer or {}), **ONE_PROCESS}
     with _naming_config(config):
         built = build(config.replace(logger=None, progress=False, trainer=trainer))
@@ -110,7 +114,10 @@ def _naming_config(config: RunConfig) -> Iterator[None]:
 
 
 def load(
-    run_dir: str | Path, after: str | int | None = None, model: nn.Module | None = None
+    run_dir: str | Path,
+    after: str | int | None = None,
+    model: nn.Module | None = None,
+    plugin_path: str | Path | Sequence[str | Path] | None = None,
 ) -> nn.Module:
     """The trained model of a run, ready to predict: one logit per output for a batch of inputs.
 
@@ -120,9 +127,11 @@ def load(
             the newest. A run keeps its last checkpoints only, unless ``checkpoint.keep`` says more.
         model: For a run that was made in Python with a model of its own: such a model, which then
             gets the weights.
+        plugin_path: Files of yours to load instead of the run's own plugin files.
 
     Raises:
-        ClframeError: There is no such run, or it has no such checkpoint.
+        ClframeError: There is no such run, it has no such checkpoint, or it names code that you
+            have not confirmed (``clframe trust``).
 
     Example:
         >>> import clframe, tempfile, torch
@@ -137,7 +146,8 @@ def load(
     folder.read_config()
     number = find_checkpoint(folder, after)
     if model is None:
-        learner, _ = load_learner(folder.path, final=after is None)
+        named = None if plugin_path is None else as_list(plugin_path)
+        learner, _ = load_learner(folder.path, after is None, named)
         model = learner.model
     put_weights(folder, number, model)
     return model.eval()

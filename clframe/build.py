@@ -24,7 +24,7 @@ from torch import nn
 
 from clframe.checkpoint import identity
 from clframe.checkpoint.settings import CheckpointSettings
-from clframe.config.run_config import RunConfig
+from clframe.config.run_config import RunConfig, refuse_objects
 from clframe.core.context import RunContext
 from clframe.core.learner import Learner, OptimizerFactory
 from clframe.core.learning import STREAMS_OWN, Learning, make_learning, name_of
@@ -107,7 +107,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     stream = without_waiting(stream, trainer, config.seed)
     stream = prepare_stream(stream, model, engine, learning)
     if folder is not None:
-        folder.describe(content, identity.describe(content, plugins))
+        folder.describe(content, identity.describe(content, plugins), registry.files)
     if not engine.is_global_zero:  # the main process writes and prints for all
         folder, config = None, config.replace(logger=None, progress=False)
     built_in = default_plugins(config, registry, stream, trainer, folder, content)
@@ -147,8 +147,8 @@ def write_config(config: RunConfig) -> RunFolder:
     content = config.content(registry, stream, trainer, strategy)
     folder = build_folder(config, stream, strategy[0])
     assert folder is not None
-    RunConfig.from_content(content, folder.path)  # refuses objects of Python
-    folder.describe(content, {})
+    refuse_objects(content, folder.path)
+    folder.describe(content, {}, registry.files)
     with contextlib.ExitStack() as around:
         around.callback(folder.lock.release)
         around.enter_context(folder.entered())

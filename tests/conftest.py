@@ -37,6 +37,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 lightning_registry.entry_points = functools.cache(lightning_registry.entry_points)  # type: ignore[attr-defined]
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_foreign_list(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests neither see nor touch the user's list of confirmed code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _no_foreign_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests neither see nor touch the user's data folder, W&B account or working directory."""

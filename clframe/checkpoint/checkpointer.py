@@ -27,10 +27,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe.checkpoint import snapshot
 from clframe.checkpoint.adapt import adapt
+from clframe.checkpoint.foreign import checked
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.checkpoint.signals import StopRequest
 from clframe.checkpoint.unsaved import Unsaved
@@ -104,6 +106,7 @@ class Checkpointer:
 
     # ------------------------------------------------------------ resuming
 
+    @checked
     def restore(self, info: CheckpointInfo) -> None:
         """Make the run what it was at a checkpoint."""
         state = self.state
@@ -126,6 +129,11 @@ class Checkpointer:
         self.resumed_from = describe(info.position)
         self._last = time.monotonic()
         self._plan()
+
+    @property
+    def states(self) -> Path | None:
+        """Where the checkpoints are."""
+        return None if self._store is None else self._store.folder
 
     @property
     def replaying(self) -> bool:
@@ -186,6 +194,7 @@ class Checkpointer:
 
     # ------------------------------------------------------------ within the training loop
 
+    @checked
     def on_loop_start(self, progress: LoopProgress) -> None:
         """The loop begins; where a resumed run was in it or past it, ``progress`` says so."""
         if self._unsaved is not None:
@@ -203,6 +212,7 @@ class Checkpointer:
         else:
             self._epoch_state = saved
 
+    @checked
     def restore_epoch(self) -> None:
         """The epoch in which the resumed run was has begun again: restore its state."""
         if self._unsaved is not None:

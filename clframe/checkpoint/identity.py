@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from clframe.core.plugin import Plugin
     from clframe.core.stream import Stream
 
-_FREE = ("data_dir", "download", "logger", "checkpoint", "plugin_path", "overrides")
+_FREE = (
+    *("data_dir", "download", "logger", "checkpoint", "plugin_path", "plugin_files", "overrides"),
+)
 """Settings that do not change a run's numbers, or whose effect is compared in another way."""
 _FREE_OF_TRAINER = ("device_memory", "films", "sample_images")
 _OF_FORK = ("at", "sha256")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from clframe.checkpoint.foreign import check_optimizer
 from clframe.core import random_state
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.serialization import plain_value
@@ -46,6 +47,7 @@ def restore(saved: dict[str, Any], learner: Learner, state: RunState) -> None:
     """Make the run what it was when the state was captured."""
     learner.restore(saved["learner"])
     if learner.optimizer is not None and saved["optimizer"] is not None:
+        check_optimizer(saved["optimizer"], learner.optimizer)
         learner.optimizer.load_state_dict(saved["optimizer"])
     if learner.schedule is not None and saved["schedule"] is not None:
         learner.schedule.load_state_dict(saved["schedule"])

@@ -27,9 +27,13 @@ import torch
 from clframe.errors import RunFolderError
 from clframe.utils.console import notice
 from clframe.utils.files import make_folder, replacing, sync_file, sync_folder, write_json
+from clframe.utils.regular import open_regular, read_json
 
 FORMAT = 5
 _NUMBERED = re.compile(r"(\d{6,})\.pt")
+_BETWEEN = ("experiences_learned", "rows", "tasks_evaluated")
+_WITHIN = ("loop", "epoch", "step", "done")
+_ODD = (ValueError, TypeError, AttributeError, AssertionError, RecursionError, MemoryError)
 
 
 @dataclass(frozen=True)
@@ -255,12 +259,14 @@ class CheckpointStore:
         if number in self._infos:
             return None
         try:
-            note = json.loads(self.note_file(number).read_text())
+            note = read_json(self.note_file(number))
             expected, size = str(note["sha256"]), int(note["bytes"])
             if note["format"] != FORMAT:
                 return f"it has format {note['format']}, this version of clframe reads {FORMAT}"
             if note.pop("note_sha256") != note_sum(note):
                 return f"its '{self.note_file(number).name}' is damaged"
+            if not well_formed(note):
+                return f"its '{self.note_file(number).name}' is not one that clframe writes"
             info = CheckpointInfo(
                 number, note["position"], note["parents"], note["identity"], note["files"]
             )
@@ -269,9 +275,10 @@ class CheckpointStore:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return f"its '{self.note_file(number).name}' is damaged"
         try:
-            with self.state_file(number).open("rb") as file:
-                checksum = hashlib.file_digest(file, "sha256").hexdigest()
-                length = file.tell()
+            with open_regular(self.state_file(number)) as file:
+                length, checksum = os.fstat(file.fileno()).st_size, ""
+                if length == size:
+                    checksum = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             return f"it cannot be read ({error.strerror})"
         if length != size:
@@ -292,11 +299,33 @@ class CheckpointStore:
             raise RunFolderError(
                 f"checkpoint '{path}' holds more than tensors and plain values and was not loaded"
             ) from error
-        except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-            raise RunFolderError(
-                f"checkpoint '{path}' is damaged: {str(error).splitlines()[0]}"
-            ) from error
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, EOFError, OSError, LookupError, *_ODD) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise RunFolderError(f"checkpoint '{path}' is damaged: {reason}") from error
+        if not isinstance(state, dict):
+            raise RunFolderError(f"checkpoint '{path}' holds no state of a run")
         return state
+
+
+def well_formed(note: dict[str, Any]) -> bool:
+    """Whether a note has entries of the types that clframe writes."""
+    position, parents, files = note["position"], note["parents"], note["files"]
+    places = _BETWEEN if "experiences_learned" in position else _WITHIN
+    return (
+        all(type(position[key]) in (int, bool) for key in places)
+        and isinstance(note["identity"], dict)
+        and all(type(number) is int for number in parents)
+        and all(isinstance(mark, dict) and _is_mark(mark) for mark in files.values())
+        and isinstance(note.get("file", ""), str)
+    )
+
+
+def _is_mark(mark: dict[str, Any]) -> bool:
+    """Whether this says what a file held: its bytes, or rows of columns, with a sum."""
+    counted = mark["rows"] if "columns" in mark else mark["bytes"]
+    return type(counted) is int and counted >= 0 and isinstance(mark["sha256"], str)
 
 
 def note_sum(note: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 
 from clframe.cli.parser import Parser, whole
 from clframe.errors import PluginError
-from clframe.utils.console import colored, say
+from clframe.utils.console import colored, say, say_lines
 
 OK, FAILED, NOT_CHECKED = "ok", "FAILED", "not checked"
 CHILD = ("-m", "clframe.cli.checked")
@@ -77,7 +77,7 @@ def main(words: Sequence[str]) -> int:
     unseen = any(i["item"] in ESSENTIAL and i["verdict"] == NOT_CHECKED for i in items)
     code = 1 if failed else 2 if unseen else 0
     if arguments.json:
-        say(json.dumps({"kept": code == 0, "items": items}, indent=1))
+        say_lines(json.dumps({"kept": code == 0, "items": items}, indent=1))
     else:
         say(_verdict(len(items), failed, left, unseen))
     return code

@@ -89,6 +89,7 @@ BUILT_IN = (
     Command("verify", "RUN", "learn an experience of a run again and compare every bit"),
     Command("fork", "RUN --at EXPERIENCE", "a new lifetime from the end of an experience"),
     Command("bundle", "RUN", "a run in one file that anyone can verify"),
+    Command("trust", "RUN", "confirm the code that a run of somebody else comes with"),
     Command("wandb", "RUN...", "send finished runs to Weights & Biases"),
     Command("list", "KIND or NAME", "every name that can be typed, and what its settings mean"),
     Command("new", "KIND NAME", "write a plugin, stream, model, metric or package with its test"),

@@ -19,6 +19,7 @@ from clframe.cli import catalog, commands
 from clframe.cli.catalog import Catalog
 from clframe.cli.names import WORDS_OF_FIT, chosen_settings
 from clframe.cli.parser import Parser
+from clframe.utils.console import printable
 
 # Bash breaks words at "=", and replaces only what follows; the line is sent whole.
 _BASH = """\
@@ -97,7 +98,8 @@ def answer(words: Sequence[str]) -> int:
         for candidate in sorted(set(candidates(before, current))):
             if shell == "bash" and "=" in current and not in_quotes:
                 candidate = candidate[current.rindex("=") + 1 :]
-            sys.stdout.write(f"{candidate}\n")
+            if candidate == printable(candidate):
+                sys.stdout.write(f"{candidate}\n")
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clframe.cli.parser import Parser, whole
 from clframe.errors import DataError, SettingError
 from clframe.utils.console import say
+from clframe.utils.inside import file_name
 
 if TYPE_CHECKING:
     import argparse
@@ -133,7 +134,7 @@ def _with_models(how: Evaluation, recording: Recording) -> Recording:
 def _targets(out: Path, names: Sequence[str]) -> list[Path]:
     """A file for each task: the one named, or one in the folder named."""
     if out.suffix not in _HDF5:
-        paths = [out / f"{name}_demo.hdf5" for name in names]
+        paths = [out / f"{file_name(name)}_demo.hdf5" for name in names]
     elif len(names) == 1:
         paths = [out]
     else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from clframe.cli.parser import Parser
 from clframe.errors import DataError, SettingError
 from clframe.robot.perturbation import Perturbation
-from clframe.utils.console import columns, matrix_table, notice, say
+from clframe.utils.console import columns, matrix_table, notice, say, say_lines
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream
@@ -28,6 +28,7 @@ def parser() -> Parser:
         ],
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder")
+    parser.add_plugin_path()
     parser.add_argument(
         "--perturb",
         action="append",
@@ -47,7 +48,7 @@ def main(words: Sequence[str]) -> int:
     from clframe.core.matrix import AccuracyMatrix
     from clframe.run import add_row, measure
 
-    learner, state = load_learner(folder)
+    learner, state = load_learner(folder, plugin_path=arguments.plugin_path)
     changed = _check_data(folder, learner.stream)
     streams = [_under(learner.stream, perturbation) for perturbation in perturbations]
     matrix, fresh = state.matrix, AccuracyMatrix(state.matrix.columns)
@@ -59,7 +60,7 @@ def main(words: Sequence[str]) -> int:
     rows = [f"recorded ({recorded['rows'][-1]})", *fresh.rows]
     values = [recorded["values"][-1], *fresh.cells]
     terminal = sys.stdout.isatty()
-    say(matrix_table(rows, matrix.columns, values, width=columns() if terminal else None))
+    say_lines(matrix_table(rows, matrix.columns, values, width=columns() if terminal else None))
     if values[0] != values[1] and not changed:
         say("the two differ: data, code or hardware changed since the run")
     if not terminal:  # for programs

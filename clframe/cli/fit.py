@@ -17,7 +17,15 @@ from clframe.cli.parser import Parser
 from clframe.config.overrides import expand_ranges, take_config_dirs
 from clframe.distributed import launch
 from clframe.errors import SettingError
-from clframe.utils.console import colored, hide_library_warnings, matrix_table, say, wrapped
+from clframe.utils.console import (
+    colored,
+    hide_library_warnings,
+    matrix_table,
+    printable,
+    say,
+    say_lines,
+    wrapped,
+)
 from clframe.utils.processes import hangup
 
 _DASHED = re.compile(r"^--((?!config-dir=|cfg=|multirun=)[A-Za-z_][\w.]*=)")
@@ -134,12 +142,13 @@ def _shortened(names: Sequence[str]) -> list[str]:
 
 def show_config(overrides: Sequence[str]) -> int:
     """Print what ``config.yaml`` would hold, and run nothing."""
-    from clframe.config.compose import compose, plugin_paths
+    from clframe.config.compose import compose
     from clframe.config.show import as_yaml
     from clframe.core.registry import discover
+    from clframe.runs.received import plugin_paths
 
     folders = take_config_dirs(overrides)[1]
-    say(as_yaml(compose(overrides), discover(plugin_paths(overrides), folders)).rstrip())
+    say_lines(as_yaml(compose(overrides), discover(plugin_paths(overrides), folders)).rstrip())
     return 0
 
 
@@ -175,7 +184,7 @@ def run_seeds(overrides: Sequence[str], seeds: str) -> int:
 
 
 def _say(text: str) -> None:
-    say("\n".join(wrapped(text, 2, "")))
+    say_lines(wrapped(printable(text), 2, ""))
 
 
 def show(result: Any) -> None:
@@ -192,13 +201,14 @@ def show(result: Any) -> None:
     _say(f"data: {result.source}")
     _say(f"{content['measure']} on each task (columns) after each experience (rows):")
     say()
-    say(matrix_table(content["rows"], content["columns"], content["values"], color, width))
+    say_lines(matrix_table(content["rows"], content["columns"], content["values"], color, width))
     say()
-    say(headline(result.metrics, content["measure"]))
+    say_lines(headline(result.metrics, content["measure"]))
     _say_classes([result])
     learning, measuring = result.timing["train_seconds"], result.timing["eval_seconds"]
     how = "rollouts" if content["measure"] == "success" else "evaluation"
-    say(f"\n{learning + measuring:.0f} s, {result.timing['eval_share']:.0%} of it {how}")
+    say()
+    say(f"{learning + measuring:.0f} s, {result.timing['eval_share']:.0%} of it {how}")
     if result.run_dir is not None:
         say(f"run folder: {result.run_dir}")
 
@@ -227,7 +237,7 @@ def show_seeds(results: Sequence[Any]) -> None:
     say()
     width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
     table = mean.tolist()
-    say(matrix_table(content["rows"], content["columns"], table, colored(sys.stdout), width))
+    say_lines(matrix_table(content["rows"], content["columns"], table, colored(sys.stdout), width))
     say()
     for family, name in (("gem", "acc"), ("gem", "bwt"), ("openloris", "accuracy")):
         values = [result.metrics.get(family, {}).get(name) for result in results]

@@ -9,7 +9,7 @@ from pathlib import Path
 from clframe.cli.parser import Parser
 from clframe.distributed import launch
 from clframe.errors import SettingError
-from clframe.utils.console import hide_library_warnings, say
+from clframe.utils.console import hide_library_warnings, say, say_lines
 from clframe.utils.processes import hangup
 
 
@@ -86,5 +86,5 @@ def _orders(text: str, out: Path | None, settings: Sequence[str], at: str | None
 
     report = learn_orders(read_orders(text), out, settings)
     say()
-    say(report.text)
+    say_lines(report.text)
     return 0

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe.cli.parser import Parser
 from clframe.errors import DataError, SettingError
-from clframe.utils.console import wrapped
+from clframe.utils.console import say, say_lines, wrapped
 
 if TYPE_CHECKING:
     from clframe.metrics.l2.lifetimes import LifetimesResult
@@ -83,7 +82,8 @@ def main(words: Sequence[str]) -> int:
         raise DataError(
             f"{out} cannot be written: {error}; choose another folder with --out."
         ) from None
-    sys.stdout.write("\nwritten: " + ", ".join(str(path) for path in written) + "\n")
+    say()
+    say("written: " + ", ".join(str(path) for path in written))
     return 0
 
 
@@ -103,16 +103,15 @@ def _draw(results: Sequence[L2Result], out: Path) -> list[Path]:
 def _show(result: L2Result) -> None:
     from clframe.metrics.l2.tables import lifetime_table, task_table
 
-    write = sys.stdout.write
     head = (
         f"{result.name}: {result.num_lx} learning and {result.num_ex} evaluation experiences, "
         f"measure {result.measure}, profile {result.profile}"
     )
-    write("\n".join(wrapped(head, 2, "")) + "\n\n")
-    write(task_table(result) + "\n\n" + lifetime_table(result) + "\n")
+    say_lines([*wrapped(head, 2, ""), ""])
+    say_lines(task_table(result) + "\n\n" + lifetime_table(result))
     if result.notes:
-        notes = ["\n".join(wrapped(f"note: {text}", 6, "")) for text in result.notes]
-        write("\n" + "\n".join(notes) + "\n")
+        say()
+        say_lines([line for text in result.notes for line in wrapped(f"note: {text}", 6, "")])
 
 
 def _show_several(several: LifetimesResult) -> None:
@@ -120,8 +119,8 @@ def _show_several(several: LifetimesResult) -> None:
 
     for result in several.lifetimes:
         _show(result)
-        sys.stdout.write("\n")
-    sys.stdout.write(f"{len(several.lifetimes)} lifetimes\n\n{summary_table(several)}\n")
+        say()
+    say_lines(f"{len(several.lifetimes)} lifetimes\n\n{summary_table(several)}")
 
 
 def _default_folder(logs: Sequence[str]) -> Path:

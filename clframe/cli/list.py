@@ -11,7 +11,7 @@ from clframe.cli import catalog
 from clframe.cli.catalog import Catalog, Item, Setting
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError, nearest
-from clframe.utils.console import columns, say, wrapped
+from clframe.utils.console import columns, say, say_lines, wrapped
 
 _APART = ("experiment", "trainer", "checkpoint")
 """Kinds that are listed only when asked for, or with everything else in full."""
@@ -66,12 +66,13 @@ def main(words: Sequence[str]) -> int:
             for word, kind in kinds.items()
             if kind in chosen
         }
-        say(json.dumps(content if what is None else content[what], indent=1))
+        say_lines(json.dumps(content if what is None else content[what], indent=1))
         return 0
     for word, kind in kinds.items():
         if kind in chosen:
             if what is None:
-                say(f"\n{word}")
+                say()
+                say(word)
             for line in _listing(known, kind, arguments.long):
                 say(line)
     return 0
@@ -143,7 +144,7 @@ def _show_name(known: Catalog, name: str, kinds: list[str], as_json: bool) -> No
             near = close if not close.startswith("known") else near
         raise SettingError(f"clframe list takes one of its kinds or a name, got '{name}'; {near}")
     if as_json:
-        say(json.dumps([_record(item) for item in items], indent=1))
+        say_lines(json.dumps([_record(item) for item in items], indent=1))
         return
     for number, item in enumerate(items):
         if number:

@@ -71,6 +71,17 @@ class Parser(argparse.ArgumentParser):
         """Take settings of a run, ``key=value``, as ``settings``."""
         self.add_argument("settings", nargs="*", metavar="KEY=VALUE", help=text)
 
+    def add_plugin_path(self) -> None:
+        """Take ``plugin_path=FILE`` as ``plugin_path``, a list or None."""
+        self.key_value = True
+        self.add_argument(
+            "--plugin-path",
+            action="append",
+            metavar="FILE",
+            help="a file of yours to load instead of the run's own plugin files; plugin_path=FILE "
+            "is the same",
+        )
+
     def add_config_dir(self) -> None:
         """Take folders with configs of the user's own as ``config_dir``."""
         self.add_argument(

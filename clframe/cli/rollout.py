@@ -34,6 +34,7 @@ def parser() -> Parser:
     )
     add = parser.add_argument
     add("run", type=Path, help="a run folder")
+    parser.add_plugin_path()
     add("--task", metavar="NAME", help="only this task")
     add("--episodes", type=whole(1), metavar="N", help="how many; default: as the stream says")
     add("--perturb", metavar="AXIS=LEVEL", help="perturb the episodes, as in camera=0.5")
@@ -58,7 +59,7 @@ def main(words: Sequence[str]) -> int:
         from clframe.robot.film_files import check_target
 
         check_target(arguments.video)
-    learner, tasks = _load(arguments.run, arguments.task)
+    learner, tasks = _load(arguments.run, arguments.task, arguments.plugin_path)
     if arguments.video is not None and len(tasks) > 1:
         raise SettingError(
             f"clframe rollout: --video records one task: add --task; {nearest('', _names(tasks))}"
@@ -108,12 +109,14 @@ def _names(tasks: Sequence[tuple[Task, Evaluation]]) -> list[str]:
     return [task.name for task, _ in tasks]
 
 
-def _load(folder: Path, name: str | None) -> tuple[Learner, list[tuple[Task, Evaluation]]]:
+def _load(
+    folder: Path, name: str | None, plugin_path: Sequence[str] | None
+) -> tuple[Learner, list[tuple[Task, Evaluation]]]:
     """The run's learner at its end, and the tasks that are environments."""
     from clframe.api import load_learner
     from clframe.robot.evaluation import Evaluation
 
-    learner, _ = load_learner(folder)
+    learner, _ = load_learner(folder, plugin_path=plugin_path)
     found = [
         (task, task.info["evaluation"])
         for task in learner.stream.tasks
@@ -142,7 +145,7 @@ def _check_saliency(arguments: argparse.Namespace, how: Evaluation) -> None:
 
 def _record(learner: Learner, task: Task, how: Evaluation, arguments: argparse.Namespace) -> None:
     """Record a film of the task's first episode, in this process."""
-    from clframe.config.run_config import RunConfig
+    from clframe.config.run_config import read_content
     from clframe.robot.film_files import stride, write
     from clframe.robot.filming import actor, film_episode
     from clframe.robot.video import RecordVideo, rate_of
@@ -160,7 +163,7 @@ def _record(learner: Learner, task: Task, how: Evaluation, arguments: argparse.N
     else:
         recorded = RecordVideo(environment, every)
         outcome = film_episode(learner, task, how, recorded)
-    strategy = RunConfig.from_folder(arguments.run).strategy_name or "policy"
+    strategy = read_content(arguments.run)["strategy_name"] or "policy"
     pictures = recorded.captioned(how.robot.language or task.name, actor(strategy, learner))
     write(path, pictures, rate / every)
     end = "reaches the goal" if outcome.success else "does not reach the goal"

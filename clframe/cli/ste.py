@@ -83,7 +83,8 @@ def main(words: Sequence[str]) -> int:
         content = Result.load(place).matrix.to_json()
         last = content["values"][-1][0]
         say(f"{name:<20} {content['measure']} {'-' if last is None else format(last, '.3f')}")
-    say(f"\nexperts: {folder}")
+    say()
+    say(f"experts: {folder}")
     say(f"relative performance and sample efficiency: clframe l2 RUN/log --ste {folder}")
     return 0
 

@@ -25,7 +25,7 @@ from clframe.sweep.job import STOPPED, Job, failure
 from clframe.sweep.launcher import Interrupts, Launcher, run_all
 from clframe.sweep.launchers import make_launcher
 from clframe.sweep.manifest import Manifest, lock_folder
-from clframe.utils.console import columns, notice, say, tell, wrapped
+from clframe.utils.console import columns, notice, say, say_lines, tell, wrapped
 from clframe.utils.remaining import duration
 
 _FIGURES = ("gem.acc", "gem.bwt", *HEADLINES)
@@ -68,10 +68,11 @@ def check(overrides: Sequence[str]) -> tuple[Plan, str]:
     Raises:
         ClframeError: A word cannot be swept, or a run could not be composed.
     """
-    from clframe.config.compose import compose, known_names, plugin_paths
+    from clframe.config.compose import compose, known_names
     from clframe.config.overrides import take_config_dirs
     from clframe.config.show import check_settings
     from clframe.core.registry import discover
+    from clframe.runs.received import plugin_paths
 
     paths, folders = plugin_paths(overrides), take_config_dirs(overrides)[1]
     # What cannot be swept is refused before files of the user are loaded.
@@ -162,7 +163,7 @@ def _figures(folder: Path) -> str:
 def _tell(start: str, line: str) -> None:
     """A line on standard error; on a terminal that is too narrow for it, in several."""
     fits = not sys.stderr.isatty() or len(start) + len(line) < columns()
-    tell(start + line if fits else "\n".join(wrapped(line, len(start), start)))
+    tell(*([start + line] if fits else wrapped(line, len(start), start)))
 
 
 def _conclude(
@@ -173,7 +174,7 @@ def _conclude(
     if finished:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         say()
-        say(as_text(compare(finished, by=swept_settings(finished, list(plan.axes))), width))
+        say_lines(as_text(compare(finished, by=swept_settings(finished, list(plan.axes))), width))
         say(f"sweep folder: {folder}")
         say(f"a page with figures: clframe report {folder}")
     for job in jobs:

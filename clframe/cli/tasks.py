@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from clframe.bddl.settings import Leniency
 from clframe.bddl.words import explain
 from clframe.bddl.writer import save
 from clframe.cli.parser import Parser, named, whole
+from clframe.utils.console import say_lines
 
 
 @dataclass(frozen=True)
@@ -126,4 +126,4 @@ def _print_checked(results: Sequence[Checked]) -> int:
 
 
 def _print(text: str) -> None:
-    sys.stdout.write(text + "\n")
+    say_lines(text)

@@ -24,6 +24,7 @@ def parser() -> Parser:
         ],
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or a bundle of one")
+    parser.add_plugin_path()
     parser.add_argument(
         "--experience", metavar="K", help="which to learn again: its number or name; else the last"
     )
@@ -46,7 +47,7 @@ def main(words: Sequence[str]) -> int:
     from clframe.lineage.verify import verify
 
     with opened(arguments.run) as folder:
-        findings = verify(folder, arguments.experience, arguments.tolerance)
+        findings = verify(folder, arguments.experience, arguments.tolerance, arguments.plugin_path)
     color = colored(sys.stdout)
     for finding in findings:
         mark = "ok" if finding.good else "FAILED"

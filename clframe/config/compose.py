@@ -26,6 +26,7 @@ from clframe.config.run_config import RunConfig, read_content
 from clframe.core.config_files import config_files
 from clframe.core.registry import Kind, Registry, discover
 from clframe.errors import SettingError, UnknownNameError, nearest
+from clframe.runs.received import check_places, plugin_paths, say_changed
 from clframe.strategies import joined, known_strategies, measuring_plugins
 
 if TYPE_CHECKING:
@@ -182,7 +183,10 @@ def compose_resumed(
 
     Whether a difference is allowed is decided when the run is resumed; see ``resume.allow``.
     """
-    resumed = compose_over(path, read_content(path), overrides, config_dirs)
+    content = read_content(path)
+    resumed = compose_over(path, content, overrides, config_dirs)
+    if not plugin_paths(overrides):
+        say_changed(content, Path(path))
     return resumed.replace(resume_allow=allowed)
 
 
@@ -192,14 +196,17 @@ def compose_over(
     """The description that a run's ``config.yaml`` holds, with overrides put over it."""
     from omegaconf import OmegaConf
 
-    described = RunConfig.from_content(content, path)  # refuses what only Python can continue
+    # Refuses what only Python can continue, and code that the user has not confirmed.
+    described = RunConfig.from_content(content, path, overrides)
+    check_places(content, Path(path), overrides)
     if not overrides:
         return described
-    content = dict(content)
-    registry = discover(plugin_paths(overrides) or content.get("plugin_path") or (), config_dirs)
+    content, files = dict(content), content.get("plugin_files")
+    registry = discover(plugin_paths(overrides) or described.plugin_paths, config_dirs)
     choices, changes = divide(overrides, registry)
     name, asked = content.pop("strategy_name", None), content.pop("overrides", None)
     fork = content.pop("fork", None)
+    content.pop("plugin_files", None)
     with _sentences():
         for override in map(read_single, choices):
             key = override.key_or_group
@@ -216,7 +223,9 @@ def compose_over(
         for override in changes:
             change(config, override, (*GROUPS, *ROOT_KEYS))
         made = arguments(config, registry)
-    resumed = RunConfig.from_content(made, path)
+    if files is not None and not any(word.startswith("plugin_path=") for word in overrides):
+        made["plugin_files"] = files
+    resumed = RunConfig.from_content(made, path, overrides)
     asked = None if not isinstance(asked, list) else [*asked, *overrides]
     return resumed.replace(strategy_name=name, overrides=asked, fork=fork)
 
@@ -230,8 +239,7 @@ def compose_forked(path: str, overrides: Sequence[str]) -> RunConfig:
     content = read_content(path)
     content.pop("fork", None)
     forked = compose_over(path, content, overrides, config_dirs)
-    paths = plugin_paths(overrides) or content.get("plugin_path") or ()
-    registry = discover(paths, config_dirs)
+    registry = discover(forked.plugin_paths, config_dirs)
     choices = divide(overrides, registry)[0]
     names = _chosen_strategies(choices)
     if names is not None:
@@ -256,16 +264,6 @@ def _chosen(override: Override, content: Mapping[str, Any], registry: Registry) 
         contents = [files[name].read() if name in files else {name: {}} for name in names]
         return {name: values for content in contents for name, values in content.items()}
     return files[names[0]].read() if names[0] in files else {"name": names[0]}
-
-
-def plugin_paths(overrides: Sequence[str]) -> list[str]:
-    """The files named by ``plugin_path=``, needed before anything else can be checked."""
-    found: list[str] = []
-    for override in overrides:
-        if override.startswith("plugin_path="):
-            value = override.partition("=")[2].strip().strip("[]")
-            found += [path.strip().strip("'\"") for path in value.split(",") if path.strip()]
-    return [path for path in found if path != "null"]
 
 
 def divide(overrides: Sequence[str], registry: Registry) -> tuple[list[str], list[Override]]:

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.config.given import given_overrides
+from clframe.config.record import copies, plain, record, settings_of_plugin
 from clframe.core.learning import STREAMS_OWN, name_of
 from clframe.core.make import Named
 from clframe.core.stream import SCENARIOS, Scenario, Stream
 from clframe.core.trainer import TrainerSettings
 from clframe.errors import RunFolderError, SettingError, nearest
+from clframe.runs import received
 from clframe.runs.folder import RunFolder
 from clframe.utils import settings
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from clframe.core.plugin import Plugin
-    from clframe.core.registry import Kind, Registry
+    from clframe.core.registry import Registry
     from clframe.strategies import StrategyLike
 
 POSITIONAL = ("stream", "strategy", "model")
@@ -74,6 +76,7 @@ class RunConfig:
         active_outputs: Class-incremental: compete among the classes ``seen`` so far or ``all``.
         pretrain: A run folder whose final weights the model starts from.
         plugin_path: A file (or files) with plugins of your own.
+        plugin_files: What to load in place of ``plugin_path``: the copies that a run has of it.
         run_dir: Where to write; None is ``runs/<stream>/<strategy>/<time>-s<seed>/``, False is
             nowhere.
         resume: A run folder to continue, made with the same arguments; ``auto`` continues the run
@@ -109,6 +112,7 @@ class RunConfig:
     active_outputs: Literal["seen", "all"] = "seen"
     pretrain: str | Path | None = None
     plugin_path: str | Path | Sequence[str | Path] | None = None
+    plugin_files: Sequence[str | Path] | None = field(default=None, compare=False)
     run_dir: str | Path | Literal[False] | None = None
     resume: str | Path | None = None
     resume_allow: Sequence[str] = ()
@@ -183,31 +187,40 @@ class RunConfig:
         return cls(**values)
 
     @classmethod
-    def from_folder(cls, path: str | Path) -> RunConfig:
+    def from_folder(
+        cls, path: str | Path, plugin_path: Sequence[str | Path] | None = None
+    ) -> RunConfig:
         """From the ``config.yaml`` of a run, to continue it or to look at it.
 
+        Args:
+            path: The run folder.
+            plugin_path: Files of yours to load instead of the run's own plugin files.
+
         Raises:
-            ClframeError: The folder holds no run, or one that was made with objects of Python.
+            ClframeError: The folder holds no run, one that was made with objects of Python, or one
+                with code that you have not confirmed.
         """
-        return cls.from_content(read_content(path), path)
+        content = read_content(path)
+        if not plugin_path:
+            return cls.from_content(content, path)
+        typed = [f"plugin_path={one}" for one in plugin_path]
+        content |= {"plugin_path": received.plugin_paths(typed)}
+        return cls.from_content(content, path, typed)
 
     @classmethod
-    def from_content(cls, content: Mapping[str, Any], path: str | Path) -> RunConfig:
-        """From what a ``config.yaml`` holds; ``path`` is its run folder."""
-        for group in ("stream", "model"):
-            if "object" in (content.get(group) or {}):
-                raise SettingError(
-                    f"run '{path}' was made in Python with a {group} of its own "
-                    f"({content[group]['object']}); continue it there with "
-                    "clframe.fit(..., resume=...)"
-                )
-        for file in content.get("plugin_path") or ():
-            # Code is what the user names, never what came with a run.
-            if Path(str(file)).resolve().is_relative_to(Path(path).resolve()):
-                raise SettingError(
-                    f"'{Path(path) / 'config.yaml'}' names plugin_path '{file}' inside the run "
-                    "folder itself, which is not executed: move the file out of it"
-                )
+    def from_content(
+        cls, content: Mapping[str, Any], path: str | Path, typed: Sequence[str] = ()
+    ) -> RunConfig:
+        """From what a ``config.yaml`` holds.
+
+        Args:
+            content: Of the file, with what the user asks for put over it.
+            path: The run folder.
+            typed: What the user asks for; code that is named in it needs no confirmation.
+        """
+        refuse_objects(content, path)
+        files = received.check(content, Path(path), typed)
+        content = {**content, "plugin_files": [file.path for file in files] or None}
         known = {entry.name for entry in dataclasses.fields(cls)}
         for name in content:
             if name not in known:
@@ -223,13 +236,21 @@ class RunConfig:
 
     def replace(self, **values: Any) -> RunConfig:
         """The same with other values."""
+        if "plugin_path" in values:
+            values.setdefault("plugin_files", None)
         return dataclasses.replace(self, **values)
 
     # ------------------------------------------------------------ what is in it
 
     @property
     def plugin_paths(self) -> list[str | Path]:
-        """The files with plugins of the user's own."""
+        """The files with plugins of the user's own, as they are to be loaded."""
+        if self.plugin_files:
+            return list(self.plugin_files)
+        return self._named_files
+
+    @property
+    def _named_files(self) -> list[str | Path]:
         path = self.plugin_path
         paths = [path] if isinstance(path, str | Path) else list(path or ())
         for one in paths:
@@ -266,14 +287,14 @@ class RunConfig:
         name, plugins = strategy
         checkpoint = settings.check(CheckpointSettings, self.checkpoint or {}, "checkpoint")
         return {
-            "stream": _record(registry, "stream", self.stream),
-            "strategy": {plugin.name: _settings_of(plugin) for plugin in plugins},
-            "model": _record(registry, "model", model),
+            "stream": record(registry, "stream", self.stream),
+            "strategy": {plugin.name: settings_of_plugin(plugin) for plugin in plugins},
+            "model": record(registry, "model", model),
             "learner": self._learner_record(registry, stream.name),
-            "optimizer": _record(registry, "optimizer", self.optimizer),
-            "scheduler": _record(registry, "scheduler", self.scheduler),
-            "trainer": _plain(vars(trainer)),
-            "checkpoint": _plain(vars(CheckpointSettings(**checkpoint))),
+            "optimizer": record(registry, "optimizer", self.optimizer),
+            "scheduler": record(registry, "scheduler", self.scheduler),
+            "trainer": plain(vars(trainer)),
+            "checkpoint": plain(vars(CheckpointSettings(**checkpoint))),
             "logger": {logger: self.logger_settings(logger) for logger in self.logger_names},
             "scenario": stream.scenario,
             "seed": self.seed,
@@ -281,10 +302,11 @@ class RunConfig:
             "download": self.download,
             "active_outputs": self.active_outputs,
             "pretrain": None if self.pretrain is None else str(self.pretrain),
-            "plugin_path": [str(path) for path in self.plugin_paths] or None,
+            "plugin_path": [str(path) for path in self._named_files] or None,
+            **copies(self._named_files, registry),
             "strategy_name": name,
             "overrides": self._asked_for(),
-            **({} if self.fork is None else {"fork": _plain(self.fork)}),
+            **({} if self.fork is None else {"fork": plain(self.fork)}),
         }
 
     def _asked_for(self) -> list[str] | None:
@@ -301,7 +323,22 @@ class RunConfig:
         """The learner's name with all settings, of which some are the stream's."""
         given = {"name": self.learner} if isinstance(self.learner, str) else dict(self.learner)
         defaults = registry.learner_for(stream, name_of(self.learner))
-        return _record(registry, "learner", {**defaults, **given})
+        return record(registry, "learner", {**defaults, **given})
+
+
+def refuse_objects(content: Mapping[str, Any], path: str | Path) -> None:
+    """Refuse a run that was made with objects of Python, which a file cannot describe.
+
+    Raises:
+        SettingError: With the object.
+    """
+    for group in ("stream", "model"):
+        if "object" in (content.get(group) or {}):
+            raise SettingError(
+                f"run '{path}' was made in Python with a {group} of its own "
+                f"({content[group]['object']}); continue it there with "
+                "clframe.fit(..., resume=...)"
+            )
 
 
 def read_content(path: str | Path) -> dict[str, Any]:
@@ -352,31 +389,3 @@ def _folder(name: str, value: Any) -> Any:
     if not nowhere and not (isinstance(value, str | Path) and str(value)):
         raise SettingError(f"{name} must be the name of a folder, got {value!r}")
     return value
-
-
-def _record(registry: Registry, kind: Kind, named: Any) -> dict[str, Any]:
-    """What config.yaml says of a thing: its name with all settings, or its class."""
-    if isinstance(named, str):
-        named = {"name": named}
-    if not isinstance(named, Mapping):
-        return {"object": f"{type(named).__module__}.{type(named).__qualname__}"}
-    name = named["name"]
-    return {"name": name, **registry.settings_of(kind, name), **_plain(dict(named))}
-
-
-def _settings_of(plugin: Plugin) -> dict[str, Any]:
-    """A plugin's settings as it holds them (hyperparameters are attributes of the same name)."""
-    return {
-        name: _plain(getattr(plugin, name, value))
-        for name, value in settings.defaults(type(plugin)).items()
-    }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return str(value)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import yaml
-
 from clframe.config.run_config import RunConfig
 from clframe.core.learning import make_learning
 from clframe.core.make import make_stream
@@ -14,7 +12,7 @@ from clframe.core.registry import GIVEN, GIVEN_UNLESS_SET, Registry
 from clframe.core.trainer import TrainerSettings
 from clframe.errors import DataError
 from clframe.strategies import compose
-from clframe.utils import settings
+from clframe.utils import plain_yaml, settings
 
 
 def as_yaml(config: RunConfig, registry: Registry) -> str:
@@ -39,7 +37,7 @@ def as_yaml(config: RunConfig, registry: Registry) -> str:
     trainer = TrainerSettings(**settings.check(TrainerSettings, values, "trainer"))
     name, plugins = compose(config.strategy, registry, stream.name)
     content = config.content(registry, stream, trainer, (config.strategy_name or name, plugins))
-    return yaml.safe_dump(content, sort_keys=False)
+    return plain_yaml.as_yaml(content)
 
 
 def check_settings(config: RunConfig, registry: Registry) -> None:

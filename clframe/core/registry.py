@@ -7,6 +7,7 @@ was named on the command line; it can never bring code of its own.
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -25,6 +26,7 @@ from clframe.errors import PluginError, UnknownNameError, nearest
 from clframe.utils import settings
 from clframe.utils.installed import entry_points_of
 from clframe.utils.processes import USER_MODULE
+from clframe.utils.source_file import spec_of_file
 
 Kind = Literal["stream", "plugin", "model", "metric", "logger", "optimizer", "scheduler", "learner"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -71,6 +73,15 @@ class Entry:
     learners: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class LoadedFile:
+    """A file of the user's: where it is, and the content that was executed."""
+
+    path: Path
+    sha256: str
+    content: bytes
+
+
 class Registry:
     """Names of each kind. Made by :func:`discover`; holds no state of any run.
 
@@ -96,6 +107,8 @@ class Registry:
         self._origin = "clframe"
         self._added = 0
         self.problems: list[str] = []
+        self.files: list[LoadedFile] = []
+        """The files of the user's that were loaded, in order."""
 
     def add(
         self,
@@ -188,8 +201,12 @@ class Registry:
         """Load a user's Python file and register what it defines."""
         if not path.is_file():
             raise PluginError(f"plugin_path: there is no file '{path}'")
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise PluginError(f"plugin_path: '{path}' cannot be read: {error.strerror}") from error
         name = f"{USER_MODULE}{path.stem}"
-        spec = importlib.util.spec_from_file_location(name, path)
+        spec = spec_of_file(name, path, content)
         if spec is None or spec.loader is None:
             raise PluginError(f"plugin_path: '{path}' is not a Python file (.py)")
         module = importlib.util.module_from_spec(spec)
@@ -204,6 +221,7 @@ class Registry:
             raise PluginError(
                 f"plugin_path: '{path}' cannot be loaded: {type(error).__name__}: {error}"
             ) from error
+        self.files.append(LoadedFile(path, hashlib.sha256(content).hexdigest(), content))
         before = self._added
         self.add_module(module, origin=str(path))
         if self._added == before:

@@ -8,15 +8,20 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from clframe.errors import RunFolderError
+from clframe.utils import regular
+from clframe.utils.console import printable
+from clframe.utils.regular import LARGEST
 from clframe.utils.sums import check_file
 
 SCHEMA = 1
 RESULTS = "results.json"
+_FILES = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 _ROUNDING = 1e-6  # how far a fraction may be outside 0..1 by rounding alone
 _MISSING = object()
 _WANDB = "wandb"
@@ -30,13 +35,13 @@ def run_folder(path: str | Path) -> Path:
 
 
 def refuse_links(folder: Path) -> None:
-    """Refuse a run folder in which a link leads out of it.
+    """Refuse a run folder in which a link leads out of it, or that holds a FIFO or a device.
 
     A run that was received from somebody must not make another file be read as part of it, or be
-    written when the run is continued.
+    written when the run is continued; and a FIFO would be waited for without end.
 
     Raises:
-        RunFolderError: With the link and where it leads.
+        RunFolderError: With the link and where it leads, or what is not a file.
     """
     root = folder.resolve()
     for parent, below, files in os.walk(folder):
@@ -48,6 +53,10 @@ def refuse_links(folder: Path) -> None:
                 raise RunFolderError(
                     f"'{path}' is a link out of the run folder, to '{os.readlink(path)}': put the "
                     "file itself in its place"
+                )
+            if stat.S_IFMT(path.lstat().st_mode) not in _FILES:
+                raise RunFolderError(
+                    f"'{path}' is not a regular file (a FIFO, socket or device): remove it"
                 )
 
 
@@ -68,9 +77,9 @@ class ResultsFile:
         if text is None:
             raise RunFolderError(unfinished(folder))
         try:
-            self.root = json.loads(text, parse_constant=self._refuse_constant)
-        except (json.JSONDecodeError, RecursionError) as error:
-            place = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "nesting"
+            self.root = regular.parse_json(text, self._refuse_constant)
+        except ValueError as error:
+            place = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else error
             raise RunFolderError(
                 f"{self.path} is not valid JSON ({place}); "
                 "it was damaged or is not a clframe result."
@@ -102,7 +111,7 @@ class ResultsFile:
         value = self.root.get(name, _MISSING)
         if not isinstance(value, str) or not value.strip():
             self._fail(name, "a non-empty text", value)
-        return value
+        return printable(value)
 
     def integer(self, name: str) -> int:
         """A field that must hold a whole number."""
@@ -248,14 +257,14 @@ def unfinished(folder: Path) -> str:
     return f"{folder} holds no finished run: there is no {RESULTS} in it or below it."
 
 
-def read_text(path: Path) -> str | None:
-    """The text of a file, None if there is no such file.
+def read_text(path: Path, limit: int = LARGEST) -> str | None:
+    """The text of a file of at most ``limit`` bytes, None if there is no such file.
 
     Raises:
         RunFolderError: It cannot be read or is no text.
     """
     try:
-        return path.read_text("utf-8")
+        return regular.read_text(path, limit)
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:

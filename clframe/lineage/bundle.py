@@ -1,35 +1,46 @@
 """A run in one file, small enough to send: anyone can verify an experience of it.
 
 A bundle is a ZIP archive with the run's ``config.yaml``, ``results.json``, ``matrix.csv`` and
-``data.jsonl``, the checkpoints before and after the chosen experiences, that of the end, and the
-sums of all of it.
+``data.jsonl``, its copies of plugin files, the checkpoints before and after the chosen experiences,
+the last one, and the sums of all of it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import lzma
 import re
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from clframe.checkpoint.store import CheckpointInfo, CheckpointStore
 from clframe.core.results_file import RESULTS
-from clframe.errors import RunFolderError
+from clframe.errors import ClframeError, RunFolderError
 from clframe.lineage.verify import kept_between, replayable
 from clframe.runs.folder import RunFolder
 from clframe.runs.reader import CONFIG
+from clframe.runs.received import copies
 from clframe.utils.files import replacing
+from clframe.utils.regular import open_regular
 from clframe.utils.sums import SUMS, check_file, read_sums
 
 _NAME = re.compile(
-    r"config\.yaml|results\.json|matrix\.csv|data\.jsonl|SHA256SUMS|checkpoints/\d{6,}\.(pt|json)"
+    r"config\.yaml|results\.json|matrix\.csv|data\.jsonl|SHA256SUMS"
+    r"|checkpoints/\d{6,12}\.(pt|json)|plugins/(\d{1,4}/)?[^/\\\0]{1,200}\.py"
 )
 _LARGEST = 64 << 30
 """Bytes that a bundle may unpack to."""
+_RATIO, _SMALL = 100, 256 << 20
+"""How many times its own size a bundle may unpack to, if that is more than a small one."""
+_ENTRIES = 10_000
+"""Files that a bundle may hold."""
+_ENTRY = b"PK\x01\x02"
+_CHUNK = 1 << 20
 
 
 def pack(run_dir: str | Path, out: Path, experiences: Sequence[int] = ()) -> list[int]:
@@ -75,6 +86,7 @@ def _write(
 ) -> None:
     known = (folder.config, folder.results, folder.matrix, folder.data)
     files = [path for path in known if path.exists()]
+    files += copies(folder.read_config(), folder.path)
     for info in infos:
         files += [store.state_file(info.number), store.note_file(info.number)]
     lines = []
@@ -101,36 +113,67 @@ def opened(path: str | Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="clframe-bundle-") as temporary:
         folder = Path(temporary) / "run"
         _unpack(path, folder)
-        yield folder
+        try:
+            yield folder
+        except ClframeError as error:  # the reader knows the bundle, not where it is unpacked
+            text = str(error).replace(str(folder), str(path))
+            raise type(error)(text) from error
 
 
 def _unpack(path: Path, folder: Path) -> None:
     try:
+        _check_count(path)
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
-            _check_entries(path, entries)
+            left = _check_entries(path, entries)
             for entry in entries:
                 target = folder / entry.filename
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(entry) as source, target.open("xb") as file:
-                    shutil.copyfileobj(source, file)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+                    while chunk := source.read(_CHUNK):
+                        left -= len(chunk)
+                        if left < 0:
+                            raise zipfile.BadZipFile("it holds more bytes than it says")
+                        file.write(chunk)
+    except (
+        *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError),
+        *(NotImplementedError, RuntimeError, ValueError),
+    ) as error:
         raise RunFolderError(f"'{path}' is no bundle, or a damaged one: {error}") from error
     except OSError as error:
         raise RunFolderError(f"'{path}' cannot be unpacked: {error.strerror or error}") from error
 
 
-def _check_entries(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
-    names = [entry.filename for entry in entries]
-    for name in names:
-        if not _NAME.fullmatch(name) or names.count(name) > 1:
-            raise RunFolderError(f"'{path}' is no bundle: it holds '{name}'")
+def _check_count(path: Path) -> None:
+    """Refuse a bundle of many entries before its table of contents is read, which takes long."""
+    count, before = 0, b""
+    with open_regular(path) as file:
+        while chunk := file.read(_CHUNK):
+            count += (before + chunk).count(_ENTRY)
+            before = chunk[-len(_ENTRY) + 1 :]
+            if count > _ENTRIES:
+                raise RunFolderError(f"'{path}' is no bundle: it holds more than {_ENTRIES} files")
+
+
+def _check_entries(path: Path, entries: Sequence[zipfile.ZipInfo]) -> int:
+    """Refuse what is no bundle; returns the bytes that it unpacks to."""
+    names: set[str] = set()
+    for entry in entries:
+        name = entry.filename
+        if not _NAME.fullmatch(name) or ".." in name.split("/") or name in names:
+            raise RunFolderError(f"'{path}' is no bundle: it holds '{name[:80]}'")
+        names.add(name)
     for name in (CONFIG, RESULTS, SUMS):
         if name not in names:
             raise RunFolderError(f"'{path}' is no bundle: it has no {name}")
-    size = sum(entry.file_size for entry in entries)
+    size, packed = sum(entry.file_size for entry in entries), path.stat().st_size
     free = shutil.disk_usage(tempfile.gettempdir()).free
+    if size > max(_SMALL, _RATIO * packed):
+        raise RunFolderError(
+            f"'{path}' is no bundle: its {packed / 1e6:.1f} MB would unpack to {size / 1e9:.1f} GB"
+        )
     if size > min(_LARGEST, free):
         raise RunFolderError(
             f"'{path}' would unpack to {size / 1e9:.1f} GB, for which there is no room"
         )
+    return size

@@ -24,6 +24,7 @@ from clframe.lineage.parent import Parent
 from clframe.lineage.prefix import check_prefix
 from clframe.run import run
 from clframe.runs.folder import RunFolder
+from clframe.runs.received import as_list, check_places
 from clframe.utils.console import notice
 from clframe.utils.override_text import override_value
 
@@ -39,6 +40,7 @@ _NOT_COMPARED = (
     "download",
     "strategy_name",
     "fork",
+    "plugin_path",
 )
 """What of a config changes nothing of what is learned."""
 
@@ -130,7 +132,15 @@ def changed_config(path: Path, values: Mapping[str, Any]) -> RunConfig:
     if "strategy" in given:
         given.setdefault("strategy_name", None)
     content.pop("fork", None)
-    return RunConfig.from_content({**content, "overrides": None}, path).replace(**given)
+    named = given.pop("plugin_path", None)
+    if named is not None:
+        content |= {"plugin_path": [str(one) for one in as_list(named)], "plugin_files": None}
+    typed = [f"{name}={value}" for name, value in given.items()]
+    typed += [f"plugin_path={one}" for one in (content["plugin_path"] or ()) if named is not None]
+    if "logger" not in given:
+        check_places(content, path, typed)
+    content["overrides"] = None
+    return RunConfig.from_content(content, path, typed).replace(**given)
 
 
 def _begun(parent: Parent, state: Mapping[str, Any], config: RunConfig) -> RunConfig:

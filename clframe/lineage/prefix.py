@@ -51,7 +51,7 @@ def check_prefix(parent: Parent, learned: int, built: Built, config: RunConfig) 
     )
     record = read_record(parent.path)
     if record is None or any(name not in record.experiences for name in parent.names[:learned]):
-        _compare_unrecorded(parent, learned, stream, same)
+        _compare_unrecorded(parent, learned, stream, same, config)
     elif not same or record.own_data or parent.content.get("plugin_path"):
         # The parent's folder may have changed since; only what it recorded says what it learned.
         _compare(parent, learned, built, record)
@@ -90,7 +90,9 @@ def _compare(parent: Parent, learned: int, built: Built, record: DataRecord) -> 
         notice(f"{n:,} of {total:,} test samples of task '{name}' were learned before the fork")
 
 
-def _compare_unrecorded(parent: Parent, learned: int, stream: Stream, same: bool) -> None:
+def _compare_unrecorded(
+    parent: Parent, learned: int, stream: Stream, same: bool, config: RunConfig
+) -> None:
     """Do the same for a run of an older version, which recorded no more than its settings."""
     first = stream.experiences[0]
     if learned and ids_of(first.data) is not None:
@@ -105,7 +107,8 @@ def _compare_unrecorded(parent: Parent, learned: int, stream: Stream, same: bool
         if learned and known.get(first.name) != fingerprint(first.data):
             raise _other_data(parent, first.name)
         return
-    before = RunConfig.from_content(parent.content, parent.path)
+    named = None if config.plugin_files else config.plugin_paths  # by the user, for this fork
+    before = RunConfig.from_folder(parent.path, named)
     old = build_stream(before, discover(before.plugin_paths))
     old = in_order(old, parent.content["trainer"].get("experience_order"))
     for was, now in zip(old.experiences[:learned], stream.experiences, strict=False):

@@ -17,6 +17,7 @@ import torch
 
 from clframe.build import build, build_stream
 from clframe.checkpoint import identity, snapshot
+from clframe.checkpoint.foreign import not_of_this_run
 from clframe.checkpoint.settings import KEEP_ALL
 from clframe.checkpoint.store import CheckpointInfo, CheckpointStore
 from clframe.config.run_config import RunConfig
@@ -55,7 +56,10 @@ class Finding:
 
 
 def verify(
-    run_dir: str | Path, experience: str | int | None = None, tolerance: float = 0.0
+    run_dir: str | Path,
+    experience: str | int | None = None,
+    tolerance: float = 0.0,
+    plugin_path: Sequence[str | Path] | None = None,
 ) -> list[Finding]:
     """Look at a finished run's files, learn one of its experiences again and compare.
 
@@ -65,6 +69,7 @@ def verify(
             that can be.
         tolerance: By how much numbers may deviate, relative to the largest of their tensor, on
             other hardware or with other versions; 0 asks for the same bits.
+        plugin_path: Files of yours to load instead of the run's own plugin files.
 
     Raises:
         ClframeError: The run cannot be verified: it is none, has not finished, or has not kept what
@@ -76,7 +81,7 @@ def verify(
         raise RunFolderError(
             f"run '{folder.path}' has not come to its end; finish it with resume={folder.path}"
         )
-    config = RunConfig.from_folder(folder.path)
+    config = RunConfig.from_folder(folder.path, plugin_path)
     if (learner := name_of(config.learner)) != STREAMS_OWN:
         raise RunFolderError(
             f"run '{folder.path}' learned from what it did itself (learner={learner}), which its "
@@ -145,6 +150,19 @@ def _checked(what: str, check: Callable[[], str]) -> Finding:
         return Finding(what, str(error), good=False)
 
 
+def _saved_matrix(store: CheckpointStore, number: int) -> dict[str, Any]:
+    """The matrix in a checkpoint.
+
+    Raises:
+        RunFolderError: It holds none.
+    """
+    matrix = store.read(number, torch.device("cpu")).get("matrix")
+    try:
+        return AccuracyMatrix.from_state(matrix).to_json()  # type: ignore[arg-type]
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise not_of_this_run(store.folder, error) from error
+
+
 def _check_files(folder: RunFolder) -> str:
     sums = read_sums(folder.path)
     for name in sums:
@@ -172,8 +190,7 @@ def _check_parent(fork: Mapping[str, Any], folder: RunFolder) -> str:
 
 def _check_matrix(folder: RunFolder, store: CheckpointStore, info: CheckpointInfo) -> str:
     """Whether results.json and matrix.csv have the matrix that the last checkpoint has."""
-    state = store.read(info.number, torch.device("cpu"))["matrix"]
-    saved = AccuracyMatrix.from_state(state).to_json()
+    saved = _saved_matrix(store, info.number)
     result = Result.load(folder.path)
     told = result.matrix.to_json()
     for row, (name, cells) in enumerate(zip(saved["rows"], saved["values"], strict=True)):

@@ -138,9 +138,10 @@ def _as_wandb(logger: Any, media: Media, path: Path, step: int) -> None:
 def _as_tensorboard(logger: Any, media: Media, path: Path, step: int) -> None:
     if media.kind == "image":
         import numpy as np
-        from PIL import Image
 
-        with Image.open(path) as image:
+        from clframe.utils.image_files import opened_image
+
+        with opened_image(path) as image:
             pixels = np.asarray(image.convert("RGB"))
         logger.experiment.add_image(media.name, pixels, step, dataformats="HWC")
     elif media.kind in ("table", "text"):

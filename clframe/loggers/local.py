@@ -184,13 +184,13 @@ class Board(TensorBoardLogger):
 
     def _add_picture(self, name: str, path: Path, step: int) -> None:
         """A PNG, JPEG or GIF with its own bytes, so that a film stays one."""
-        from PIL import Image
+        from clframe.utils.image_files import opened_image
 
         writer = self.experiment._get_file_writer()
         ours = type(writer).__module__.startswith("tensorboardX")
         where = "tensorboardX.proto" if ours else "tensorboard.compat.proto"
         Summary: Any = importlib.import_module(f"{where}.summary_pb2").Summary
-        with Image.open(path) as image:
+        with opened_image(path) as image:
             width, height = image.size
         shown = Summary.Image(
             height=height, width=width, colorspace=3, encoded_image_string=path.read_bytes()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from clframe.core.results_file import RESULTS
 from clframe.errors import RunFolderError
 from clframe.report.settings import flatten
 from clframe.runs.reader import Run
+from clframe.utils.regular import read_json
 
 SWEEP = "sweep.json"
 # Runs that differ in these are shown apart anyway.
@@ -37,7 +37,7 @@ def read_sweep(folder: Path) -> Sweep | None:
         RunFolderError: The record cannot be read.
     """
     try:
-        content = json.loads((folder / SWEEP).read_text("utf-8"))
+        content = read_json(folder / SWEEP)
         keys = tuple(map(str, content["keys"]))
         runs = {str(name): dict(entry) for name, entry in content["runs"].items()}
     except (FileNotFoundError, NotADirectoryError):

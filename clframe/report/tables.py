@@ -10,6 +10,7 @@ from typing import Any
 from clframe.report.compare import ALPHA, Cell, Group, Table
 from clframe.report.names import format_value
 from clframe.report.table_files import as_csv, as_latex
+from clframe.utils.console import printable
 
 _ERROR_LEGEND = "± standard error over n seeds."
 _BEST_LEGEND = (
@@ -71,10 +72,10 @@ def as_text(tables: Sequence[Table], width: int | None = None) -> str:
     """Tables for a terminal; wider ones than `width` characters continue below."""
     blocks = []
     for table in tables:
-        lines = [heading(table), *_text_rows(table, width)]
-        lines += [f"note: {note}" for note in table.notes]
+        lines = [printable(heading(table)), *_text_rows(table, width)]
+        lines += [printable(f"note: {note}") for note in table.notes]
         blocks.append("\n".join(lines))
-    return "\n\n".join([*blocks, "\n".join(legend(tables))]) + "\n"
+    return "\n\n".join([*blocks, "\n".join(map(printable, legend(tables)))]) + "\n"
 
 
 def _text_rows(table: Table, width: int | None) -> list[str]:
@@ -106,6 +107,7 @@ def _text_rows(table: Table, width: int | None) -> list[str]:
 
 def align(columns: Sequence[Sequence[str]]) -> list[str]:
     """Columns of texts as lines, the first of each ruled off."""
+    columns = [[printable(text) for text in column] for column in columns]
     widths = [max(map(len, column)) for column in columns]
     rows = [
         "  ".join(text.ljust(wide) for text, wide in zip(row, widths, strict=True)).rstrip()

@@ -9,22 +9,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.checkpoint.store import CheckpointStore
+from clframe.core.registry import LoadedFile
 from clframe.core.results import Result
 from clframe.core.results_file import RESULTS, read_text, refuse_links
-from clframe.errors import RunFolderError
+from clframe.errors import ClframeError, RunFolderError
 from clframe.runs import table
 from clframe.runs.data_record import DATA
 from clframe.runs.origin import Origin
-from clframe.runs.reader import CONFIG, EVENTS, LOG, parse_config
+from clframe.runs.reader import CONFIG, EVENTS, LOG, LONGEST_CONFIG, parse_config
+from clframe.runs.received import confirm_run
 from clframe.runs.status import STATUS
 from clframe.utils import sums
 from clframe.utils.console import notice, shortened
-from clframe.utils.files import make_folder, remove_temporary, write_json, write_text
+from clframe.utils.files import make_folder, remove_temporary, write_bytes, write_json, write_text
 from clframe.utils.lock import Lock
+from clframe.utils.plain_yaml import as_yaml
 from clframe.utils.sums import SUMS, write_sums
 
 LOG_FILES = ("data-log.tsv", "logger_info.json", "scenario_info.json")
@@ -67,6 +68,7 @@ class RunFolder:
         """The state of another run that this one begins with, if it is forked."""
         self._content: dict[str, Any] = {}
         self._config_text = ""
+        self._files: Sequence[LoadedFile] = ()
         self._created: list[Path] = []
 
     @property
@@ -114,9 +116,20 @@ class RunFolder:
         if not os.access(parent, os.W_OK | os.X_OK):
             raise RunFolderError(f"run_dir '{self.path}' cannot be written: no right on '{parent}'")
 
-    def describe(self, content: dict[str, Any], identity: dict[str, Any]) -> None:
-        """Say what will be written to config.yaml and what the run is made of."""
-        self._content, self.identity = content, identity
+    def describe(
+        self,
+        content: dict[str, Any],
+        identity: dict[str, Any],
+        files: Sequence[LoadedFile] = (),
+    ) -> None:
+        """Say what will be written to config.yaml and what the run is made of.
+
+        Args:
+            content: Of config.yaml.
+            identity: See :mod:`clframe.checkpoint.identity`.
+            files: The plugin files, of which the run keeps copies.
+        """
+        self._content, self.identity, self._files = content, identity, files
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
@@ -147,6 +160,7 @@ class RunFolder:
             remove_temporary(self.path)
             self.checkpoints.tidy()
             if not self.resumed or not self.checkpoints.numbers():
+                self._write_plugins()
                 self.write_config()
                 write_text(self.events, "")
                 self.data.unlink(missing_ok=True)
@@ -189,8 +203,9 @@ class RunFolder:
         if not self.begun or not self.checkpoints.numbers():
             return
         log = [path for path in self.log.rglob("*") if path.name in LOG_FILES]
+        plugins = [path for path, _ in self._copies()]
         known = (self.config, self.results, self.matrix, self.events, self.data)
-        files = (*known, *sorted(log))
+        files = (*known, *plugins, *sorted(log))
         with contextlib.suppress(OSError):  # a full disk: the run has said so, and is unchecked
             write_sums(self.path, (path.relative_to(self.path).as_posix() for path in files))
 
@@ -222,20 +237,40 @@ class RunFolder:
             self.origin.take_back(self.checkpoints, self.path)
         for path in (self.config, self.events, self.path / STATUS, self.lock.path):
             path.unlink(missing_ok=True)
-        for path in self._created:
+        copies = [path for path, _ in self._copies()]
+        for path in copies:
+            path.unlink(missing_ok=True)
+        made = {parent for path in copies for parent in path.parents if parent != self.path}
+        made = {path for path in made if path.is_relative_to(self.path)}
+        for path in (*sorted(made, reverse=True), *self._created):
             with contextlib.suppress(OSError):  # somebody else's files are in it
                 path.rmdir()
+
+    def _copies(self) -> list[tuple[Path, LoadedFile]]:
+        """The plugin files with the places of their copies."""
+        places = [self.path / entry["file"] for entry in self._content.get("plugin_files") or ()]
+        return list(zip(places, self._files, strict=False))
+
+    def _write_plugins(self) -> None:
+        """Copy the plugin files and note that the user has named this code."""
+        for path, file in self._copies():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(path, file.content)
+        try:
+            confirm_run(self._content, {file.sha256: file.path.name for file in self._files})
+        except ClframeError as error:
+            notice(f"{error}; to continue this run later, name its plugin_path again")
 
     def write_config(self) -> None:
         """Say in config.yaml what the run is made with."""
         if self._content:
-            self._config_text = yaml.safe_dump(self._content, sort_keys=False)
+            self._config_text = as_yaml(self._content)
             write_text(self.config, self._config_text)
 
     def read_config(self) -> dict[str, Any]:
         """The config of a run that is already there."""
         refuse_links(self.path)
-        text = read_text(self.config) if self.config.is_file() else None
+        text = read_text(self.config, LONGEST_CONFIG) if self.config.is_file() else None
         if text is None:
             raise RunFolderError(f"'{self.path}' is not a run folder: it has no {CONFIG}")
         config = parse_config(text, self.config)

@@ -10,18 +10,18 @@ files tell a whole lifetime.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clframe.checkpoint.store import CheckpointInfo, CheckpointStore, note_sum
+from clframe.checkpoint.store import CheckpointInfo, CheckpointStore, note_sum, well_formed
 from clframe.errors import RunFolderError
 from clframe.runs import table
 from clframe.utils import sums
 from clframe.utils.console import notice
 from clframe.utils.files import make_folder, replacing, write_text
+from clframe.utils.regular import read_json
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,10 @@ def notes(run: Path) -> Iterator[dict[str, Any]]:
     """What a run has noted of each checkpoint whose state is there, the newest first."""
     store = CheckpointStore(run / "checkpoints")
     for number in store.numbers():
-        with contextlib.suppress(OSError, ValueError, RecursionError):
-            note = json.loads(store.note_file(number).read_text())
-            if isinstance(note, dict) and note.pop("note_sha256", None) == note_sum(note):
-                yield note
+        found: dict[str, Any] | None = None
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+            note = read_json(store.note_file(number))
+            if note.pop("note_sha256") == note_sum(note) and well_formed(note):
+                found = note
+        if found is not None:
+            yield found

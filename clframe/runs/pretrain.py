@@ -8,7 +8,6 @@ and strategy made it; the optimizer, plugins and random numbers start anew.
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from clframe.checkpoint.settings import KEEP_ALL
 from clframe.core.results import Result
 from clframe.errors import RunFolderError, nearest
 from clframe.runs.folder import RunFolder
+from clframe.utils.regular import read_json
 
 _MODEL = "model."
 """What the model's entries in a learner's state begin with."""
@@ -75,7 +75,9 @@ def put_weights(folder: RunFolder, number: int, model: nn.Module) -> None:
     Raises:
         RunFolderError: The model is another one.
     """
-    state = folder.checkpoints.read(number, torch.device("cpu"))["learner"]
+    state = folder.checkpoints.read(number, torch.device("cpu")).get("learner")
+    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
+        raise RunFolderError(f"run '{folder.path}' has a checkpoint that holds no weights")
     weights = {k.removeprefix(_MODEL): v for k, v in state.items() if k.startswith(_MODEL)}
     _check(weights, model.state_dict(), folder.path)
     model.load_state_dict(weights)
@@ -126,7 +128,7 @@ def describe(path: Path) -> dict[str, Any]:
     """Which run it is; only its folder where it is not finished or not there any more."""
     source: dict[str, Any] = {"run": str(path)}
     try:
-        results = json.loads(RunFolder(path).results.read_text())
+        results = read_json(RunFolder(path).results)
         return source | {key: results[key] for key in ("stream", "strategy", "seed")}
     except (OSError, ValueError, KeyError, TypeError):
         return source

@@ -7,7 +7,6 @@ that newer runs can still be read. `clframe.Result.load` reads the results alone
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -26,12 +25,15 @@ from clframe.core.results_file import (
     unfinished,
 )
 from clframe.errors import RunFolderError
+from clframe.utils.regular import parse_json
 from clframe.utils.sums import check_file, read_sums
 
 CONFIG = "config.yaml"
 EVENTS = "events.jsonl"
 LOG = "log"
 """The folder of the L2 lifetime log."""
+LONGEST_CONFIG = 1 << 20
+"""Bytes of a config.yaml that is read."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ def read_run(folder: Path) -> Run:
     for name in (EVENTS, CONFIG):
         check_file(folder, name, sums)
     epochs, notes = read_epochs(folder / EVENTS)
-    config = read_text(folder / CONFIG)
+    config = read_text(folder / CONFIG, LONGEST_CONFIG)
     return Run(folder, result, epochs, config, file.further(), notes)
 
 
@@ -149,13 +151,12 @@ def parse_config(text: str, path: Path) -> dict[str, Any]:
     Raises:
         RunFolderError: It is not a YAML mapping.
     """
-    import yaml
+    from clframe.utils.plain_yaml import read_yaml
 
     try:
-        settings = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" (line {mark.line + 1})" if mark is not None else ""
+        settings = read_yaml(text)
+    except ValueError as error:
+        place = f" ({error})" if str(error) else ""
         raise RunFolderError(f"{path} is not valid YAML{place}; remove or repair it.") from error
     if settings is None:
         return {}
@@ -175,8 +176,8 @@ def read_epochs(path: Path) -> tuple[tuple[Epoch, ...], tuple[str, ...]]:
         if not line.strip():
             continue
         try:
-            event = json.loads(line)
-        except (json.JSONDecodeError, RecursionError):
+            event = parse_json(line)
+        except ValueError:
             unreadable.append(line_number)  # a run killed while writing leaves such a line
             continue
         if not isinstance(event, dict) or event.get("event") != "epoch":

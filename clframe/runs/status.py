@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from clframe.utils.files import write_volatile
+from clframe.utils.regular import read_json
 
 STATUS = "status.json"
 FORMAT = 1
+_LONGEST = 1 << 20
 
 
 def read_status(folder: Path) -> dict[str, Any]:
     """What the file of a run folder says; empty where there is none that can be read."""
     try:
-        content = json.loads((folder / STATUS).read_text("utf-8"))
+        content = read_json(folder / STATUS, _LONGEST)
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(content, dict) or content.get("format") != FORMAT:

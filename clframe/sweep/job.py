@@ -47,7 +47,9 @@ class Job:
     def words(self) -> list[str]:
         """What follows `clframe fit` to start the run, or to continue it where it broke off."""
         if self.state == "broken":
-            return [f"resume={self.folder}", *self.allow]
+            # Another machine of a cluster may have no list of what the user has confirmed.
+            named = [word for word in self.overrides if word.startswith("plugin_path=")]
+            return [f"resume={self.folder}", *named, *self.allow]
         return [*self.overrides, f"run_dir={override_value(str(self.folder))}"]
 
     def begin_log(self) -> None:

@@ -6,6 +6,7 @@ Colors only on a terminal and never with ``NO_COLOR``; nothing here touches torc
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -18,6 +19,39 @@ _LONG = 24
 """Names of tasks that are longer are put below the matrix and numbered in it."""
 # Muted red to green in the 256-color palette, from 0 to 1.
 _SHADES = (131, 137, 143, 107, 71)
+
+
+_CONTROL = (
+    r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb"
+    r"\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""What moves the cursor, changes the terminal or reverses a text, and what has no encoding."""
+_CONTROLS = re.compile(_CONTROL)
+_CONTROLS_NOT_OURS = re.compile(rf"(\x1b\[(?:[0-2]|3[1-6]|38;5;\d{{1,3}})?m)|{_CONTROL}")
+
+
+def printable(text: str) -> str:
+    r"""Return a text in one line whose control characters are written out.
+
+    Names come from files, which may be of somebody else: a name must not clear the screen or look
+    like a line of clframe.
+
+    >>> printable("a\nb\x1b[2J")
+    'a\\nb\\x1b[2J'
+    """
+    return _CONTROLS.sub(_written_out, text)
+
+
+def _written_out(match: re.Match[str]) -> str:
+    letter = match[0]
+    if "\udc80" <= letter <= "\udcff":  # a byte of a file name that is no UTF-8
+        return f"\\x{ord(letter) - 0xDC00:02x}"
+    return letter.encode("unicode_escape").decode()
+
+
+def _safe(text: str) -> str:
+    """One line, in which the colors of clframe stay."""
+    return _CONTROLS_NOT_OURS.sub(lambda match: match[1] or _written_out(match), text)
 
 
 def columns() -> int:
@@ -45,14 +79,14 @@ def wrapped(text: str, indent: int = 0, first: str | None = None) -> list[str]:
 
 def notice(sentence: str) -> None:
     """One sentence to the user, on standard error: in one line, or as the terminal has room."""
-    text = f"clframe: {sentence}"
-    tell("\n".join(wrapped(text, 2, "")) if sys.stderr.isatty() else text)
+    text = f"clframe: {printable(sentence)}"
+    tell(*(wrapped(text, 2, "") if sys.stderr.isatty() else [text]))
 
 
-def tell(line: str) -> None:
-    """A line on standard error; where that is lost, the line is, and not the run that it is of."""
+def tell(*lines: str) -> None:
+    """Write lines to standard error; if that is closed the run goes on without."""
     try:
-        print(line, file=sys.stderr, flush=True)  # noqa: T201
+        print("\n".join(map(_safe, lines)), file=sys.stderr, flush=True)  # noqa: T201
     except OSError:
         drop(sys.stderr.fileno())
 
@@ -92,8 +126,14 @@ def _show_warning(
 
 
 def say(text: str = "") -> None:
-    """One line of output."""
-    print(text, flush=True)  # noqa: T201
+    """Print one line; see :func:`say_lines` for several."""
+    print(_safe(text), flush=True)  # noqa: T201
+
+
+def say_lines(text: str | Sequence[str]) -> None:
+    """Print lines, given as a text or one by one."""
+    lines = text.split("\n") if isinstance(text, str) else text
+    print("\n".join(map(_safe, lines)), flush=True)  # noqa: T201
 
 
 def shortened(text: str, width: int) -> str:
@@ -129,6 +169,7 @@ def matrix_table(
     before  0.500
     exp0        -
     """
+    rows, columns = [printable(name) for name in rows], [printable(name) for name in columns]
     if max(map(len, columns), default=0) > _LONG:
         short = {name: f"#{number}" for number, name in enumerate(columns, 1)}
         named = "\n".join(f"{number:<4}{name}" for name, number in short.items())

@@ -13,9 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clframe.errors import ClframeError, RunFolderError
+from clframe.utils.regular import read_bytes
 
 _LOOK = 0.2
 """Seconds between two looks at a lock that is waited for so long and no longer."""
+_ANOTHER = "another process"
 _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
@@ -85,6 +87,8 @@ class Lock:
             return True
         if self.path.is_symlink():  # what it leads to is not ours to write to
             raise RunFolderError(f"'{self.path}' is a link and cannot be locked; remove it")
+        if self.path.exists() and not self.path.is_file():  # to open a FIFO would wait
+            raise RunFolderError(f"'{self.path}' is no file and cannot be locked; remove it")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.touch()
         # Opened for reading only, so that the file system can still be made read-only. NFS asks
@@ -118,8 +122,8 @@ class Lock:
 
     def _holder(self) -> str:
         with contextlib.suppress(OSError):
-            return self.path.read_text(errors="replace")[:200].strip() or "another process"
-        return "another process"
+            return read_bytes(self.path).decode(errors="replace")[:200].strip() or _ANOTHER
+        return _ANOTHER
 
     def release(self) -> None:
         """Let others in."""

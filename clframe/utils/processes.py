@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.abc
-import importlib.util
 import io
 import itertools
 import json
@@ -32,6 +31,7 @@ from types import FunctionType, ModuleType
 from typing import IO, Any, Protocol, TypeVar
 
 from clframe.errors import ClframeError, DataError
+from clframe.utils.source_file import spec_of_file
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -206,7 +206,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         """Where the module is, if it is one of them."""
         if fullname not in self.files:
             return None
-        return importlib.util.spec_from_file_location(fullname, self.files[fullname])
+        return spec_of_file(fullname, self.files[fullname])
 
 
 class _Pickler(pickle.Pickler):

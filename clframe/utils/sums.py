@@ -14,11 +14,13 @@ from typing import Any
 
 from clframe.errors import RunFolderError
 from clframe.utils.files import write_text
+from clframe.utils.regular import open_regular, read_bytes
 
 SUMS = "SHA256SUMS"
 """The file that lists the sums of a folder's files."""
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _CHUNK = 1 << 20
+_LONGEST = 16 << 20
 
 
 class PrefixSum:
@@ -63,7 +65,7 @@ def problem_with(path: Path, mark: dict[str, Any]) -> str | None:
     if not left:
         return None
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             while left and (chunk := file.read(min(left, _CHUNK))):
                 total.update(chunk)
                 left -= len(chunk)
@@ -98,7 +100,7 @@ def read_sums(folder: Path) -> dict[str, str]:
     """
     path = folder / SUMS
     try:
-        text = path.read_text("ascii")
+        text = read_bytes(path, _LONGEST).decode("ascii")
         lines = text.splitlines() if text.endswith("\n") else []
     except FileNotFoundError:
         if not path.is_symlink():
@@ -132,7 +134,7 @@ def check_file(folder: Path, name: str, sums: dict[str, str] | None = None) -> N
         return
     path = folder / name
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             problem = hashlib.file_digest(file, "sha256").hexdigest() != expected
             words = f"is not what the run wrote: its sum is another than '{folder / SUMS}' lists"
     except OSError as error:

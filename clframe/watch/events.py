@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from clframe.core.results_file import number
+from clframe.utils.regular import LARGEST, open_regular, parse_json
 
 _CHECKED = 256
 """Bytes before the place of the last reading that have to be what they were."""
@@ -41,12 +42,12 @@ class Events:
     def update(self) -> None:
         """Read what is new; a line that is still being written waits for the next time."""
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 file.seek(max(0, self._place - len(self._tail)))
                 if file.read(len(self._tail)) != self._tail:
                     self._forget()
                     file.seek(0)
-                content = file.read()
+                content = file.read(LARGEST)
         except OSError:
             return
         whole = content[: content.rfind(b"\n") + 1]
@@ -56,11 +57,13 @@ class Events:
         self._tail = (self._tail + whole)[-_CHECKED:]
         for line in whole.splitlines():
             try:
-                event = json.loads(line)
-            except (ValueError, RecursionError):  # a line that a killed process left half written
+                event = parse_json(line.decode())
+            except ValueError:  # a line that a killed process left half written
                 continue
             if isinstance(event, dict):
-                self._take(event)
+                # An entry of another type is none that a run wrote.
+                with contextlib.suppress(TypeError, ValueError, AttributeError, OverflowError):
+                    self._take(event)
 
     def _forget(self) -> None:
         fresh = Events(self.path)

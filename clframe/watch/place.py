@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from clframe.core.results_file import RESULTS, run_folder
 from clframe.errors import RunFolderError
 from clframe.report.sweeps import SWEEP
 from clframe.runs.reader import CONFIG, EVENTS
+from clframe.utils.regular import read_json
 from clframe.watch.process import holder
 from clframe.watch.run import FINISHED, RUNNING, RunWatcher, changed_at
 
@@ -83,7 +83,7 @@ class SweepWatcher:
 
     def _entries(self) -> dict[str, dict[str, Any]]:
         try:
-            content = json.loads((self.folder / SWEEP).read_text("utf-8"))
+            content = read_json(self.folder / SWEEP)
             return {str(name): dict(entry) for name, entry in content["runs"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {}

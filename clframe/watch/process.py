@@ -8,6 +8,8 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+from clframe.utils.regular import open_regular
+
 _LOCKS = Path("/proc/locks")
 _HOLDER = re.compile(r"process (\d+) on (\S+)")
 
@@ -35,8 +37,8 @@ def holder(folder: Path) -> Holder:
     """
     path = folder / ".lock"
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            found = _HOLDER.match(file.read(200))
+        with open_regular(path) as file:
+            found = _HOLDER.match(file.read(200).decode("utf-8", "replace"))
             status = os.fstat(file.fileno())
     except FileNotFoundError:
         return Holder(False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from collections.abc import Mapping
@@ -10,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from clframe.core.results_file import RESULTS, leaves, number
-from clframe.runs.reader import CONFIG, EVENTS, parse_config
+from clframe.runs.reader import CONFIG, EVENTS, LONGEST_CONFIG, parse_config
 from clframe.runs.status import STATUS, read_status, words
+from clframe.utils.regular import read_json, read_text
 from clframe.utils.remaining import duration
 from clframe.watch.events import Events
 from clframe.watch.process import holder
@@ -84,9 +84,9 @@ class RunWatcher:
         try:
             changed = path.stat().st_mtime
             if changed != self._results[0]:
-                content = json.loads(path.read_text("utf-8"))
+                content = read_json(path)
                 self._results = (changed, content if isinstance(content, dict) else {})
-        except (OSError, ValueError, RecursionError):
+        except (OSError, ValueError):
             return {}
         return self._results[1]
 
@@ -95,7 +95,7 @@ class RunWatcher:
         if self._settings is None:
             try:
                 path = self.folder / CONFIG
-                content = parse_config(path.read_text("utf-8"), path)
+                content = parse_config(read_text(path, LONGEST_CONFIG), path)
             except Exception:  # it is being written, or is no config: the rest can be shown
                 return {}
             stream = content.get("stream")

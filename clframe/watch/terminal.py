@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any, TextIO
 
-from clframe.utils.console import colored
+from clframe.utils.console import colored, say_lines
 from clframe.watch import text
 from clframe.watch.place import OneRun, SweepWatcher
 from clframe.watch.run import FAILED, RUNNING
@@ -70,7 +70,8 @@ def _redraw(watched: OneRun | SweepWatcher) -> int:
             lines = lines[:height]
         if lines != last or ended:
             up = f"\x1b[{drawn}F" if drawn else ""
-            sys.stdout.write(f"{up}\x1b[J" + "\n".join(lines) + "\n")
+            sys.stdout.write(f"{up}\x1b[J")
+            say_lines(lines)
             sys.stdout.flush()
             drawn, last = len(lines), lines
         if ended:
@@ -80,8 +81,7 @@ def _redraw(watched: OneRun | SweepWatcher) -> int:
 
 def _print(lines: list[str]) -> None:
     if lines:
-        sys.stdout.write("\n".join(lines) + "\n")
-        sys.stdout.flush()
+        say_lines(lines)
 
 
 def _width() -> int:

@@ -98,12 +98,26 @@ def test_arrays_paths_and_plain_numbers(tmp_path: Path) -> None:
     assert stream.input_shape == (1, 4, 6)
     assert [e.name for e in stream] == ["0", "1"]
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    rows = pa.array([{"bytes": None, "path": str(tmp_path / "a.png")}] * 4, kind)
+    rows = pa.array([{"bytes": None, "path": "a.png"}] * 4, kind)
     save(tmp_path / "paths", {"img": rows, "labels": ["u", "v", "u", "v"]}, {})
+    with pytest.raises(clframe.DataError, match="cannot be read"):
+        clframe.stream("hf", path=str(tmp_path / "paths"))
+    (tmp_path / "a.png").rename(tmp_path / "paths" / "a.png")
     stream = clframe.stream("hf", path=str(tmp_path / "paths"))
     assert float(
         next(iter(stream.tasks[0].data.batches(torch.arange(1), 1))).x.max()
     ) == pytest.approx(7 / 255)
+
+
+@pytest.mark.parametrize("name", ["../a.png", "/a.png"])
+def test_a_path_stays_in_the_dataset(name: str, tmp_path: Path) -> None:
+    Image.fromarray(np.full((5, 5), 7, np.uint8)).save(tmp_path / "a.png")
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    given = str(tmp_path / "a.png") if name == "/a.png" else name
+    rows = pa.array([{"bytes": None, "path": given}] * 4, kind)
+    save(tmp_path / "paths", {"img": rows, "labels": ["u", "v", "u", "v"]}, {})
+    with pytest.raises(clframe.DataError, match="not inside"):
+        clframe.stream("hf", path=str(tmp_path / "paths"))
 
 
 def _broken(saved: Path, what: str) -> dict[str, Any]:

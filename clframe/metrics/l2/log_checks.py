@@ -192,7 +192,7 @@ def _params(rows: LogRows) -> Ints:
     for code, text in enumerate(texts):
         try:
             meaning = json.dumps(json.loads(text), sort_keys=True)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             raise DataError(
                 f"{_first(rows, codes, code, 'task_params')}: {text!r} is not a JSON object."
             ) from None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from clframe.errors import DataError
+from clframe.utils.regular import read_json, read_text
 from clframe.utils.sums import SUMS, check_file, read_sums
 
 DATA_FILE = "data-log.tsv"
@@ -45,6 +45,8 @@ REQUIRED_COLUMNS = (
     "task_params",
     "exp_status",
 )
+_LONGEST = 4 << 30
+"""Bytes of a block that is read; large logs have blocks of a gigabyte."""
 
 
 @dataclass
@@ -179,8 +181,8 @@ def _same_columns(
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        content = read_json(path)
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} is not readable JSON: {error}.") from None
     if not isinstance(content, dict):
         raise DataError(f"{path} must hold a JSON object.")
@@ -189,7 +191,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _read_tsv(path: Path) -> tuple[dict[str, list[str]], int]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, _LONGEST)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is not readable text: {error}.") from None
     if not text.strip():
@@ -201,7 +203,10 @@ def _read_tsv(path: Path) -> tuple[dict[str, list[str]], int]:
     if not body.strip():
         raise DataError(f"{path} has a header but no rows: an empty block.")
     if '\t"' in body or '\n"' in body or body.startswith('"'):
-        rows = list(csv.reader(io.StringIO(body), delimiter="\t"))
+        try:
+            rows = list(csv.reader(io.StringIO(body), delimiter="\t"))
+        except csv.Error as error:
+            raise DataError(f"{path} is not readable text: {error}.") from None
         _check_widths(path, header, [len(row) for row in rows])
         return {
             name: list(col) for name, col in zip(header, zip(*rows, strict=True), strict=True)

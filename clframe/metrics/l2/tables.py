@@ -8,6 +8,7 @@ from typing import Any
 from clframe.metrics.catalog import CATALOG
 from clframe.metrics.l2.lifetimes import LifetimesResult
 from clframe.metrics.l2.result import L2Result
+from clframe.utils.console import printable
 
 
 def task_table(result: L2Result) -> str:
@@ -71,7 +72,7 @@ def aligned(
     x   10
     yy   9
     """
-    table = [header, *rows]
+    table = [[printable(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(header))]
     lines = []
     for row in table:

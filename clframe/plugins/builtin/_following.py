@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe.core.plugin import Plugin
+from clframe.core.results_file import number
 from clframe.core.rows import tasks_of_row
 from clframe.hookspecs import hookimpl
 from clframe.runs.reader import EVENTS
+from clframe.utils.regular import parse_json, read_bytes
 from clframe.utils.remaining import StreamClock
 
 if TYPE_CHECKING:
@@ -112,22 +113,25 @@ class Following(Plugin):
 def _recall(clock: StreamClock, path: Path, learned: int) -> None:
     """Tell the clock of a resumed run what its first experiences took."""
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = read_bytes(path).decode("utf-8", "replace").splitlines()
     except OSError:
         return
     steps = last = 0
-    seconds: float | None = None
     for line in lines:
         try:
-            event = json.loads(line)
+            event = parse_json(line)
         except ValueError:
             continue
-        kind = event.get("event")
-        if kind == "epoch":
-            last = int(event.get("step", last))
-        elif kind == "experience" and event.get("experience", learned) < learned:
-            seconds = event.get("seconds")
+        if not isinstance(event, dict):
+            continue
+        kind, step = event.get("event"), event.get("step")
+        seconds, experience = number(event.get("seconds")), event.get("experience")
+        if kind == "epoch" and isinstance(step, int):
+            last = step
+        elif kind == "experience" and isinstance(experience, int) and experience < learned:
             clock.remember(seconds, last - steps, None)
             steps = last
-        elif kind == "evaluation" and event.get("seconds") is not None:
-            clock.remember(None, 0, event["seconds"] / max(len(event.get("values", ())), 1))
+        elif kind == "evaluation" and seconds is not None:
+            values = event.get("values")
+            n = len(values) if isinstance(values, dict | list) else 0
+            clock.remember(None, 0, seconds / max(n, 1))

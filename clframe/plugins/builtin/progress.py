@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from clframe.hookspecs import hookimpl
 from clframe.plugins.builtin._following import Following
-from clframe.utils.console import shortened, tell
+from clframe.utils.console import printable, shortened, tell
 from clframe.utils.remaining import duration
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class ProgressBar(Progress):
         super().moved(learner)
         self.close()
         self.bar = tqdm(
-            desc=self.where(),
+            desc=printable(self.where()),
             bar_format=_BAR,
             leave=False,
             dynamic_ncols=True,
@@ -132,7 +132,7 @@ class ProgressBar(Progress):
                 bar.n += min(1.0, place["done"] / place["total"])
         if self.left is not None:
             told.append(f"{duration(self.left)} left")
-        bar.set_description_str(self.where(), refresh=False)
+        bar.set_description_str(printable(self.where()), refresh=False)
         bar.bar_format = "  ".join([_BAR, *told])  # tqdm would put a comma before them
         bar.refresh()
 

@@ -150,7 +150,8 @@ def _unpack_cifar10(archive: Path) -> dict[str, bytes]:
     most, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
     try:
         for name, own in zip(names, labels, strict=True):
-            with Image.open(io.BytesIO(members[name.replace(".bin", ".png")])) as image:
+            content = io.BytesIO(members[name.replace(".bin", ".png")])
+            with Image.open(content, formats=("PNG",)) as image:
                 pixels = np.asarray(image.convert("RGB"))  # samples, pixels, colors
             planes = pixels.transpose(0, 2, 1).reshape(len(own), -1)
             files[name] = np.concatenate([own[:, None], planes], axis=1).tobytes()

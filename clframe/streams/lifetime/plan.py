@@ -11,17 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
-
 from clframe.data.order import epoch_order
 from clframe.errors import DataError, SettingError, UnknownNameError, nearest
 from clframe.streams.lifetime.variation import checked_parameters
+from clframe.utils.plain_yaml import read_yaml
+from clframe.utils.regular import read_text
 
 Order = Literal["condensed", "dispersed", "alternating", "permuted"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 PLAIN = "plain"
 """The variant of a task whose inputs are not changed."""
 
+_LONGEST = 1 << 20
 _BLOCK_KEYS = ("blocks", "scenario")
 _PASSED_OVER = (
     "author",
@@ -171,16 +172,15 @@ def read_file(path: Path, settings: Sequence[str]) -> dict[str, Any]:
     """
     where = f"scenario_file '{path}'"
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(read_text(path, _LONGEST))
     except FileNotFoundError:
         raise DataError(f"{where} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{where} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" (line {mark.line + 1})" if mark is not None else ""
-        reason = getattr(error, "problem", None) or "it cannot be understood"
-        raise DataError(f"{where} is neither YAML nor JSON{place}: {reason}") from error
+    except ValueError as error:
+        reason = re.sub(r"^(line \d+): ", r"(\1): ", str(error))
+        colon = " " if reason.startswith("(") else ": "
+        raise DataError(f"{where} is neither YAML nor JSON{colon}{reason}") from error
     if isinstance(content, Mapping) and "input_file" in content:
         inner = content["input_file"]
         rest = {key: value for key, value in content.items() if key != "input_file"}

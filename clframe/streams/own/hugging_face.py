@@ -21,6 +21,7 @@ from clframe.errors import ClframeError, DataError, SettingError, nearest
 from clframe.streams.own.listing import TEST, TRAIN, Entry, read_object
 from clframe.streams.own.pictures import PictureSettings
 from clframe.streams.own.stream import stream_of
+from clframe.utils.inside import inside
 
 _TESTS = ("test", "validation", "valid", "val")
 _LABELS = ("label", "labels", "fine_label", "target", "class")
@@ -99,7 +100,10 @@ class TableRow:
             if value.get("bytes"):
                 return io.BytesIO(value["bytes"])
             if value.get("path"):
-                return Path(value["path"])
+                try:
+                    return inside(self.folder, str(value["path"]), "it")
+                except DataError as error:
+                    raise OSError(str(error)) from error
             raise OSError("it holds neither bytes nor a path")
         if isinstance(value, bytes):
             return io.BytesIO(value)
@@ -158,7 +162,8 @@ def _splits(root: Path) -> Mapping[str, Path]:
     names = read_object(root / "dataset_dict.json").get("splits")
     if not isinstance(names, list) or not names:
         raise DataError(f"'{root / 'dataset_dict.json'}' names no split")
-    return {str(name): root / str(name) for name in names}
+    where = f"'{root / 'dataset_dict.json'}'"
+    return {str(name): inside(root, str(name), where) for name in names}
 
 
 def _entries(
@@ -166,6 +171,10 @@ def _entries(
 ) -> list[Entry]:
     table = _table(folder)
     features = read_object(folder / "dataset_info.json").get("features") or {}
+    if not isinstance(features, dict) or not all(
+        isinstance(kind or {}, dict) for kind in features.values()
+    ):
+        features = {}  # of a kind that is not known here: the columns tell
     known = list(table.column_names)
     image = image or _only_image(folder, table, features)
     label = label or next((name for name in _LABELS if name in known), "label")
@@ -237,13 +246,16 @@ def _table(folder: Path) -> Any:
             f"'{folder}' holds its rows with an index beside them: write it again after "
             "flatten_indices()"
         )
-    files = [str(entry.get("filename")) for entry in state.get("_data_files") or []]
+    listed = state.get("_data_files") or []
+    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
+        raise DataError(f"'{folder / 'state.json'}': '_data_files' must list objects")
+    files = [str(entry.get("filename")) for entry in listed]
     if not files:
         raise DataError(f"'{folder / 'state.json'}' names no data file")
     tables = []
     for name in files:
         try:
-            mapped = pa.memory_map(str(folder / name))
+            mapped = pa.memory_map(str(inside(folder, name, f"'{folder / 'state.json'}'")))
             try:
                 tables.append(pa.ipc.open_stream(mapped).read_all())
             except pa.ArrowInvalid:

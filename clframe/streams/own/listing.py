@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from clframe.errors import DataError, nearest
 from clframe.streams.own.pictures import Picture
+from clframe.utils.regular import parse_json, read_json, read_text
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 TRAIN, TEST = "train", "test"
@@ -53,7 +53,10 @@ def read_folder(root: Path) -> list[Entry]:
     """
     if not root.is_dir():
         raise DataError(f"there is no folder '{root}': stream.path names a folder of pictures")
-    entries = [_placed(root, path) for path in sorted(_pictures(root))]
+    paths = sorted(_pictures(root))
+    for path in paths:
+        _check_encoding(path)
+    entries = [_placed(root, path) for path in paths]
     if not entries:
         raise DataError(
             f"folder '{root}' holds no picture: it should have a folder for each class, with files "
@@ -78,6 +81,16 @@ def _pictures(root: Path) -> Iterator[Path]:
         hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
         if path.suffix.lower() in SUFFIXES and not hidden and path.is_file():
             yield path
+
+
+def _check_encoding(path: Path) -> None:
+    """Refuse names that no file of a run could hold."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise DataError(
+            f"'{path}' has a name that is not UTF-8: rename the file or its folder"
+        ) from None
 
 
 def _placed(root: Path, path: Path) -> Entry:
@@ -153,16 +166,19 @@ def _rows(path: Path) -> Sequence[Mapping[str, Any]]:
     if not path.is_file():
         raise DataError(f"there is no file '{path}': stream.path names a CSV or JSON list")
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path).removeprefix("\ufeff")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"list '{path}' cannot be read: {error}") from error
     if path.suffix.lower() == ".csv":
-        return list(csv.DictReader(text.splitlines()))
+        try:
+            return list(csv.DictReader(text.splitlines()))
+        except csv.Error as error:
+            raise DataError(f"list '{path}' is not CSV: {error}") from error
     try:
         if path.suffix.lower() == ".jsonl":
-            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+            rows = [parse_json(line) for line in text.splitlines() if line.strip()]
         else:
-            rows = json.loads(text)
+            rows = parse_json(text)
     except ValueError as error:
         raise DataError(f"list '{path}' is not JSON: {error}") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -177,7 +193,7 @@ def read_object(path: Path) -> dict[str, Any]:
         DataError: It cannot be read, or holds something else.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
     except (OSError, ValueError) as error:
         raise DataError(f"'{path}' cannot be read: {error}") from error
     if not isinstance(content, dict):

@@ -16,6 +16,7 @@ from torch import Tensor
 from clframe.data.identify import SampleIds
 from clframe.errors import DataError, SettingError
 from clframe.utils.console import notice
+from clframe.utils.image_files import opened_image
 from clframe.utils.progress import ProgressMeter
 from clframe.utils.settings import at_least
 
@@ -86,14 +87,14 @@ def open_picture(picture: Picture, size: int | None, color: Color) -> Pixels:
     try:
         content = picture if isinstance(picture, Path) else picture.content()
         opened: Any = (
-            Image.fromarray(content) if isinstance(content, np.ndarray) else Image.open(content)
+            Image.fromarray(content) if isinstance(content, np.ndarray) else opened_image(content)
         )
         with opened as image:
             pixels = image.convert("RGB" if color == "rgb" else "L")
             if size is not None and pixels.size != (size, size):
                 pixels = pixels.resize((size, size), Image.Resampling.BILINEAR)
             array = np.asarray(pixels, dtype=np.uint8)
-    except (SyntaxError, TypeError, ValueError, Image.DecompressionBombError) as error:
+    except (TypeError, ValueError, MemoryError, ArithmeticError) as error:
         raise OSError(str(error)) from error
     return array[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1))
 

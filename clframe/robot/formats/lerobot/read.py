@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,10 +15,14 @@ from numpy.typing import NDArray
 from clframe.errors import DataError
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.formats.lerobot import features as names
+from clframe.robot.formats.lerobot.checks import check_features, check_ours, check_rate, reading
 from clframe.robot.formats.lerobot.parquet import pyarrow
 from clframe.robot.formats.lerobot.video import read_film
 from clframe.robot.formats.recording import Recording, Recordings
 from clframe.robot.task import Observation
+from clframe.utils.image_files import opened_image
+from clframe.utils.inside import filled, inside
+from clframe.utils.regular import read_json
 
 Resize = Callable[[NDArray[Any]], NDArray[Any]]
 """Makes a picture smaller as it is read."""
@@ -55,8 +58,9 @@ class LerobotFolder:
                 f"'{root}' is a data set of LeRobot {version or 'without codebase_version'}, not "
                 "v3.0; LeRobot's script convert_dataset_v21_to_v30 converts older ones"
             )
-        self.features: dict[str, dict[str, Any]] = self.info.get("features") or {}
-        self.fps = float(self.info.get("fps") or 0)
+        info = root / names.INFO
+        self.features = check_features(self.info.get("features") or {}, info)
+        self.fps = check_rate(self.info.get("fps"), info)
         if names.ACTION not in self.features or self.fps <= 0:
             absent = "fps" if names.ACTION in self.features else f"feature '{names.ACTION}'"
             raise DataError(f"'{root / names.INFO}' has no {absent}, so nothing can be learned")
@@ -64,7 +68,7 @@ class LerobotFolder:
     def _json(self, name: str) -> dict[str, Any]:
         path = self.root / name
         try:
-            content = json.loads(path.read_text())
+            content = read_json(path)
         except FileNotFoundError as error:
             raise DataError(
                 f"'{self.root}' is not a data set of LeRobot: it has no {name}"
@@ -80,9 +84,13 @@ class LerobotFolder:
     @cached_property
     def ours(self) -> dict[str, Any]:
         """What we know of a data set that we wrote; empty for those of others."""
-        known = self._json(names.OURS) if (self.root / names.OURS).is_file() else {}
+        if not (self.root / names.OURS).is_file():
+            return {}
+        known = self._json(names.OURS)
+        check_ours(known, self.root / names.OURS)
         # Others may have added or removed episodes since.
-        return known if len(known.get("episodes", ())) == len(self.episodes) else {}
+        indices = [episode.index for episode in self.episodes]
+        return known if indices == list(range(len(known["episodes"]))) else {}
 
     @cached_property
     def observations(self) -> dict[str, str]:
@@ -104,6 +112,10 @@ class LerobotFolder:
     @cached_property
     def episodes(self) -> list[Episode]:
         """All episodes in order."""
+        with reading(self.root):
+            return self._read_episodes()
+
+    def _read_episodes(self) -> list[Episode]:
         rows: list[dict[str, Any]] = []
         for path in sorted((self.root / names.EPISODES).glob("*/*.parquet")):
             table = self._table(path)
@@ -115,7 +127,7 @@ class LerobotFolder:
         return [
             Episode(
                 int(row["episode_index"]),
-                str(row["tasks"][0]) if row["tasks"] else "",
+                str(row["tasks"][0]).replace("\0", " ") if row["tasks"] else "",
                 int(row["length"]),
                 row,
             )
@@ -147,6 +159,15 @@ class LerobotFolder:
         Raises:
             DataError: A file or column is absent, or has another shape than the data set says.
         """
+        with reading(self.root):
+            return self._read(episodes, observations, resize)
+
+    def _read(
+        self,
+        episodes: Sequence[Episode],
+        observations: Sequence[str] | None,
+        resize: Resize | None,
+    ) -> list[Demonstration]:
         wanted = {
             name: self._feature(name)
             for name in (self.observations if observations is None else observations)
@@ -175,7 +196,7 @@ class LerobotFolder:
         pattern = self.info.get("data_path") or names.DATA_PATH
         for episode in episodes:
             chunk, file = (int(episode.row[f"data/{n}_index"]) for n in ("chunk", "file"))
-            path = self.root / pattern.format(chunk_index=chunk, file_index=file)
+            path = self._place(pattern, chunk_index=chunk, file_index=file)
             files.setdefault(path, []).append(episode)
         return files.items()
 
@@ -263,7 +284,8 @@ class LerobotFolder:
         if f"{where}/from_timestamp" not in row:
             raise DataError(f"'{self.root / names.EPISODES}' has no column {where}/from_timestamp")
         pattern = self.info.get("video_path") or names.VIDEO_PATH
-        path = self.root / pattern.format(
+        path = self._place(
+            pattern,
             video_key=feature,
             chunk_index=int(row[f"{where}/chunk_index"]),
             file_index=int(row[f"{where}/file_index"]),
@@ -272,6 +294,11 @@ class LerobotFolder:
         said = {**(spec.get("video_info") or {}), **(spec.get("info") or {})} if depth else None
         start = float(row[f"{where}/from_timestamp"])
         return read_film(path, start, episode.length, self.fps, said)
+
+    def _place(self, pattern: Any, **values: object) -> Path:
+        """A file of the dataset that ``info.json`` names by a pattern."""
+        where = f"'{self.root / names.INFO}'"
+        return inside(self.root, filled(pattern, where, **values), where)
 
     def _numbers(self, table: Any, feature: str, where: str) -> NDArray[Any]:
         """A column of numbers as ``[rows, size]``."""
@@ -317,16 +344,15 @@ def _decoded(
     entry: Mapping[str, Any] | None, root: Path, depth: bool, spec: dict[str, Any], where: str
 ) -> NDArray[Any]:
     """A picture: of the bytes in the table, or of the file that it names."""
-    from PIL import Image, UnidentifiedImageError
-
     entry = entry or {}
     try:
-        content = entry.get("bytes") or (root / str(entry.get("path"))).read_bytes()
-        image = Image.open(io.BytesIO(content))
-        if not depth:
-            return np.asarray(image.convert("RGB"))
-        distance = np.asarray(image)
-    except (OSError, UnidentifiedImageError) as error:
+        content = entry.get("bytes")
+        source = io.BytesIO(content) if content else inside(root, str(entry.get("path")), where)
+        with opened_image(source) as image:
+            if not depth:
+                return np.asarray(image.convert("RGB"))
+            distance = np.asarray(image)
+    except OSError as error:
         raise DataError(f"{where} holds what is no picture: {error}") from error
     unit = (spec.get("info") or {}).get("depth_unit")
     whole = distance.dtype.kind in "iu" if unit is None else unit == "mm"

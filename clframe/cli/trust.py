@@ -1,0 +1,83 @@
+"""``clframe trust RUN``: confirm the code that a run of somebody else comes with."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from clframe.cli.parser import Parser
+from clframe.errors import SettingError
+from clframe.utils.console import say
+
+
+def parser() -> Parser:
+    """The arguments of the command."""
+    parser = Parser(
+        "trust",
+        "Show the plugin files and modules that a run names, and confirm that they may be "
+        "executed on this machine. Until then eval, verify, fork and resume refuse such a run. "
+        "Code of your own runs is confirmed when they begin.",
+        [
+            ("clframe trust RUN", "show the code and ask"),
+            ("clframe trust bundle.zip --yes", "confirm without being asked"),
+        ],
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or a bundle of one")
+    parser.add_argument("--yes", action="store_true", help="confirm without being asked")
+    return parser
+
+
+def main(words: Sequence[str]) -> int:
+    """Show the code, ask, and note the answer; 1 if the answer is no."""
+    arguments = parser().parse(words)
+    from clframe.config.run_config import read_content
+    from clframe.lineage.bundle import opened
+    from clframe.runs.received import confirm_run, modules, places, plugin_files
+    from clframe.utils.trust import list_path, origin_of, trusted
+
+    with opened(arguments.run) as folder:
+        content = read_content(folder)
+        files, known = plugin_files(content, folder), trusted()
+        for file in files:
+            mark = "confirmed" if file.sha256 in known.files else "new"
+            say(f"{file.sha256}  {file.size:>9,} bytes  {mark:<9}  {_shown(file.path, arguments)}")
+        for module in modules(content):
+            mark = "confirmed" if known.has_module(module) else "new"
+            say(f"module {module} from {origin_of(module) or 'nowhere'}  {mark}")
+        for place in places(content):
+            mark = "confirmed" if place in known.places else "new"
+            say(f"a logger writes to {place}  {mark}")
+        new = [file for file in files if file.sha256 not in known.files]
+        others = [one for one in modules(content) if not known.has_module(one)]
+        others += [one for one in places(content) if one not in known.places]
+        if not new and not others:
+            say(f"nothing to confirm in {arguments.run}")
+            return 0
+        if not arguments.yes and not _agreed(arguments.run):
+            say("nothing was confirmed")
+            return 1
+        confirm_run(content, {file.sha256: file.path.name for file in new})
+    say(f"confirmed in {list_path()}")
+    return 0
+
+
+def _shown(path: Path, arguments: object) -> str:
+    """The file to look at; the name in the bundle for one that is packed."""
+    run: Path = arguments.run  # type: ignore[attr-defined]
+    return f"{path.parent.name}/{path.name} in {run}" if run.is_file() else str(path)
+
+
+def _agreed(run: Path) -> bool:
+    """Ask on the terminal.
+
+    Raises:
+        SettingError: There is none.
+    """
+    if not sys.stdin.isatty():
+        raise SettingError(
+            f"there is no terminal to ask on: look at the files, then clframe trust {run} --yes"
+        )
+    sys.stdout.write("This code will run with your rights. Have you looked at it? [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
