@@ -30,6 +30,8 @@ from clframe.core.rows import tasks_of_row
 from clframe.core.state import RunState
 from clframe.core.stream import Stream, Task
 from clframe.data import loader
+from clframe.errors import RunFolderError
+from clframe.runs.data_record import listed, read_record
 from clframe.runs.errors import translate_errors
 from clframe.runs.folder import RunFolder
 from clframe.runs.plugin_faults import name_plugin, report_hanging_hooks
@@ -113,6 +115,7 @@ def set_up(
         elif info is not None and not read_only:
             _check_identity(info.identity, folder)
             folder.check_files(info.files)
+            _check_data(stream, folder)
         elif info is not None and info.identity and folder.identity:
             identity.check_settings(info.identity, folder.identity, folder.path)
     if not read_only:  # after the checks: it may write
@@ -281,3 +284,22 @@ def _check_identity(saved: dict[str, object], folder: RunFolder) -> None:
         notice(f"{difference}, as resume.allow says")
     if allowed:
         folder.write_config()
+
+
+def _check_data(stream: Stream, folder: RunFolder) -> None:
+    """Refuse to continue a run over a user's own data that has changed since it was learned.
+
+    Raises:
+        RunFolderError: With what changed, unless ``resume.allow`` has ``data``.
+    """
+    record = read_record(folder.path)
+    if record is None or not record.own_data:
+        return
+    changes = record.changes(stream, stream.tasks)
+    if changes and "data" not in folder.allowed:
+        raise RunFolderError(
+            f"run '{folder.path}' cannot be continued as the same run: {listed(changes)}. If that "
+            "is intended, add resume.allow=[data]"
+        )
+    if changes:
+        notice(f"{listed(changes)}, as resume.allow says")

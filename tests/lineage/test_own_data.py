@@ -223,3 +223,20 @@ def test_the_record_of_built_in_data_has_sums_alone(tmp_path: Path) -> None:
     assert not record.own_data
     assert len({one.sum for one in record.experiences.values()}) == 3
     assert (run / DATA).stat().st_size < 1500
+
+
+def test_a_run_is_not_continued_over_other_data(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the first experience, and the number of images, are what they were."""
+    (base / "run" / "results.json").unlink()
+    for number in (3, 4):
+        (base / "run" / "checkpoints" / f"{number:06d}.pt").unlink(missing_ok=True)
+    victim = next((base / "data" / "week2" / "cup").glob("*.png"))
+    _image(victim, 9999)
+    assert main(["fit", "resume=run"]) == 2
+    message = " ".join(capsys.readouterr().err.split())
+    assert "cannot be continued as the same run" in message
+    assert "'week2' was" in message
+    assert "resume.allow=[data]" in message
+    assert main(["fit", "resume=run", "resume.allow=[data]"]) == 0

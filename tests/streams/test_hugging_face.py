@@ -16,6 +16,7 @@ from PIL import Image
 import clframe
 from clframe import ClframeError
 from clframe.cli.main import main
+from clframe.data.identify import ids_of
 from clframe.testing import check_stream
 
 NAMES = ["ant", "bee", "cat", "dog"]
@@ -186,3 +187,23 @@ def test_bad_rows_are_left_out_on_request(saved: Path, capsys: pytest.CaptureFix
 def test_another_folder_is_no_data_set(tmp_path: Path) -> None:
     with pytest.raises(ClframeError, match=r"is no Hugging Face data set on disk"):
         clframe.stream("hf", path=str(tmp_path))
+
+
+def test_rows_that_are_added_move_no_others(tmp_path: Path) -> None:
+    def sides(columns: dict[str, Any]) -> tuple[set[int], set[int]]:
+        save(tmp_path / "set", columns, FEATURES)
+        stream = clframe.stream("hf", path=str(tmp_path / "set"))
+        found = [
+            {int(number) for one in parts for number in ids_of(one.data)}  # type: ignore[union-attr]
+            for parts in (stream.experiences, stream.tasks)
+        ]
+        return found[0], found[1]
+
+    few = {name: column[:28] for name, column in images(40).items()}
+    learned, tested = sides(few)
+    order = pa.array([*range(28, 40), *range(28)])
+    more_learned, more_tested = sides({n: c.take(order) for n, c in images(40).items()})
+    assert tested
+    assert not learned & tested
+    assert learned < more_learned
+    assert tested <= more_tested
