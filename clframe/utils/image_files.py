@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import struct
 import zlib
 from collections.abc import Iterator
@@ -24,6 +25,15 @@ _BROKEN = (
 )
 
 
+@functools.cache
+def _formats() -> tuple[str, ...]:
+    """The formats that this Pillow has; WebP may not be built in."""
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
 @contextlib.contextmanager
 def opened_image(source: str | Path | IO[bytes]) -> Iterator[Image]:
     """Open an image, and name whatever is wrong with it as an ``OSError``.
@@ -42,9 +52,7 @@ def opened_image(source: str | Path | IO[bytes]) -> Iterator[Image]:
         try:
             if isinstance(source, str | Path):
                 source = stack.enter_context(open_regular(source))
-            Image.init()
-            known = [name for name in FORMATS if name in Image.OPEN]  # WebP may not be built in
-            image = stack.enter_context(Image.open(source, formats=known))
+            image = stack.enter_context(Image.open(source, formats=_formats()))
             if image.width * image.height > MOST_PIXELS:
                 size = f"{image.width} x {image.height}"
                 raise OSError(f"it has {size} pixels, at most {MOST_PIXELS:,} are read")

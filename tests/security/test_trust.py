@@ -139,6 +139,21 @@ def test_trust_shows_the_code_and_confirms_it(
     assert "nothing to confirm" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("", 1), ("no", 1)])
+def test_trust_asks_on_a_terminal(
+    answer: str, code: int, run: Path, home: Path, marked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget(home, marked)
+    ours, theirs = os.openpty()
+    os.write(ours, f"{answer}\n".encode())
+    with os.fdopen(theirs, "r") as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        assert main(["trust", str(run)]) == code
+    os.close(ours)
+    assert bool(trusted().files) is (code == 0)
+    assert not marked.exists()
+
+
 def test_a_changed_copy_is_not_executed(
     run: Path, marked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
