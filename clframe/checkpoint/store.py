@@ -180,6 +180,8 @@ class CheckpointStore:
     def _between_kept(self) -> set[int]:
         """The first states between two experiences, as many as there is room for."""
         kept: set[int] = set()
+        if not self.room:
+            return kept
         left = self.room
         for number in sorted(number for number, info in self._infos.items() if info.between):
             left -= self.state_file(number).stat().st_size if self.room < math.inf else 0
