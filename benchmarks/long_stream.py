@@ -41,7 +41,7 @@ STRATEGIES: dict[str, Any] = {
     "lwf": ["lwf"],
     "agem": ["agem"],
     "derpp": ["derpp"],
-    "er_ace": ["er_ace"],
+    "rwalk": ["rwalk"],
 }
 _EDGE = 50
 """Experiences at each end of the stream that are compared."""
