@@ -1,11 +1,15 @@
 """Whether a step gets slower, or memory larger, as experiences go by.
 
     python benchmarks/growth.py [--experiences 2 20 50 100] [--json FILE] [--markdown FILE]
+    python benchmarks/growth.py --whole-runs 1000
     python benchmarks/growth.py --avalanche --environments DIR
 
 For each strategy, learners have learned few to many experiences of permuted MNIST. They stay in
 memory and take turns: blocks of steps on their next experience, CPU time of one thread. Reported is
 the median over turns of the ratio most / fewest, and what the plugins keep in bytes.
+
+With ``--whole-runs`` ten strategies learn so many experiences with a run folder, checkpoints and
+logs: see ``long_stream.py``.
 
 With ``--avalanche`` the same is asked of Avalanche, in an environment of its own as in
 ``peers.py``: CPU time of a training iteration while one stream goes by.
@@ -21,6 +25,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import long_stream
 import peers
 import torch
 
@@ -148,11 +153,16 @@ def main() -> None:
     parser.add_argument("--strategies", nargs="+", default=list(STRATEGIES))
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--whole-runs", type=int, metavar="EXPERIENCES")
     parser.add_argument("--avalanche", action="store_true")
     parser.add_argument("--environments", type=Path, default=Path("runs/peers"))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path)
     arguments = parser.parse_args()
+    if arguments.whole_runs:
+        found = long_stream.compare(list(long_stream.STRATEGIES), arguments.whole_runs)
+        print(long_stream.table(found))
+        return
     torch.set_num_threads(1)
     counts = arguments.experiences
     print("permuted MNIST, 784-400-400, batch 128, one thread")

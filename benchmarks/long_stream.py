@@ -21,6 +21,7 @@ import resource
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ STRATEGIES: dict[str, Any] = {
     "lwf": ["lwf"],
     "agem": ["agem"],
     "derpp": ["derpp"],
-    "er_ace": ["er_ace"],
+    "rwalk": ["rwalk"],
 }
 _EDGE = 50
 """Experiences at each end of the stream that are compared."""
@@ -95,6 +96,16 @@ def measure(name: str, experiences: int) -> dict[str, Any]:
     }
 
 
+def compare(strategies: Sequence[str], experiences: int) -> dict[str, Any]:
+    """Measure each strategy in a process of its own."""
+    report = {}
+    for name in strategies:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            report[name] = pool.apply(measure, (name, experiences))
+        print(f"{name}: ratio {report[name]['ratio']:.2f}", flush=True)
+    return report
+
+
 def table(report: dict[str, Any]) -> str:
     """The report as Markdown."""
     lines = [
@@ -112,18 +123,14 @@ def table(report: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure each strategy in a process of its own and print a table."""
+    """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--experiences", type=int, default=1000)
     parser.add_argument("--strategies", nargs="+", default=list(STRATEGIES))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path)
     arguments = parser.parse_args()
-    report = {}
-    for name in arguments.strategies:
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            report[name] = pool.apply(measure, (name, arguments.experiences))
-        print(f"{name}: ratio {report[name]['ratio']:.2f}", flush=True)
+    report = compare(arguments.strategies, arguments.experiences)
     print(table(report))
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")

@@ -197,8 +197,6 @@ class Checkpointer:
     @checked
     def on_loop_start(self, progress: LoopProgress) -> None:
         """The loop begins; where a resumed run was in it or past it, ``progress`` says so."""
-        if self._unsaved is not None:
-            self._unsaved.begin_loop()
         if not self._to_restore:
             return
         number = self._to_restore.pop(0)

@@ -9,9 +9,9 @@ kept, with what they depend on. The states between two experiences are kept whil
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import math
 import os
 import pickle
 import re
@@ -184,9 +184,12 @@ class CheckpointStore:
     def _between_kept(self) -> set[int]:
         """The first states between two experiences, as many as there is room for."""
         kept: set[int] = set()
+        if not self.room:
+            return kept
         left = self.room
         for number in sorted(number for number, info in self._infos.items() if info.between):
-            left -= self.state_file(number).stat().st_size if self.room < math.inf else 0
+            with contextlib.suppress(FileNotFoundError):  # somebody removed it meanwhile
+                left -= self.state_file(number).stat().st_size
             if left < 0:
                 self.full = True
                 break

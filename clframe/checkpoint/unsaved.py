@@ -66,41 +66,39 @@ class Unsaved:
         return found
 
     def between(self) -> Sums:
-        """Note what has changed since the run began; return the sums for the checkpoint."""
-        now = self.sums()
-        apart = _apart(self._first, now)
-        self._carried = {p: {n: now[p].get(n, "") for n in names} for p, names in apart}
-        return now
+        """Note what has changed since the run began; return it for the checkpoint."""
+        self._carried = _changed(self._first, self.sums())
+        return self._carried
 
     def resumed(self, saved: Mapping[str, Any]) -> None:
-        """Note what the interrupted run had at the start of the experience."""
-        before = saved.get("unsaved", {})
+        """Note where this run differs from the interrupted one at the start of the experience."""
         now = self.sums()
-        apart = _apart(before, now)
-        self._carried = {p: {n: now[p].get(n, "") for n in names} for p, names in apart}
-
-    def begin_loop(self) -> None:
-        """Report what ``before_experience`` has left as it was, although a resumed run lacks it."""
-        carried, self._carried = self._carried, {}
-        if any(carried.values()):
-            now = self.sums()
-            for plugin, names in carried.items():
-                self._tell(plugin, [n for n, old in names.items() if now[plugin].get(n, "") == old])
+        apart = _changed(now, saved.get("unsaved", {}))
+        self._carried = {p: {n: now[p].get(n, "") for n in names} for p, names in apart.items()}
 
     def begin_epoch(self, saved: Mapping[str, Any] | None) -> None:
-        """Note the values that steps begin with; report those that a resumed run lacks."""
+        """Note the values that steps begin with; report those that a resumed run lacks.
+
+        Args:
+            saved: The checkpoint within the epoch that is restored next, if any.
+        """
         if not self._plugins:
             return
         self._epoch = self.sums()
-        for plugin, names in _apart((saved or {}).get("unsaved", {}), self._epoch):
-            self._tell(plugin, names)
+        carried, self._carried = self._carried, {}
+        for plugin, names in carried.items():
+            # What the hooks before the first step have changed was made again.
+            same = [name for name, old in names.items() if self._epoch[plugin].get(name, "") == old]
+            self._tell(plugin, same)
+        for plugin, names in _changed(self._epoch, (saved or {}).get("unsaved", {})).items():
+            self._tell(plugin, list(names))
 
     def within(self) -> Sums:
-        """Report what steps have changed; return the sums for the checkpoint."""
+        """Report what steps have changed; return what differs since the run began."""
         now = self.sums()
-        for plugin, names in _apart(self._epoch, now) if self._epoch else ():
-            self._tell(plugin, names)
-        return now
+        for plugin, names in _changed(self._epoch, now).items():
+            self._tell(plugin, list(names))
+        return _changed(self._first, now)
 
     def _known(self) -> set[int]:
         """What is saved with the learner, whoever holds it."""
@@ -139,13 +137,13 @@ def _names(plugin: Plugin) -> dict[str, Any]:
     return found | vars(plugin)
 
 
-def _apart(before: Sums, now: Sums) -> list[tuple[str, list[str]]]:
-    """Attributes whose values differ, by plugin."""
-    return [
-        (p, [n for n in {**before[p], **now[p]} if before[p].get(n, "") != now[p].get(n, "")])
-        for p in now
-        if p in before
-    ]
+def _changed(before: Sums, after: Sums) -> Sums:
+    """Attributes with another value after than before, by plugin; plugins that both have."""
+    return {
+        plugin: {name: value for name, value in names.items() if before[plugin].get(name) != value}
+        for plugin, names in after.items()
+        if plugin in before
+    }
 
 
 def _sum(text: str) -> str:

@@ -21,6 +21,7 @@ from clframe.core.media import Media
 from clframe.hookspecs import hookimpl
 from clframe.loggers._wandb_server import answers, choose_mode, has_key, server
 from clframe.runs.append_file import AppendOnlyFile
+from clframe.runs.origin import notes
 from clframe.utils.console import notice
 from clframe.utils.files import sync_file, write_json
 from clframe.utils.sums import mark_of
@@ -241,8 +242,11 @@ class WandbRun(WandbLogger):
         self._experiment.finish(exit_code=_EXIT_CODES.get(status, 1))
 
     def log_checkpoint(self, alias: str) -> None:
-        """Send the checkpoints there are now, with what is needed to continue from them."""
-        files = sorted((self._run_dir / "checkpoints").glob("*.*"))
+        """Send the newest checkpoint, with what is needed to continue from it."""
+        note = next(notes(self._run_dir), None)
+        numbers = [] if note is None else [int(Path(note["file"]).stem), *note["parents"]]
+        folder = self._run_dir / "checkpoints"
+        files = [p for n in sorted(numbers) for p in sorted(folder.glob(f"{n:06d}.*"))]
         others = [self._run_dir / name for name in ("config.yaml", "events.jsonl")]
         if files:
             self.log_files("checkpoint", "model", [*files, *others], [alias])

@@ -14,7 +14,7 @@ _CLEAR = 0.8
 """The share of the variance that a line has to explain before it is believed."""
 _GROWS = 1.5
 """From two numbers of steps on, which are exact, growth is believed from this ratio."""
-_PAST = 50
+_PAST = 20
 """Experiences that are remembered, so that the cost does not grow with the stream."""
 _TRUSTED = 0.1
 """The share of an experience after which its own pace counts alone."""

@@ -212,7 +212,7 @@ class L2LogWriter:
         length = 0
         found = 0
         for line in _lines_of(self.path):
-            if length >= mark["bytes"]:
+            if length >= mark["bytes"] or not line.endswith("\n"):
                 break
             found += line.startswith(f"{block}\t")
             length += len(line.encode())

@@ -16,7 +16,7 @@ from clframe.core.rows import is_shown
 from clframe.core.undisturbed import undisturbed
 from clframe.data.inputs import tensors_of
 from clframe.hookspecs import hookimpl
-from clframe.utils.files import replacing
+from clframe.utils.files import make_folder, write_bytes
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
@@ -81,10 +81,8 @@ class Samples(Plugin):
             content = strip(data.transform(data.gather(here), data.tasks[here]))
         if content is None:
             return None
-        self.folder.mkdir(exist_ok=True)
-        # A picture lost with the power is no loss: nothing is waited for.
-        with replacing(path, durable=False) as file:
-            file.write(content)
+        make_folder(self.folder)
+        write_bytes(path, content)  # flushed: a resumed run takes a file that is there for whole
         return path
 
 
