@@ -89,6 +89,9 @@ def _write(
     files += copies(folder.read_config(), folder.path)
     for info in infos:
         files += [store.state_file(info.number), store.note_file(info.number)]
+    for path in files:
+        if not path.is_file():
+            raise RunFolderError(f"run '{folder.path}' cannot be packed: '{path}' is no file")
     lines = []
     with replacing(out) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in files:

@@ -25,6 +25,7 @@ from clframe.core.learning import STREAMS_OWN, name_of
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.registry import discover
 from clframe.core.results import Result
+from clframe.core.results_file import read_text
 from clframe.core.stream_order import in_order
 from clframe.errors import ClframeError, RunFolderError, SettingError, nearest
 from clframe.lineage.deviation import Deviation, count_tensors, deviations
@@ -206,7 +207,7 @@ def _check_matrix(folder: RunFolder, store: CheckpointStore, info: CheckpointInf
             f"'{folder.results}' has {len(told['rows'])} rows, the checkpoint of the end has "
             f"{len(saved['rows'])}"
         )
-    if folder.matrix.exists() and folder.matrix.read_text() != result.matrix.to_csv():
+    if read_text(folder.matrix) not in (None, result.matrix.to_csv()):
         raise RunFolderError(f"'{folder.matrix}' is not the matrix of '{folder.results}'")
     return f"{len(told['rows'])} rows, the same in results.json, matrix.csv and the checkpoint"
 

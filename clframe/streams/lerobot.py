@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from clframe.errors import DataError, SettingError, nearest
 from clframe.hookspecs import hookimpl
 from clframe.robot.demonstrations import Demonstration
+from clframe.robot.formats.lerobot.checks import reading
 from clframe.robot.formats.lerobot.read import Episode, LerobotFolder, task_name
 from clframe.robot.formats.recording import RGB
 from clframe.robot.held_out import HeldOut, split
@@ -141,8 +142,9 @@ def lerobot(
     folders = [LerobotFolder(_found(Path(one).expanduser(), data_dir)) for one in paths]
     if not folders:
         raise SettingError("stream.path must name at least one folder")
-    reader = _reader(folders, cameras, size)
-    columns = _columns(folders, by, max_episodes)
+    with reading(folders[0].root):
+        reader = _reader(folders, cameras, size)
+        columns = _columns(folders, by, max_episodes)
     kept = [len(one.episodes) - split(len(one.episodes), held_out) for one in columns]
 
     @functools.lru_cache(maxsize=1)
@@ -279,8 +281,11 @@ def _range(folders: Sequence[LerobotFolder]) -> tuple[NDArray[np.float32], NDArr
     for folder in folders:
         stats = folder.stats.get("action", {})
         size = folder.features["action"]["shape"][0]
+        if not isinstance(stats, dict):
+            stats = {}
         for name, values in (("min", lows), ("max", highs)):
-            bound = np.asarray(stats.get(name, ()), np.float64)
+            with reading(folder.root / "meta/stats.json"):
+                bound = np.asarray(stats.get(name, ()), np.float64)
             if bound.shape != (size,) or not np.isfinite(bound).all():
                 raise DataError(
                     f"'{folder.root / 'meta/stats.json'}' must tell the {name} of the {size} "

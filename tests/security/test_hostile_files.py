@@ -440,6 +440,18 @@ def test_odd_metadata_is_one_message(
     assert str(dataset) in said
 
 
+@pytest.mark.parametrize("value", [None, [], {"min": [{"a": 1}, 0]}, {"min": "x", "max": [1, 1]}])
+def test_odd_statistics_are_one_message(
+    value: Any, dataset: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(dataset / "meta" / "stats.json", "action", value=value)
+    line = ["stream=lerobot", f"stream.path={dataset}", f"run_dir={dataset.parent / 'run'}"]
+    assert main(["fit", *line]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "stats.json" in said
+
+
 def test_deep_metadata_and_empty_columns_are_one_message(
     dataset: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
