@@ -125,16 +125,27 @@ class Unsaved:
 
 def _is_watched(plugin: Plugin) -> bool:
     kind = type(plugin)
-    return kind.__module__.split(".")[0] not in OURS and kind.state_dict is Plugin.state_dict
+    return not _is_ours(kind) and kind.state_dict is Plugin.state_dict
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.split(".")[0] in OURS
 
 
 def _names(plugin: Plugin) -> dict[str, Any]:
-    """Attributes of a plugin, with those that its classes give a first value."""
+    """Attributes of a plugin, with those that its classes give a first value.
+
+    What a class of clframe's that it derives from uses is left out.
+    """
     found: dict[str, Any] = {}
+    ours: set[str] = set()
     for kind in type(plugin).__mro__[: type(plugin).__mro__.index(Plugin)]:
         plain = {n: v for n, v in vars(kind).items() if not n.startswith("__") and not callable(v)}
         found |= {n: v for n, v in plain.items() if not hasattr(v, "__get__")}
-    return found | vars(plugin)
+        if _is_ours(kind):
+            codes = [getattr(value, "__code__", None) for value in vars(kind).values()]
+            ours |= {name for code in codes if code is not None for name in code.co_names}
+    return {n: v for n, v in {**found, **vars(plugin)}.items() if n not in ours}
 
 
 def _changed(before: Sums, after: Sums) -> Sums:
@@ -148,6 +159,12 @@ def _changed(before: Sums, after: Sums) -> Sums:
 
 def _sum(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+
+
+def _key(value: Any) -> str:
+    """A key as text that is the same in every process."""
+    is_plain = value is None or isinstance(value, bool | int | float | str)
+    return repr(value) if is_plain else type(value).__name__
 
 
 def _text(value: Any, skipped: set[int], depth: int = 0) -> str:
@@ -175,10 +192,10 @@ def _text(value: Any, skipped: set[int], depth: int = 0) -> str:
         return repr(value.get_state(legacy=True))
     if isinstance(value, dict):
         items = list(value.items())
-        inner = [f"{key!r}: {_text(one, skipped, depth + 1)}" for key, one in items[-_MOST:]]
+        inner = [f"{_key(key)}: {_text(one, skipped, depth + 1)}" for key, one in items[-_MOST:]]
         return f"{len(items)} {{{', '.join(inner)}}}"
     if isinstance(value, set | frozenset):
-        return repr(sorted(map(repr, value)))
+        return repr(sorted(map(_key, value)))
     if isinstance(value, list | tuple):
         inner = [_text(one, skipped, depth + 1) for one in value[-_MOST:]]
         return f"{len(value)} [{', '.join(inner)}]"
