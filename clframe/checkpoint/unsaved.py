@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
 Sums = dict[str, dict[str, str]]
 """By plugin and attribute."""
 OURS = ("clframe", "clframe_contrib")
-_MOST = 4096
-"""Numbers of a tensor, or items of a list, that are looked at: enough to see a change."""
+_NUMBERS = 1024
+"""Numbers of a tensor that are looked at, spread over it: enough to see a change."""
+_ITEMS = 32
+"""Items at the end of a list or dict that are looked at, so that a long one costs no more."""
 _DEPTH = 4
 
 
@@ -125,16 +128,27 @@ class Unsaved:
 
 def _is_watched(plugin: Plugin) -> bool:
     kind = type(plugin)
-    return kind.__module__.split(".")[0] not in OURS and kind.state_dict is Plugin.state_dict
+    return not _is_ours(kind) and kind.state_dict is Plugin.state_dict
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.split(".")[0] in OURS
 
 
 def _names(plugin: Plugin) -> dict[str, Any]:
-    """Attributes of a plugin, with those that its classes give a first value."""
+    """Attributes of a plugin, with those that its classes give a first value.
+
+    What a class of clframe's that it derives from uses is left out.
+    """
     found: dict[str, Any] = {}
+    ours: set[str] = set()
     for kind in type(plugin).__mro__[: type(plugin).__mro__.index(Plugin)]:
         plain = {n: v for n, v in vars(kind).items() if not n.startswith("__") and not callable(v)}
         found |= {n: v for n, v in plain.items() if not hasattr(v, "__get__")}
-    return found | vars(plugin)
+        if _is_ours(kind):
+            codes = [getattr(value, "__code__", None) for value in vars(kind).values()]
+            ours |= {name for code in codes if code is not None for name in code.co_names}
+    return {n: v for n, v in {**found, **vars(plugin)}.items() if n not in ours}
 
 
 def _changed(before: Sums, after: Sums) -> Sums:
@@ -150,6 +164,12 @@ def _sum(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
+def _key(value: Any) -> str:
+    """A key as text that is the same in every process."""
+    is_plain = value is None or isinstance(value, bool | int | float | str)
+    return repr(value) if is_plain else type(value).__name__
+
+
 def _text(value: Any, skipped: set[int], depth: int = 0) -> str:
     """A value as text that changes with it; nothing for objects that cannot be looked into."""
     if id(value) in skipped or depth > _DEPTH:
@@ -160,11 +180,11 @@ def _text(value: Any, skipped: set[int], depth: int = 0) -> str:
         if value.numel() and -value.data_ptr() in skipped:
             return ""
         flat = value.detach().flatten()
-        chosen = flat[:: max(1, len(flat) // _MOST)].cpu()
+        chosen = flat[:: max(1, len(flat) // _NUMBERS)].cpu()
         return f"{tuple(value.shape)} {chosen.tolist()}"
     if isinstance(value, np.ndarray | np.generic):
         flat_array = np.asarray(value).ravel()
-        return f"{value.shape} {flat_array[:: max(1, flat_array.size // _MOST)].tolist()}"
+        return f"{value.shape} {flat_array[:: max(1, flat_array.size // _NUMBERS)].tolist()}"
     if isinstance(value, torch.Generator):
         return _sum(str(value.get_state().tolist()))
     if isinstance(value, random.Random):
@@ -174,13 +194,13 @@ def _text(value: Any, skipped: set[int], depth: int = 0) -> str:
     if isinstance(value, np.random.RandomState):
         return repr(value.get_state(legacy=True))
     if isinstance(value, dict):
-        items = list(value.items())
-        inner = [f"{key!r}: {_text(one, skipped, depth + 1)}" for key, one in items[-_MOST:]]
-        return f"{len(items)} {{{', '.join(inner)}}}"
+        items = islice(reversed(value.items()), _ITEMS)
+        inner = [f"{_key(key)}: {_text(one, skipped, depth + 1)}" for key, one in items]
+        return f"{len(value)} {{{', '.join(inner)}}}"
     if isinstance(value, set | frozenset):
-        return repr(sorted(map(repr, value)))
+        return f"{len(value)} {sorted(map(_key, value)) if len(value) <= _NUMBERS else ''}"
     if isinstance(value, list | tuple):
-        inner = [_text(one, skipped, depth + 1) for one in value[-_MOST:]]
+        inner = [_text(one, skipped, depth + 1) for one in value[-_ITEMS:]]
         return f"{len(value)} [{', '.join(inner)}]"
     if isinstance(value, torch.nn.Module | torch.optim.Optimizer):
         return _text(dict(value.state_dict()), skipped, depth + 1)

@@ -173,7 +173,7 @@ class Split:
                     "be both learned and tested on: give test data, or leave the class out"
                 )
             names = [keys[place] for place in own.tolist()]
-            if len(set(names)) == 1:  # nothing but copies of one sample
+            if len(set(names)) == 1:  # all are copies of one sample
                 names = numbered(names)
             tested[own], _ = held_out(names, [unit] * len(own), self.test_fraction, self.seed)
         return (~tested).nonzero().squeeze(1), tested.nonzero().squeeze(1)

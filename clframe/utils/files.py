@@ -18,26 +18,19 @@ _TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
+def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write to under a temporary name; flushed to disk and renamed at the end.
 
     When the block fails, what was there before stays as it was.
-
-    Args:
-        path: The file.
-        durable: Whether to wait until the disk has it; what can be made again need not be waited
-            for.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
             yield file
             file.flush()
-            if durable:
-                os.fsync(file.fileno())
+            os.fsync(file.fileno())
         os.replace(temporary, path)
-        if durable:
-            sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         if error.filename is None:  # a write that fails does not say of which file
             error.filename = str(path)

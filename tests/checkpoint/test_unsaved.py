@@ -13,6 +13,7 @@ import clframe
 from clframe import Experience, Learner, Plugin, hookimpl
 from clframe.checkpoint.unsaved import Unsaved
 from clframe.errors import PluginError
+from clframe.plugins import Replay
 from clframe.testing import prepare, toy_stream
 
 
@@ -131,3 +132,13 @@ def test_a_state_that_names_an_absent_attribute_is_one_message(tmp_path: Path) -
 
     with pytest.raises(PluginError, match="names 'nowhere' in `state` but has no such attribute"):
         learn(tmp_path / "run", Absent())
+
+
+def test_what_a_class_of_clframe_keeps_for_itself_is_not_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Mine(Replay):
+        """Replays, with nothing of its own."""
+
+    learn(tmp_path / "run", Mine(size=20), checkpoint={"every_n_steps": 1})
+    assert "not saved" not in capsys.readouterr().err

@@ -123,6 +123,7 @@ def test_eval_names_the_tests_that_are_others(
     shown = capsys.readouterr()
     assert "these are not the run's test samples: task 'week2'" in shown.err.replace("\n", " ")
     assert "now, other test data" in shown.out
+    assert json.loads(shown.out.splitlines()[-1])["other_test_data"] is True
     assert "week1" not in shown.err
 
 

@@ -155,8 +155,8 @@ def test_what_cannot_be_verified_says_why(run: Path, tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match=r"did itself \(learner=sac\)"):
         verify(reward)
     folder = tmp_path / "run"
-    keeping = ["checkpoint.every_experience=false", "checkpoint.keep=1", f"run_dir={folder}"]
-    keeping.append("checkpoint.max_cost=0.000001")
+    keeping = ["checkpoint.every_experience=false", "checkpoint.max_cost=0.000001"]
+    keeping += ["checkpoint.keep=1", f"run_dir={folder}"]
     assert main(["fit", *SMALL, "strategy=naive", *keeping]) == 0
     with pytest.raises(RunFolderError, match=r"not kept the states .*every_experience=true"):
         verify(folder)
