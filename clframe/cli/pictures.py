@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -36,7 +37,7 @@ def check_pictures(stream: str, path: Path, quick: bool) -> None:
     for line in _table(entries):
         say(line)
     pictures = [entry.path for entry in entries]
-    gone = [p for p in pictures if isinstance(p, Path) and not p.is_file()]
+    gone = [p for p in pictures if isinstance(p, Path) and not os.path.isfile(p)]
     if gone:
         say(f"missing: {len(gone):,} of {len(entries):,}: {_some(gone)}")
     absent = {id(picture) for picture in gone}
