@@ -68,7 +68,10 @@ def check_optimizer(saved: Any, optimizer: torch.optim.Optimizer) -> None:
             if name != "params" and name in other and not _alike(value, other[name]):
                 raise ValueError(f"the optimizer's {name} is {str(other[name])[:40]}")
     parameters = dict(enumerate(one for group in groups for one in group["params"]))
+    kept = {name for values in saved["state"].values() for name in values}
     for index, values in saved["state"].items():
+        for name in kept.intersection(("step", *_LIKE_PARAMETER)) - set(values):
+            raise ValueError(f"the optimizer has no {name} of parameter {index}")
         for name, value in values.items():
             good = True
             if name in _LIKE_PARAMETER and value is not None:

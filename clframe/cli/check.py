@@ -71,7 +71,7 @@ def main(words: Sequence[str]) -> int:
             if item["of"] != shown:
                 shown = item["of"]
                 say(shown)
-            say(_line(item))
+            say_lines(_line(item))
     verdicts = [item["verdict"] for item in items]
     failed, left = verdicts.count(FAILED), verdicts.count(NOT_CHECKED)
     unseen = any(i["item"] in ESSENTIAL and i["verdict"] == NOT_CHECKED for i in items)

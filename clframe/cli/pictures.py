@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import statistics
 from collections import Counter
@@ -47,7 +48,7 @@ def check_pictures(stream: str, path: Path, quick: bool) -> None:
     if stream == "folder" and (empty := _empty_folders(path)):
         say(f"folders without an image: {len(empty):,}: {_some(empty)}")
     pictures = [entry.path for entry in entries]
-    gone = [p for p in pictures if isinstance(p, Path) and not p.is_file()]
+    gone = [p for p in pictures if isinstance(p, Path) and not os.path.isfile(p)]
     if gone:
         say(f"missing: {len(gone):,} of {len(entries):,}: {_some(gone)}")
     absent = {id(picture) for picture in gone}

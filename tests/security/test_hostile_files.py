@@ -334,6 +334,7 @@ def test_a_class_cannot_print_a_line_of_ours(
     ("name", "content"),
     [
         ("list.csv", "file,label\n" + "x" * 200_000 + ",a\n"),
+        ("list.csv", "file,label\n" + "x" * 100_000 + ",a\n"),
         ("list.json", "[" * 100_000),
         ("list.jsonl", '{"a":' * 50_000),
         ("list.json", '[{"file": ' + "9" * 5000 + "}]"),

@@ -15,6 +15,8 @@ from clframe.utils.regular import parse_json, read_json, read_text
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 TRAIN, TEST = "train", "test"
+_LONGEST = 4096
+"""Letters of a path that a system opens."""
 _SPLITS = {
     "train": TRAIN,
     "training": TRAIN,
@@ -139,7 +141,10 @@ def read_list(path: Path, file_column: str, label_column: str) -> list[Entry]:
             for key, value in row.items()
             if key not in (file_column, label_column, "split") and value is not None
         }
-        place = path.parent / str(row[file_column])
+        name = str(row[file_column])
+        if len(name) > _LONGEST:
+            raise DataError(f"list '{path}', row {number}: '{name[:40]}...' is no name of a file")
+        place = path.parent / name
         entries.append(Entry(place, str(row[label_column]), _SPLITS.get(word), others))
     return entries
 
