@@ -87,6 +87,9 @@ def _check_data(folder: Path, stream: Stream) -> bool:
                 "that it was trained on"
             )
         return False
+    new = [task.name for task in tasks if task.name not in record.tasks]
+    if record.own_data and new:
+        notice(f"not measured, because the run does not know them: {listed(new)}")
     changes = record.changes([], tasks)
     if not changes:
         return False

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from clframe.core.holding_out import held_out as choose_held_out
 from clframe.errors import DataError, SettingError, nearest
 from clframe.hookspecs import hookimpl
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.formats.lerobot.checks import reading
 from clframe.robot.formats.lerobot.read import Episode, LerobotFolder, task_name
 from clframe.robot.formats.recording import RGB
-from clframe.robot.held_out import HeldOut, split
+from clframe.robot.held_out import HeldOut
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import STATE, RobotTask
 from clframe.robot.workers import RolloutPlace
@@ -129,8 +130,9 @@ def lerobot(
             the state; choose a model that sees with it (resnet_t, ...). null: the state alone.
         size: Pixels of a picture's side; larger ones are made smaller.
         max_episodes: Take at most so many episodes of each experience; null is all.
-        held_out: Share of an experience's episodes that are not learned from, but measured on: the
-            last ones, and at least one.
+        held_out: Share of an experience's episodes that are not learned from, but measured on, and
+            at least one. A hash of the seed and of an episode's number decides, so episodes that
+            are added move no others.
         tolerance: How far all numbers of an action may be off for ``within``, in half ranges.
         imitation: What all robot streams have in common.
     """
@@ -145,15 +147,15 @@ def lerobot(
     with reading(folders[0].root):
         reader = _reader(folders, cameras, size)
         columns = _columns(folders, by, max_episodes)
-    kept = [len(one.episodes) - split(len(one.episodes), held_out) for one in columns]
+    sides = [_sides(one.episodes, folders, held_out, seed) for one in columns]
 
     @functools.lru_cache(maxsize=1)
     def learned(index: int) -> list[Demonstration]:
-        return reader(columns[index].episodes[: kept[index]])
+        return reader(sides[index][0])
 
     @functools.cache
     def measured(index: int) -> list[Demonstration]:
-        return reader(columns[index].episodes[kept[index] :])
+        return reader(sides[index][1])
 
     stream = imitation_stream(
         "lerobot",
@@ -164,8 +166,9 @@ def lerobot(
         sum(_size(folders[0], name) for name in reader.states),
         len(reader.center),
         seed=seed,
-        source=f"{sum(kept)} episodes of {', '.join(folder.root.name for folder in folders)}; "
-        f"{sum(len(one.episodes) for one in columns) - sum(kept)} more are measured on",
+        source=f"{sum(len(kept) for kept, _ in sides)} episodes of "
+        f"{', '.join(folder.root.name for folder in folders)}; "
+        f"{sum(len(others) for _, others in sides)} more are measured on",
         pictures=reader.pictures,
         picture_size=size,
         read=learned,
@@ -181,6 +184,16 @@ def lerobot(
         for experience in stream.experiences
     ]
     return dataclasses.replace(stream, experiences=experiences, tasks=tasks)
+
+
+def _sides(
+    episodes: Sequence[Place], folders: Sequence[LerobotFolder], share: float, seed: int
+) -> tuple[list[Place], list[Place]]:
+    """Return the episodes to learn and those to measure on; ones that are added move no others."""
+    keys = [f"{folders.index(folder)}/{episode.index}" for folder, episode in episodes]
+    tested, _ = choose_held_out(keys, [None] * len(keys), share, seed)
+    pairs = list(zip(episodes, tested.tolist(), strict=True))
+    return [one for one, out in pairs if not out], [one for one, out in pairs if out]
 
 
 def _no_simulator() -> NoReturn:

@@ -127,6 +127,16 @@ def test_eval_names_the_tests_that_are_others(
     assert "week1" not in shown.err
 
 
+def test_eval_names_tasks_that_the_run_does_not_know(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _week(base / "data", 3)
+    capsys.readouterr()
+    assert main(["eval", str(base / "run")]) == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "not measured, because the run does not know them: week3" in told
+
+
 def test_eval_refuses_samples_that_were_learned(
     base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
