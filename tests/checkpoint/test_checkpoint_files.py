@@ -170,14 +170,19 @@ def test_changed_plugin_code_and_version_are_refused(
     saved["identity"]["version"]["clframe"] = "0.0.1"
     write_note(note, saved)
     capfd.readouterr()
-    assert fit("resume=part") == 2
+    assert fit("resume=part") == 2  # with its own copy of the plugin
+    error = capfd.readouterr().err
+    assert "'act.py' has changed since the run began" in error
+    assert "resume.allow=[version]" in error
+    assert fit("resume=part", "plugin_path=act.py") == 2
     error = capfd.readouterr().err
     assert "version.clframe was 0.0.1" in error
     assert "plugins.act was" in error
     assert "resume.allow=[version,plugins]" in error
     assert fit("resume=part", "resume.allow=[versions]") == 2
     assert "did you mean 'version'?" in capfd.readouterr().err
-    assert fit("resume=part", "resume.allow=[version,plugins]") == 0
+    allowed = "resume.allow=[version,plugins]"
+    assert fit("resume=part", "plugin_path=act.py", allowed) == 0
 
 
 # ---------------------------------------------------------------- two processes
