@@ -62,6 +62,11 @@ def make_buffer(stream: Stream, size: int, per_class: int | None, policy: Policy
 
 def remember(buffer: Buffer, learner: Learner, data: Data) -> None:
     """Take in an experience's data by the buffer's policy, with classes as groups."""
+    has_groups = buffer.policy != "reservoir" or buffer.per_group is not None
+    if has_groups and len(buffer) and "groups" not in buffer.columns:
+        # A fork that goes on with another policy than its parent's plain reservoir.
+        stored = class_of(learner.stream, buffer.column("labels"), buffer.column("tasks"))
+        buffer.regroup(stored, learner.generator)
     if buffer.policy == "herding":
         add_herded(buffer, learner, data)
     elif buffer.policy == "reservoir" and buffer.per_group is None:

@@ -73,6 +73,7 @@ class Buffer:
         self.inputs: Any = None
         self.columns: dict[str, Tensor] = {}
         self._count = 0
+        self.transformed = transformed
         self._transform: Transform | None = keep_inputs if transformed else None
 
     def __len__(self) -> int:
@@ -83,6 +84,20 @@ class Buffer:
         return self.columns[name][: self._count]
 
     # ------------------------------------------------------------ taking in
+
+    def regroup(self, groups: Tensor, generator: torch.Generator) -> None:
+        """Give groups to samples that a reservoir has kept, so that a policy with groups goes on.
+
+        Args:
+            groups: The group of each stored sample.
+            generator: Of the scores.
+        """
+        home = self.columns["tasks"].device
+        scores = self._scores(self._count, generator).to(torch.float64)
+        for name, values in (("groups", groups), ("scores", scores)):
+            column = torch.zeros(len(self.columns["tasks"]), dtype=values.dtype, device=home)
+            column[: self._count] = values.to(home)
+            self.columns[name] = column
 
     def add(
         self,
@@ -317,6 +332,7 @@ class Buffer:
         return {
             "seen": self.seen,
             "size": self.size,
+            "transformed": self.transformed,
             "inputs": None if self.inputs is None else map_inputs(filled, self.inputs),
             "columns": {name: filled(value) for name, value in self.columns.items()},
         }
@@ -330,6 +346,16 @@ class Buffer:
             raise PluginError(
                 f"the saved memory of size {size} holds {kept} samples and cannot go on as one of "
                 f"size {self.size}"
+            )
+        if kept and state.get("transformed", self.transformed) != self.transformed:
+            raise PluginError(
+                "the saved memory holds inputs in another form (as stored, or as the model takes "
+                "them), so it cannot go on with this way of filling it"
+            )
+        if kept and self.policy == "herding" and "groups" not in state["columns"]:
+            raise PluginError(
+                "the saved memory is a reservoir without an order of its samples, so it cannot go "
+                "on with policy=herding"
             )
         self.seen, self._count = state["seen"], 0
         self.inputs, self.columns = None, {}

@@ -49,8 +49,7 @@ def fork(parent: str | Path, at: str | int, **values: Any) -> Result:
     """Begin a new run at the end of an experience of another one.
 
     Args:
-        parent: The run folder to begin from; the run was made with
-            ``checkpoint={"every_experience": True}``.
+        parent: The run folder to begin from, which kept the state after that experience.
         at: After which experience: its name or number (1 is the first; 0 is the untrained model).
         **values: What is to be other than in the parent, as :func:`clframe.fit` takes it:
             ``strategy="er"``, ``max_epochs=2``, ``experience_order=[0, 1, 3, 2]``. What was

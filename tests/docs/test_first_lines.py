@@ -29,7 +29,7 @@ SMALL = {
         "stream.num_demos=1", "stream.eval_episodes=1", "stream.tasks=[0,1]", "stream.num_envs=1",
     ],
     "learner=sac": [
-        "learner.steps=30", "learner.start_steps=10", "learner.hidden=[8]",
+        "learner.steps=30", "learner.start_steps=10", "learner.critic_hidden=[8]",
         "stream.eval_episodes=1", "stream.horizon=5",
     ],
     "stream=folder": ["model=cnn"],

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from torch import nn
 
 import clframe
 from clframe import Batch, Experience, Learner, Plugin, SettingError, Stream, Task, hookimpl
+from clframe.data.buffer import Buffer
 from clframe.data.dataset import TensorData
 from clframe.plugins.replay import Replay
 from clframe.run import run
@@ -183,3 +185,27 @@ def test_no_batch_is_added_before_anything_is_stored() -> None:
     plugin.configure(prepared.stream)
     none = torch.zeros(2, dtype=torch.long)
     assert plugin.extra_batches(prepared.learner, Batch(torch.zeros(2, 8), none, none)) is None
+
+
+def test_a_fork_goes_on_with_another_policy(tmp_path: Path) -> None:
+    """A reservoir that goes on as a class-balanced memory gets the classes of its samples."""
+    stream = toy_stream("class")
+    settings = {"max_epochs": 1, "progress": False, "logger": None}
+    clframe.fit(stream, [Replay(size=30)], run_dir=tmp_path / "run", **settings)
+    strategy = [Replay(per_class=5, policy="class_balanced")]
+    child = clframe.fork(
+        tmp_path / "run", 2, stream=stream, strategy=strategy, run_dir=tmp_path / "child"
+    )
+    assert child.memory["samples"] == 5 * stream.n_outputs
+
+
+def test_a_memory_in_another_form_is_refused() -> None:
+    buffer = Buffer(4, "reservoir", transformed=True)
+    generator = torch.Generator().manual_seed(0)
+    buffer.add_batch(
+        torch.zeros(2, 3), torch.tensor([0, 1]), torch.zeros(2, dtype=torch.long), generator
+    )
+    with pytest.raises(clframe.PluginError, match="holds inputs in another form"):
+        Buffer(4, "reservoir").load_state_dict(buffer.state_dict())
+    with pytest.raises(clframe.PluginError, match="cannot go on with policy=herding"):
+        Buffer(4, "herding", transformed=True).load_state_dict(buffer.state_dict())
