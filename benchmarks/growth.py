@@ -8,7 +8,7 @@ For each strategy, learners have learned few to many experiences of permuted MNI
 memory and take turns: blocks of steps on their next experience, CPU time of one thread. Reported is
 the median over turns of the ratio most / fewest, and what the plugins keep in bytes.
 
-With ``--whole-runs`` ten strategies learn so many experiences with a run folder, checkpoints and
+With ``--whole-runs N`` ten strategies learn N experiences with a run folder, checkpoints and
 logs: see ``long_stream.py``.
 
 With ``--avalanche`` the same is asked of Avalanche, in an environment of its own as in

@@ -248,7 +248,7 @@ class L2LogWriter:
         self._block, self._kind, self._rows, self._exp_num = blocks, None, 0, exp_num + 1
 
     def _cut(self, length: int) -> None:
-        """Drop what the file holds after so many bytes, and continue there."""
+        """Drop what the file holds after this many bytes, and continue there."""
         if self.path.exists() and self.path.stat().st_size > length:
             os.truncate(self.path, length)
         self._sum, self._lines, self._positioned = PrefixSum(self.path), [], True
