@@ -15,6 +15,7 @@ from lightning.fabric.utilities import registry as lightning_registry
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 VIRTUAL_GPU = Path(__file__).parent / "device" / "virtual.py"
 LONG = (
+    "docs/test_first_lines",
     *("sweep/test_ray", "sweep/test_sweep", "device/test_strategies", "robot/test_imitation"),
     *("distributed/test_equality", "faults/test_faults", "tutorial/test_tutorial", "cli/test_cli"),
     *("models/test_libero_policies", "robot/test_metaworld", "cli/test_odd_lines", "cli/test_ste"),
