@@ -36,7 +36,7 @@ def is_shown(number: int, total: int) -> bool:
     """Whether images of an experience are kept: of all, or of ``SHOWN`` spread over a long stream.
 
     >>> [number for number in range(1000) if is_shown(number, 1000)][-3:]
-    [894, 946, 999]
+    [893, 946, 999]
 
     Args:
         number: Of the experience, from 0.

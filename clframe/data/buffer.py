@@ -93,11 +93,14 @@ class Buffer:
             generator: Of the scores.
         """
         home = self.columns["tasks"].device
-        scores = self._scores(self._count, generator).to(torch.float64)
-        for name, values in (("groups", groups), ("scores", scores)):
-            column = torch.zeros(len(self.columns["tasks"]), dtype=values.dtype, device=home)
-            column[: self._count] = values.to(home)
-            self.columns[name] = column
+        groups = groups.to(home)
+        scores = self._scores(self._count, generator).to(home, torch.float64)
+        kept = lowest_of_groups(groups, scores, self.size, self.per_group)
+        columns = {name: self.column(name)[kept] for name in self.columns}
+        columns |= {"groups": groups[kept], "scores": scores[kept]}
+        inputs = map_inputs(lambda t: t[: self._count][kept.to(t.device)], self.inputs)
+        self.inputs, self._count = None, len(kept)
+        self._write(torch.arange(len(kept), device=home), inputs, columns)
 
     def add(
         self,

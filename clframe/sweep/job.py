@@ -88,5 +88,8 @@ def last_log_line(log: Path) -> str:
         return ""
     attempt = lines[max((i for i, line in enumerate(lines) if line.startswith("$ ")), default=0) :]
     printed = [line for line in attempt[1:] if line.strip()]
+    if len(printed) > 1 and " failed in hook '" in printed[-1]:
+        printed.pop()  # the line below a traceback; the error itself is above it
+        return printed[-1].strip()
     sentences = [line.removeprefix("clframe: ") for line in printed if line.startswith("clframe: ")]
     return (sentences or printed or [""])[-1].strip()

@@ -193,7 +193,7 @@ class Raises(Plugin):
         (Varies(), "determinism", FAILED, "gives another matrix the second time"),
         (Grows(), "growth", FAILED, "times as long after 11 experiences as after 2"),
         (Refuses(), "learns", NOT_CHECKED, "refuses the toy stream: plugin 'refuses' needs"),
-        (Raises(), "learns", FAILED, "SystemExit: 3 (test_check.py line"),
+        (Raises(), "learns", FAILED, "called sys.exit in hook 'after_step'"),
         (Plugin(), "hooks", FAILED, "has no hook, so it does nothing"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Plugin) else None,

@@ -214,12 +214,12 @@ def test_a_second_run_in_one_folder_is_refused(
 def test_resume_continues_to_the_same_numbers(here: Path) -> None:
     assert main(["fit", "run_dir=whole", *QUICK]) == 0
     code = (
-        "import sys\n"
+        "import os, sys\n"
         "from clframe.checkpoint.checkpointer import Checkpointer\n"
         "write = Checkpointer._write\n"
         "def stop(self, *given):\n"
         "    number = write(self, *given)\n"
-        "    if len(self.learner.seen) == 2: sys.exit(9)\n"
+        "    if len(self.learner.seen) == 2: os._exit(9)\n"
         "    return number\n"
         "Checkpointer._write = stop\n"
         "from clframe.cli.main import main\n"

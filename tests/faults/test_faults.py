@@ -36,7 +36,7 @@ def run(name: str, place: Path, *words: str) -> Any:
 def test_runs_that_end_at_any_file_operation_end_with_the_same_bits(tmp_path: Path) -> None:
     # The log and the table are where runs were lost once, so all of their operations are tried.
     places = "(rmdir|remove|rename|mkdir) (log|csv)/|half a write csv"
-    words = ("--cases", "naive,ewc+replay+lwf", "--every", "7", "--always", places)
+    words = ("--cases", "naive,ewc+replay+lwf", "--every", "6", "--always", places)
     found = run("crash_points.py", tmp_path, *words)
     assert set(found) == {"naive", "ewc+replay+lwf"}
     for kinds in found.values():

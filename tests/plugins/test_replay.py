@@ -191,12 +191,12 @@ def test_a_fork_goes_on_with_another_policy(tmp_path: Path) -> None:
     """A reservoir that goes on as a class-balanced memory gets the classes of its samples."""
     stream = toy_stream("class")
     settings = {"max_epochs": 1, "progress": False, "logger": None}
-    clframe.fit(stream, [Replay(size=30)], run_dir=tmp_path / "run", **settings)
-    strategy = [Replay(per_class=5, policy="class_balanced")]
+    clframe.fit(stream, [Replay(size=60)], run_dir=tmp_path / "run", **settings)
+    strategy = [Replay(per_class=10, policy="class_balanced")]
     child = clframe.fork(
         tmp_path / "run", 2, stream=stream, strategy=strategy, run_dir=tmp_path / "child"
     )
-    assert child.memory["samples"] == 5 * stream.n_outputs
+    assert child.memory["samples"] == 10 * stream.n_outputs
 
 
 def test_a_memory_in_another_form_is_refused() -> None:

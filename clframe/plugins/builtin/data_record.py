@@ -62,7 +62,8 @@ class DataRecorder(Plugin):
     def before_experience(self, learner: Learner, experience: Experience) -> None:
         """Record what will be learned, and warn if it is tested on as well."""
         line, ids = experience_line(experience)
-        self.file.append(line)
+        if not learner.state.checkpointer.replaying:  # else the line is there, and stays
+            self.file.append(line)
         for task in experience.tasks:
             tested = self._ids.get(task.name)
             if ids is None or tested is None or self._warned:
