@@ -451,7 +451,8 @@ def _new_sums(run: Path, draw: random.Random) -> None:
             path.unlink()
         return
     with contextlib.suppress(OSError, ValueError):
-        names = [line.split("  ", 1)[1] for line in path.read_text().splitlines()]
+        lines = [line.split("  ", 1) for line in path.read_text(errors="replace").splitlines()]
+        names = [parts[1] for parts in lines if len(parts) == 2]
         regular = [
             name for name in names if (run / name).is_file() and not (run / name).is_symlink()
         ]
