@@ -56,6 +56,9 @@ def restore(saved: dict[str, Any], learner: Learner, state: RunState) -> None:
     state.epoch = saved["epoch"]
     state.global_steps = saved["global_steps"]
     state.samples = saved["samples"]
+    for tasks in saved["curves"].values():
+        for values in tasks.values():
+            list(map(float, values))  # of a state of somebody else it may be anything
     state.curves = copy.deepcopy(saved["curves"])
     state.matrix = AccuracyMatrix.from_state(saved["matrix"])
     state.tensor = ForgettingTensor.from_state(state.matrix.columns, saved["tensor"])

@@ -71,6 +71,8 @@ class AccuracyMatrix:
         """Read the form of a checkpoint."""
         matrix = cls(state["columns"], state["measure"])
         matrix.rows = list(state["rows"])
+        if not all(isinstance(name, str) for name in (*matrix.columns, *matrix.rows)):
+            raise ValueError("a row or column of the matrix has no name")
         matrix._entries.load_state_dict({key: state[key] for key in ("places", "values")})
         return matrix
 

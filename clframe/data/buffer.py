@@ -355,6 +355,8 @@ class Buffer:
                 "the saved memory holds inputs in another form (as stored, or as the model takes "
                 "them), so it cannot go on with this way of filling it"
             )
+        if kept and not {"labels", "tasks"} <= set(state["columns"]):
+            raise PluginError("the saved memory has no labels or tasks")
         if kept and self.policy == "herding" and "groups" not in state["columns"]:
             raise PluginError(
                 "the saved memory is a reservoir without an order of its samples, so it cannot go "

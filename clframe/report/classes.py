@@ -19,6 +19,9 @@ def class_blocks(result: Result) -> Iterator[Block]:
     if line is None:
         return
     found = result.measured[MEASURED]
+    columns = ("tested", "right", *(["learned"] if found.get("learned") else []))
+    if not all(type(n) is int for name in columns for n in found[name]):
+        return  # made elsewhere, in another form
     yield Notes([f"Classes differ in size. {line[0].upper()}{line[1:]}."])
     learned = found.get("learned") or [None] * len(found["names"])
     rows = zip(found["names"], learned, found["tested"], found["right"], strict=False)
