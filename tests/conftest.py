@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-import runpy
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,8 +12,10 @@ import pytest
 import torch
 from lightning.fabric.utilities import registry as lightning_registry
 
+from tests.helpers.processes import FOLDER, ProcessServer, session_server
+from tests.helpers.virtual_device import virtual_card
+
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-VIRTUAL_GPU = Path(__file__).parent / "device" / "virtual.py"
 LONG = (
     "docs/test_first_lines",
     *("sweep/test_ray", "sweep/test_sweep", "device/test_strategies", "robot/test_imitation"),
@@ -39,11 +41,25 @@ lightning_registry.entry_points = functools.cache(lightning_registry.entry_point
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _no_foreign_list(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests neither see nor touch the user's list of confirmed code."""
+def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests neither see nor touch the user's list of confirmed code; workers share a folder."""
+    base = tmp_path_factory.getbasetemp()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        patch.setenv(FOLDER, str(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base))
         yield
+
+
+@pytest.fixture(scope="session")
+def clframe_process() -> ProcessServer:
+    """Start processes that need not import torch again."""
+    return session_server()
+
+
+@pytest.fixture
+def quick_python(clframe_process: ProcessServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let clframe start its own processes, such as those of a sweep, by the process server."""
+    monkeypatch.setattr("sys.executable", str(clframe_process.python))
 
 
 @pytest.fixture(autouse=True)
@@ -61,8 +77,7 @@ def accelerator(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "cpu" or torch.cuda.is_available():
         yield request.param
         return
-    virtual = runpy.run_path(str(VIRTUAL_GPU))
-    with virtual["virtual_card"]():
+    with virtual_card():
         yield request.param
 
 

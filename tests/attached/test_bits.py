@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +14,11 @@ from clframe.core.registry import discover
 from clframe.data.order import epoch_order
 from clframe.plugins import EWC, LwF, Replay
 from clframe.strategies import compose
+from tests.helpers import methods
 
-METHODS = runpy.run_path(str(Path(__file__).parents[1] / "methods.py"))
 REGISTRY = discover()
 ATTACHABLE = [
-    name for name in METHODS["METHODS"] if not reason_against(REGISTRY.get("plugin", name).factory)
+    name for name in methods.METHODS if not reason_against(REGISTRY.get("plugin", name).factory)
 ]
 NINE = ("agem", "der", "ewc", "lwf", "mas", "packnet", "replay", "si")
 
@@ -33,7 +31,7 @@ def test_the_nine_methods_attach() -> None:
 def test_a_plain_loop_ends_with_the_weights_of_fit(attaching: Any, name: str) -> None:
     scenarios = REGISTRY.get("plugin", name).factory.scenarios
     scenario = "class" if "class" in scenarios else scenarios[0]
-    pair = attaching.Pair(lambda: [METHODS["make"](name)], scenario)
+    pair = attaching.Pair(lambda: [methods.make(name)], scenario)
     # Their parts weigh 1 : 2 and 16 : 5, which is exact in the loss and not behind it.
     assert attaching.equal(pair.by_hand(whole=name in ("lwf", "mir")), pair.expected)
 

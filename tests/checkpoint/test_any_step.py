@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import runpy
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,9 +10,8 @@ import torch
 from clframe.core.stream import Scenario
 from clframe.run import run
 from clframe.testing import Kill, killed_run, prepare_toy, toy_stream
+from tests.helpers.methods import METHODS, make
 
-SHARED = runpy.run_path(str(Path(__file__).parents[1] / "methods.py"))
-METHODS, make = SHARED["METHODS"], SHARED["make"]
 TOGETHER = [
     (["ewc", "replay"], "class"),
     (["si", "lwf"], "task"),

@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-import runpy
 import socket
-import struct
 import threading
 import time
 from pathlib import Path
@@ -15,26 +13,8 @@ from typing import Any
 
 import pytest
 
-WANDB_RUNS = runpy.run_path(str(Path(__file__).parents[1] / "wandb_runs.py"))
-
-
-def points_of_board(run: str) -> list[tuple[str, int, float]]:
-    """Every scalar of all event files: length, check sum, record, check sum; again and again."""
-    from tensorboardX.proto.event_pb2 import Event
-
-    points = []
-    for path in sorted(Path(run, "tensorboard").glob("events.*")):
-        content, place = path.read_bytes(), 0
-        while place < len(content):
-            (length,) = struct.unpack("<Q", content[place : place + 8])
-            event = Event.FromString(content[place + 12 : place + 12 + length])
-            points += [
-                (value.tag, event.step, value.simple_value)
-                for value in event.summary.value
-                if value.tag != "matrix"
-            ]
-            place += 16 + length
-    return points
+from tests.helpers import wandb_runs
+from tests.helpers.tensorboard_files import points_of_board
 
 
 def table(run: str) -> list[dict[str, str]]:
@@ -117,7 +97,7 @@ except KeyboardInterrupt:
 
 
 def run_wandb(folder: Path, **variables: str) -> tuple[int, str]:
-    done = WANDB_RUNS["run"](CODE, folder, **variables)
+    done = wandb_runs.run(CODE, folder, **variables)
     return done.returncode, done.stderr
 
 
@@ -127,7 +107,7 @@ def test_wandb_continues_as_the_same_run(tmp_path: Path) -> None:
     """Stopped and marked as such; what a kill does is in tests/loggers/test_wandb_robot.py."""
     assert run_wandb(tmp_path, WANDB_MODE="offline", AT="27", SIGN="SIGTERM")[0] == 130
     (path,) = (tmp_path / "run/wandb").glob("offline-run-*/*.wandb")
-    codes = [record.exit.exit_code for record in WANDB_RUNS["records"](path)]
+    codes = [record.exit.exit_code for record in wandb_runs.records(path)]
     assert [code for code in codes if code] == [255]
     code, error = run_wandb(tmp_path, WANDB_MODE="offline")
     assert code == 0, error
@@ -155,9 +135,9 @@ def _logged(folders: list[Path], key: str) -> list[str]:
     points = []
     for folder in folders:
         (path,) = folder.glob("*.wandb")
-        for record in WANDB_RUNS["records"](path):
+        for record in wandb_runs.records(path):
             points += [
-                item.value_json for item in record.history.item if WANDB_RUNS["key_of"](item) == key
+                item.value_json for item in record.history.item if wandb_runs.key_of(item) == key
             ]
     return points
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import runpy
 import time
 from collections.abc import Iterator
 from multiprocessing.process import BaseProcess
@@ -16,9 +15,9 @@ import pytest
 from clframe.cli.main import main
 from clframe.watch.place import OneRun
 from clframe.watch.server import PageServer
+from tests.helpers import browser
 
-BROWSER = runpy.run_path(str(Path(__file__).parents[1] / "browser.py"))
-CHROMIUM = BROWSER["chromium"]()
+CHROMIUM = browser.chromium()
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
 
 # Waits before the second experience, so that the page is there when its row comes.
@@ -62,7 +61,7 @@ def test_the_page_of_a_running_fit(
     fit: BaseProcess, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     run = tmp_path / "run"
-    with BROWSER["tab"](CHROMIUM, tmp_path_factory.mktemp("browser")) as page:
+    with browser.tab(CHROMIUM, tmp_path_factory.mktemp("browser")) as page:
         deadline = time.monotonic() + 300
         while not (run / "events.jsonl").exists():
             assert fit.is_alive()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import runpy
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,10 +14,8 @@ from clframe.core.plugin import Plugin, check_composition
 from clframe.errors import PluginError
 from clframe.testing import interrupted_run, toy_run, toy_stream
 from clframe.utils.settings import defaults
-
-SHARED = runpy.run_path(str(Path(__file__).parents[1] / "methods.py"))
-REGISTRY, METHODS, make = SHARED["REGISTRY"], SHARED["METHODS"], SHARED["make"]
-
+from tests.helpers import methods
+from tests.helpers.methods import METHODS, REGISTRY, make
 
 # Made once, since every worker asks for all pairs when it collects; nothing is trained with these.
 MADE = {name: make(name) for name in METHODS}
@@ -74,7 +70,7 @@ def test_every_method_says_what_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_holds_its_settings_as_they_were_given(name: str) -> None:
     """A run keeps what its plugins hold, and is made from that when it is resumed or verified."""
-    given = SHARED["SMALL"].get(name, {})
+    given = methods.SMALL.get(name, {})
     plugin = make(name)
     held = {key: getattr(plugin, key) for key in defaults(type(plugin))}
     assert {key: held[key] for key in given} == {
@@ -88,7 +84,7 @@ def test_every_method_holds_its_settings_as_they_were_given(name: str) -> None:
 def test_most_pairs_are_compatible() -> None:
     """Conflicts are the exception; a new one must be meant."""
     # What learns in one pass takes no steps in which another could act.
-    stepping = [name for name in METHODS if name not in SHARED["ONE_PASS"]]
+    stepping = [name for name in METHODS if name not in methods.ONE_PASS]
     possible = len(list(itertools.combinations(stepping, 2)))
     composing = {pair for pair, _ in PAIRS if set(pair) <= set(stepping)}
     assert len(composing) / possible > 0.75

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import math
-import runpy
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,8 +11,7 @@ from torch.nn import functional
 from clframe import Experience, Learner, Plugin, PluginError, SettingError, Step, hookimpl
 from clframe.run import run
 from clframe.testing import check_plugin, prepare, prepare_toy, run_built, toy_stream
-
-toy_images = runpy.run_path(str(Path(__file__).with_name("images.py")))["toy_images"]
+from tests.helpers.toy_images import toy_images
 
 
 def test_it_keeps_the_contract() -> None:

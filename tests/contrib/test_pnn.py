@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import runpy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +12,7 @@ from clframe import Learner, Plugin, PluginError, hookimpl
 from clframe.core.stream import Experience
 from clframe.run import run
 from clframe.testing import check_plugin, prepare, prepare_toy, run_built, toy_run, toy_stream
-
-toy_images = runpy.run_path(str(Path(__file__).with_name("images.py")))["toy_images"]
+from tests.helpers.toy_images import toy_images
 
 
 @pytest.mark.parametrize("adapter", ["mlp", "linear"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import runpy
 from pathlib import Path
 
 import clframe_contrib  # type: ignore[import-not-found]
@@ -11,6 +10,7 @@ import pytest
 
 import clframe
 from clframe.testing import interrupted_run, toy_run, toy_stream
+from tests.helpers.methods import REGISTRY, make
 
 FILES = sorted(Path(clframe_contrib.__file__).parent.glob("*.py"))
 PUBLIC_MODULES = {
@@ -20,8 +20,6 @@ PUBLIC_MODULES = {
     "clframe.utils.settings",
     "clframe.testing",
 }
-SHARED = runpy.run_path(str(Path(__file__).parents[1] / "methods.py"))
-REGISTRY, make = SHARED["REGISTRY"], SHARED["make"]
 METHODS = [entry for entry in REGISTRY.entries("plugin") if entry.origin == "clframe_contrib"]
 
 

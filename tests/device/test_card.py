@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import runpy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +12,8 @@ from torch import Tensor, nn
 from clframe import Batch, Learner, Plugin, Step, hookimpl
 from clframe.core.stream import Stream
 from clframe.testing import toy_run, toy_stream
-
-VIRTUAL = runpy.run_path(str(Path(__file__).with_name("virtual.py")))
-virtual_card, on_card = VIRTUAL["virtual_card"], VIRTUAL["on_card"]
-Stray = VIRTUAL["StrayTensorError"]
+from tests.helpers.card import StrayTensorError as Stray
+from tests.helpers.virtual_device import on_card, virtual_card
 
 
 def test_tensors_say_where_they_are_and_keep_their_place() -> None:

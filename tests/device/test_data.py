@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,17 @@ from clframe.data import loader
 from clframe.data.augment import OWN
 from clframe.data.dataset import TensorData, scale_images
 from clframe.run import run
+from tests.helpers import stored_streams
+from tests.helpers.device_runs import (
+    assert_same,
+    killed_on_card,
+    maker,
+    on_cpu,
+    same_on_both,
+    small_images,
+    virtual_card,
+)
 
-RUNS = runpy.run_path(str(Path(__file__).with_name("lifetimes.py")))
-STORAGE = runpy.run_path(str(Path(__file__).parents[1] / "data" / "test_storage.py"))
 MLP: dict[str, Any] = {"name": "mlp", "hidden": [8]}
 CNN: dict[str, Any] = {"name": "cnn", "channels": [4, 4], "features": 8, "norm": True}
 ER: dict[str, Any] = {"replay": {"size": 12}}
@@ -44,7 +51,7 @@ OTHERS: list[Any] = [
 
 @pytest.mark.parametrize("augment", [[name] for name in OWN], ids=lambda a: str(a[0]))
 def test_augmentations(augment: list[Any]) -> None:
-    RUNS["same_on_both"](RUNS["maker"](RUNS["small_images"](), CNN, ER, augment=augment))
+    same_on_both(maker(small_images(), CNN, ER, augment=augment))
 
 
 def with_depth() -> Stream:
@@ -67,13 +74,13 @@ def with_depth() -> Stream:
 
 
 def test_augmentations_one_after_the_other_with_depth() -> None:
-    RUNS["same_on_both"](RUNS["maker"](with_depth(), CNN, ER, augment=list(OWN)))
+    same_on_both(maker(with_depth(), CNN, ER, augment=list(OWN)))
 
 
 def test_augmentations_of_torchvision() -> None:
     # RandomRotation and RandomErasing draw on the host and send what they drew.
     sent = "augment.py:__call__ copy of pageable memory to the card"
-    RUNS["same_on_both"](RUNS["maker"](RUNS["small_images"](), CNN, ER, augment=OTHERS), [sent])
+    same_on_both(maker(small_images(), CNN, ER, augment=OTHERS), [sent])
 
 
 # ------------------------------------------------------------ where data is
@@ -94,14 +101,14 @@ TIERS = [
 @pytest.mark.parametrize("strategy", [ER, "cumulative"], ids=["er", "cumulative"])
 @pytest.mark.parametrize(("kind", "room"), TIERS)
 def test_places_of_data(kind: str, room: str | None, strategy: Any, tmp_path: Path) -> None:
-    stream = STORAGE["stream_on"](kind, tmp_path)
-    make = RUNS["maker"](stream, MLP, strategy, device_memory=room)
-    RUNS["same_on_both"](make)
+    stream = stored_streams.stream_on(kind, tmp_path)
+    make = maker(stream, MLP, strategy, device_memory=room)
+    same_on_both(make)
 
 
 def test_batches_of_workers_are_pinned_by_a_thread(tmp_path: Path) -> None:
-    make = RUNS["maker"](STORAGE["stream_on"]("workers2", tmp_path), MLP, ER)
-    with RUNS["virtual_card"]() as card:
+    make = maker(stored_streams.stream_on("workers2", tmp_path), MLP, ER)
+    with virtual_card() as card:
         built = make("cuda")
         run(built.learner, built.stream, "er")
     assert any("_pin_memory_loop" in thread for thread in card.pinned_by)
@@ -109,8 +116,8 @@ def test_batches_of_workers_are_pinned_by_a_thread(tmp_path: Path) -> None:
 
 
 def test_a_run_with_workers_is_resumed_in_an_epoch(tmp_path: Path) -> None:
-    stream = STORAGE["stream_on"]("workers2", tmp_path)
-    make = RUNS["maker"](stream, MLP, ER, augment=["flip"], limit_train_batches=6)
-    card = RUNS["killed_on_card"](make, tmp_path / "run", steps=5)
-    RUNS["assert_same"](card, RUNS["on_cpu"](make))
+    stream = stored_streams.stream_on("workers2", tmp_path)
+    make = maker(stream, MLP, ER, augment=["flip"], limit_train_batches=6)
+    card = killed_on_card(make, tmp_path / "run", steps=5)
+    assert_same(card, on_cpu(make))
     assert not card.waits

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,7 @@ from clframe.config.compose import compose
 from clframe.core.stream import Stream
 from clframe.core.trainer import TrainerSettings
 from clframe.testing import toy_run
-
-VIRTUAL = runpy.run_path(str(Path(__file__).with_name("virtual.py")))
+from tests.helpers import virtual_device
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
@@ -38,7 +36,7 @@ def test_the_report_of_a_virtual_gpu(  # the methods have a test of their own
     chosen = {title: check for title, check in gpu.CHECKS.items() if title != "methods"}
     monkeypatch.setattr(gpu, "CHECKS", chosen)
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-    with VIRTUAL["virtual_card"]():
+    with virtual_device.virtual_card():
         assert main(["doctor", "--gpu", "--out", str(tmp_path / "report.md")]) == 0
     report = (tmp_path / "report.md").read_text()
     assert "BAD" not in capfd.readouterr().out
@@ -67,7 +65,7 @@ def test_what_fails_is_bad_and_the_rest_is_checked(
 
     monkeypatch.setattr(gpu, "CHECKS", {"first": stops, "second": gpu.CHECKS["machine"]})
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    with VIRTUAL["virtual_card"]():
+    with virtual_device.virtual_card():
         assert gpu.main(tmp_path / "report.md") == 2
     report = (tmp_path / "report.md").read_text()
     assert "| **BAD** | RuntimeError: CUDA error: no kernel image is available |" in report
@@ -89,7 +87,7 @@ def test_methods_are_compared_between_devices(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(strategies, "known_strategies", two)
     monkeypatch.setattr(testing, "toy_run", stops)
-    with VIRTUAL["virtual_card"](own_generator=False):
+    with virtual_device.virtual_card(own_generator=False):
         lines = list(gpu.CHECKS["methods"]())
     assert lines == [
         (True, "naive (task): mean accuracies 0.000 apart"),
@@ -112,7 +110,7 @@ def test_steps_that_wait_are_bad(monkeypatch: pytest.MonkeyPatch) -> None:
         return toy_run([*plugins, Curious()], stream, **options)
 
     monkeypatch.setattr(testing, "toy_run", curious)
-    with VIRTUAL["virtual_card"]():
+    with virtual_device.virtual_card():
         assert list(gpu.CHECKS["waits"]()) == [(False, "1 synchronizations a step (naive)")]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,17 @@ import pytest
 from clframe.build import Built
 from clframe.core.registry import discover
 from clframe.testing import prepare
+from tests.helpers.corridor import corridors
+from tests.helpers.device_runs import (
+    assert_same,
+    maker,
+    on_cpu,
+    on_virtual_card,
+    same_on_both,
+    small_images,
+)
+from tests.helpers.seen_point import seen_stream
 
-RUNS = runpy.run_path(str(Path(__file__).with_name("lifetimes.py")))
-CORRIDOR = Path(__file__).parents[1] / "rl" / "corridor.py"
-LIBERO = Path(__file__).parents[1] / "models" / "test_libero_policies.py"
 ER: dict[str, Any] = {"replay": {"size": 12}}
 POINT: dict[str, Any] = {
     "name": "point_robot",
@@ -57,13 +63,13 @@ def test_models_of_images(name: str, settings: dict[str, Any], strategy: Any) ->
     # As small as VGG-16 takes them, and few.
     size = {"side": 32, "samples": 2} if name == "vgg" else {}
     model = {"name": name, **settings}
-    RUNS["same_on_both"](RUNS["maker"](RUNS["small_images"](**size), model, strategy))
+    same_on_both(maker(small_images(**size), model, strategy))
 
 
 @pytest.mark.parametrize(("name", "settings", "strategy"), POLICIES)
 def test_policies(name: str, settings: dict[str, Any], strategy: Any) -> None:
     model = {"name": name, "hidden": [8], **settings}
-    RUNS["same_on_both"](RUNS["maker"](POINT, model, strategy))
+    same_on_both(maker(POINT, model, strategy))
 
 
 def test_an_actor_learns_by_reward() -> None:
@@ -76,8 +82,8 @@ def test_an_actor_learns_by_reward() -> None:
             trainer={"batch_size": 8, "accelerator": accelerator},
         )
 
-    card = RUNS["on_virtual_card"](make)
-    RUNS["assert_same"](card, RUNS["on_cpu"](make))
+    card = on_virtual_card(make)
+    assert_same(card, on_cpu(make))
     # Environments and what happened in them are the host's: an action goes there, a batch comes.
     assert all("['transitions']" in place for place in card.astray)
     assert set(card.waits) <= {
@@ -89,7 +95,7 @@ def test_an_actor_learns_by_reward() -> None:
 
 @pytest.mark.parametrize("kind", ["numbers", "choices"])
 def test_an_actor_learns_from_rollouts(kind: str, tmp_path: Path) -> None:
-    stream = POINT if kind == "numbers" else runpy.run_path(str(CORRIDOR))["corridors"](tmp_path)
+    stream = POINT if kind == "numbers" else corridors(tmp_path)
 
     def make(accelerator: str) -> Built:
         return prepare(
@@ -100,8 +106,8 @@ def test_an_actor_learns_from_rollouts(kind: str, tmp_path: Path) -> None:
             trainer={"batch_size": 8, "accelerator": accelerator},
         )
 
-    card = RUNS["on_virtual_card"](make)
-    RUNS["assert_same"](card, RUNS["on_cpu"](make))
+    card = on_virtual_card(make)
+    assert_same(card, on_cpu(make))
     # Environments are the host's; the rollout is the card's, so that an update sends nothing.
     assert all("['environments']" in place for place in card.astray)
     assert set(card.waits) <= {
@@ -111,16 +117,16 @@ def test_an_actor_learns_from_rollouts(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_policy_that_chooses(tmp_path: Path) -> None:
-    stream = runpy.run_path(str(CORRIDOR))["corridors"](tmp_path)
+    stream = corridors(tmp_path)
     model = {"name": "categorical", "hidden": [8], "heads": "task"}
-    RUNS["same_on_both"](RUNS["maker"](stream, model, {"ewc": {}, **ER}))
+    same_on_both(maker(stream, model, {"ewc": {}, **ER}))
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_policies_of_libero(name: str, tmp_path: Path) -> None:
     small = {"n_tasks": 1, "num_demos": 1, "eval_episodes": 1, "horizon": 6}
-    stream = runpy.run_path(str(LIBERO))["seen_stream"](tmp_path, **small)
+    stream = seen_stream(tmp_path, **small)
     model = {"name": name, "size": "small", "window": 2}
     # torchvision's change of colors sends its factors from the host.
     colors = "augment.py:<listcomp> copy of pageable memory to the card"
-    RUNS["same_on_both"](RUNS["maker"](stream, model, "naive", batch_size=2), [colors])
+    same_on_both(maker(stream, model, "naive", batch_size=2), [colors])

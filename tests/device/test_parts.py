@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,8 @@ from clframe.run import set_up
 from clframe.runs.folder import RunFolder
 from clframe.sweep.seed_group import SeedGroup
 from clframe.testing import toy_stream
+from tests.helpers import device_runs
 
-RUNS = runpy.run_path(str(Path(__file__).with_name("lifetimes.py")))
 MLP: dict[str, Any] = {"name": "mlp", "hidden": [8]}
 ER: dict[str, Any] = {"replay": {"size": 12}}
 
@@ -41,7 +40,7 @@ def test_batched_seeds(strategy: Any) -> None:
         return [result.matrix.values for result in group.run()]
 
     expected = learned("cpu")
-    with RUNS["virtual_card"](own_generator=False) as card:
+    with device_runs.virtual_card(own_generator=False) as card:
         found = learned("cuda")
         assert not card.per_step()
     for one, other in zip(found, expected, strict=True):
@@ -50,18 +49,18 @@ def test_batched_seeds(strategy: Any) -> None:
 
 def test_what_is_drawn_on_the_gpu_continues_after_a_resume(tmp_path: Path) -> None:
     """Dropout draws from the GPU's own generator, which a new process starts elsewhere."""
-    make = RUNS["maker"](RUNS["small_images"](), {**MLP, "dropout": 0.5}, ER)
+    make = device_runs.maker(device_runs.small_images(), {**MLP, "dropout": 0.5}, ER)
 
-    with RUNS["virtual_card"]():
+    with device_runs.virtual_card():
         built = make("cuda")
-        result = RUNS["run"](built.learner, built.stream, "whole")
-        expected = RUNS["_end"](result, built.learner, {})
-    resumed = RUNS["killed_on_card"](make, tmp_path, steps=5, own_generator=True)
-    RUNS["assert_same"](resumed, expected)
+        result = device_runs.run(built.learner, built.stream, "whole")
+        expected = device_runs._end(result, built.learner, {})
+    resumed = device_runs.killed_on_card(make, tmp_path, steps=5, own_generator=True)
+    device_runs.assert_same(resumed, expected)
     # The host's generator draws other numbers, so the GPU's was in use.
     assert not all(
         torch.equal(value, expected.state[name])
-        for name, value in RUNS["on_cpu"](make).state.items()
+        for name, value in device_runs.on_cpu(make).state.items()
     )
 
 
@@ -76,7 +75,7 @@ def test_a_run_of_a_gpu_elsewhere(tmp_path: Path) -> None:
         "logger": None,
     }
     folder = tmp_path / "run"
-    with RUNS["virtual_card"]():
+    with device_runs.virtual_card():
         there = clframe.fit(toy_stream(samples=4), run_dir=folder, **words)
     assert there.environment["device"] == "cuda:0"
     with pytest.raises(

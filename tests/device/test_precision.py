@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,8 @@ import pytest
 
 from clframe.build import Built
 from clframe.testing import prepare_toy, toy_stream
+from tests.helpers import device_runs, device_strategies
 
-METHODS = runpy.run_path(str(Path(__file__).with_name("test_strategies.py")))
-RUNS = METHODS["RUNS"]
 ON_GRADIENTS = (
     "agem",
     "bic",
@@ -37,9 +35,9 @@ SCALER = {
 
 def maker(strategy: str, precision: str) -> Callable[[str], Built]:
     def make(accelerator: str) -> Built:
-        scenario = METHODS["scenarios_of"](strategy)[-1]
+        scenario = device_strategies.scenarios_of(strategy)[-1]
         return prepare_toy(
-            METHODS["plugins_of"](strategy),
+            device_strategies.plugins_of(strategy),
             toy_stream(scenario, n_experiences=3, samples=6),
             accelerator=accelerator,
             max_epochs=1,
@@ -52,25 +50,27 @@ def maker(strategy: str, precision: str) -> Callable[[str], Built]:
 
 
 def check(card: Any, expected: Any, allowed: set[str]) -> None:
-    RUNS["assert_same"](card, expected)
+    device_runs.assert_same(card, expected)
     assert not card.astray
     assert not set(card.waits) - allowed
 
 
-@pytest.mark.parametrize("strategy", METHODS["STRATEGIES"])
+@pytest.mark.parametrize("strategy", device_strategies.STRATEGIES)
 def test_bf16(strategy: str, tmp_path: Path) -> None:
     make = maker(strategy, "bf16-mixed")
-    card = RUNS["killed_on_card"](make, tmp_path, steps=METHODS["steps_until_kill"](strategy))
-    check(card, RUNS["on_cpu"](make), METHODS["ALLOWED"].get(strategy, set()))
+    card = device_runs.killed_on_card(
+        make, tmp_path, steps=device_strategies.steps_until_kill(strategy)
+    )
+    check(card, device_runs.on_cpu(make), device_strategies.ALLOWED.get(strategy, set()))
 
 
 @pytest.mark.parametrize("strategy", ON_GRADIENTS)
 def test_16_bits_with_their_scaler(strategy: str, tmp_path: Path) -> None:
     """There is no such run on the CPU: resumed, with the scaler's state, it is what it was."""
     make = maker(strategy, "16-mixed")
-    card = RUNS["killed_on_card"](make, tmp_path, steps=5)
-    allowed = SCALER | METHODS["ALLOWED"].get(strategy, set())
-    check(card, RUNS["on_virtual_card"](make), allowed)
+    card = device_runs.killed_on_card(make, tmp_path, steps=5)
+    allowed = SCALER | device_strategies.ALLOWED.get(strategy, set())
+    check(card, device_runs.on_virtual_card(make), allowed)
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
@@ -78,9 +78,10 @@ def test_models_with_normalization_and_mixtures(precision: str) -> None:
     cnn = {"name": "cnn", "channels": [4, 4], "features": 8, "norm": True}
     point = {"name": "point_robot", "n_tasks": 2, "num_demos": 3, "eval_episodes": 2, "horizon": 10}
     mixture = {"name": "policy", "hidden": [8], "head": "gmm", "layer_norm": True}
-    for stream, model in ((RUNS["small_images"](), cnn), (point, mixture)):
-        make = RUNS["maker"](stream, model, {"replay": {"size": 12}}, precision=precision)
-        card = RUNS["on_virtual_card"](make)
+    for stream, model in ((device_runs.small_images(), cnn), (point, mixture)):
+        make = device_runs.maker(stream, model, {"replay": {"size": 12}}, precision=precision)
+        card = device_runs.on_virtual_card(make)
         cpu = precision == "bf16-mixed"
-        check(card, RUNS["on_cpu" if cpu else "on_virtual_card"](make), set() if cpu else SCALER)
+        expected = device_runs.on_cpu(make) if cpu else device_runs.on_virtual_card(make)
+        check(card, expected, set() if cpu else SCALER)
         assert all(value.isfinite().all() for value in card.state.values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import runpy
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from clframe.build import Built
 from clframe.core.registry import discover
 from clframe.core.stream import Stream
 from clframe.testing import prepare
+from tests.helpers.device_runs import assert_same, maker, on_cpu, on_virtual_card, same_on_both
 
-RUNS = runpy.run_path(str(Path(__file__).with_name("lifetimes.py")))
 REGISTRY = discover()
 MLP: dict[str, Any] = {"name": "mlp", "hidden": [8]}
 CNN: dict[str, Any] = {"name": "cnn", "channels": [4, 4], "features": 8, "norm": True}
@@ -107,13 +106,13 @@ def start_of(name: str, settings: dict[str, Any]) -> Stream:
 def test_streams(name: str, settings: dict[str, Any], model: dict[str, Any]) -> None:
     if name.startswith("metaworld") and find_spec("metaworld") is None:
         pytest.skip("needs clframe[metaworld]")
-    RUNS["same_on_both"](RUNS["maker"](start_of(name, settings), model, ER))
+    same_on_both(maker(start_of(name, settings), model, ER))
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_streams_of_files(name: str, tmp_path: Path) -> None:
     path, model = (_recordings if name == "lerobot" else _pictures)(tmp_path, name)
-    RUNS["same_on_both"](RUNS["maker"](start_of(name, {"path": str(path)}), model, ER))
+    same_on_both(maker(start_of(name, {"path": str(path)}), model, ER))
 
 
 def _pictures(root: Path, name: str) -> tuple[Path, dict[str, Any]]:
@@ -156,4 +155,4 @@ def test_streams_of_environments_alone(name: str, settings: dict[str, Any]) -> N
             trainer={"batch_size": 8, "accelerator": accelerator},
         )
 
-    RUNS["assert_same"](RUNS["on_virtual_card"](make), RUNS["on_cpu"](make))
+    assert_same(on_virtual_card(make), on_cpu(make))

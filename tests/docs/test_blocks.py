@@ -7,7 +7,6 @@ to a few batches; nothing else differs from what is written.
 from __future__ import annotations
 
 import json
-import runpy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -21,12 +20,7 @@ from PIL import Image
 
 import clframe
 from clframe import api
-
-_pages = runpy.run_path(str(Path(__file__).with_name("pages.py")))
-PAGES = _pages["PAGES"]
-ROOT = _pages["ROOT"]
-blocks = _pages["blocks"]
-name_of = _pages["name_of"]
+from tests.helpers.pages import PAGES, ROOT, blocks, name_of
 
 NOT_RUN = {
     "docs/attach.md": {

@@ -7,7 +7,6 @@ the commands of "Start in five minutes".
 from __future__ import annotations
 
 import re
-import runpy
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -22,15 +21,7 @@ from clframe.cli.main import main
 from clframe.cli.names import check_names
 from clframe.config import compose as composing
 from clframe.sweep.expand import divide, expand
-
-_pages = runpy.run_path(str(Path(__file__).with_name("pages.py")))
-PAGES = _pages["PAGES"]
-RESULTS = _pages["RESULTS"]
-ROOT = _pages["ROOT"]
-blocks = _pages["blocks"]
-commands = _pages["commands"]
-name_of = _pages["name_of"]
-taken_by_a_shell = _pages["taken_by_a_shell"]
+from tests.helpers.pages import PAGES, RESULTS, ROOT, blocks, commands, name_of, taken_by_a_shell
 
 NOT_CHECKED = {
     'clframe fit "${S[@]}" run_dir=lifetime': "an array of the shell that the page defines",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def test_an_example_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    answer = runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"](**SMALL[name])
+    answer = importlib.import_module(f"examples.{name}").main(**SMALL[name])
     if name == "own_data":
         assert answer.metrics["gem"]["acc"] > 0.7
         assert "ant" in capsys.readouterr().out

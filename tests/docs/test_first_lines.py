@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import runpy
 import shlex
 import subprocess
 from pathlib import Path
@@ -17,8 +16,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-_pages = runpy.run_path(str(Path(__file__).with_name("pages.py")))
-ROOT = _pages["ROOT"]
+from tests.helpers import pages
+from tests.helpers.pages import ROOT
+
 PYTHON = ROOT / ".venv-base" / "bin" / "python"
 PAGES = [ROOT / "README.md", ROOT / "docs" / "start.md"]
 SMALL = {
@@ -62,7 +62,7 @@ def _jobs() -> list[tuple[str, list[str], str]]:
     """List what is run, in the order of the pages, with the page's own text as its name."""
     jobs: list[tuple[str, list[str], str]] = []
     for page in PAGES:
-        for command in _pages["commands"](page):
+        for command in pages.commands(page):
             for name, own in PLACEHOLDERS.items():
                 command = command.replace(name, own)
             if command in [name for _, _, name in jobs] or command.startswith("python "):
@@ -72,7 +72,7 @@ def _jobs() -> list[tuple[str, list[str], str]]:
                 jobs.append(("clframe", shlex.split(stopped)[1:], command))
             else:
                 jobs.append(("clframe", _small(command), command))
-        for block in _pages["blocks"](page):
+        for block in pages.blocks(page):
             if block.language == "python" and "class " not in block.text:
                 text = block.text.replace("max_epochs=10", "max_epochs=1")
                 name = f"{block.page}:{block.line}"
@@ -94,7 +94,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, s
         for number in range(10):
             pixels = noise.integers(0, 255, (12, 12, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(place / "pictures" / label / f"{number}.png")
-    for block in _pages["blocks"](PAGES[0]):
+    for block in pages.blocks(PAGES[0]):
         if "class Shrink(Plugin)" in block.text:
             (place / "shrink.py").write_text(block.text)
     jobs = _jobs()

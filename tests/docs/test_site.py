@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.helpers.browser import chromium, tab
+
 ROOT = Path(__file__).parents[2]
-_BROWSER = runpy.run_path(str(ROOT / "tests" / "browser.py"))
-chromium, tab = _BROWSER["chromium"], _BROWSER["tab"]
 pytest.importorskip("mkdocs", reason="the extra docs is not installed")
 
 

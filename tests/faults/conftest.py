@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.helpers.processes import Process, ProcessServer, alive, descendants, until
 
 # Told by the environment, so that a resumed run is made of the same plugin.
 PAUSE = '''
@@ -46,60 +45,6 @@ SMALL = ["n_experiences=2", "max_epochs=2", "trainer.batch_size=250", "model.hid
 RUN = [*SMALL, "logger=none", "plugin_path=pause.py", "strategy=[naive,pause]"]
 
 
-class Server:
-    """The process that starts the others; see fork_server.py."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("fork_server.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            text=True,
-        )
-
-    def ask(self, **request: Any) -> Any:
-        """A line there and a line back."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-
-class Process:
-    """A command that runs, as its starter sees it.
-
-    Args:
-        server: Who has forked it.
-        pid: Its number.
-        errors: The file that takes its standard error.
-    """
-
-    def __init__(self, server: Server, pid: int, errors: Path) -> None:
-        self.server, self.pid, self.errors = server, pid, errors
-        self.code: int | None = None
-
-    def poll(self) -> int | None:
-        """The exit code; None while it runs."""
-        if self.code is None:
-            self.code = self.server.ask(poll=self.pid)
-        return self.code
-
-    def signal(self, number: int) -> None:
-        """Send a signal."""
-        assert self.poll() is None
-        os.kill(self.pid, number)
-
-    def end(self) -> tuple[int, str]:
-        """Exit code and errors, once it has ended by itself."""
-        until(lambda: self.poll() is not None, 240)
-        error = self.errors.read_text() if self.errors.is_file() else ""
-        assert "Traceback" not in error, error
-        assert self.code is not None
-        return self.code, error
-
-
 class Processes:
     """Starts commands in a folder and ends them, and what they started, after the test.
 
@@ -110,7 +55,7 @@ class Processes:
 
     words = RUN
 
-    def __init__(self, server: Server, place: Path) -> None:
+    def __init__(self, server: ProcessServer, place: Path) -> None:
         self.server, self.place = server, place
         self.started: list[Process] = []
         (place / "pause.py").write_text(PAUSE)
@@ -139,23 +84,26 @@ class Processes:
             anew: In a fresh interpreter.
         """
         errors = self.place / (stderr or f"errors{len(self.started)}")
-        pid = self.server.ask(
-            words=words,
-            place=str(self.place),
-            environment={
+        command = ["-m", "clframe", *words]
+        if anew:
+            command = ["-c", f"import os; os.execv({sys.executable!r}, {['python', *command]})"]
+        process = self.server.start(
+            command,
+            self.place,
+            {
+                **os.environ,
                 "PAUSE": str(pause),
                 "CLFRAME_DATA": str(self.place / "data"),
+                "OMP_NUM_THREADS": "1",
                 **(environment or {}),
             },
-            stdin=os.devnull,
-            stdout=stdout,
-            stderr=str(errors),
-            nohup=nohup,
-            tty=tty,
-            anew=anew,
+            self.place / stdout,
+            errors,
+            [signal.SIGHUP] if nohup else [],
+            tty,
         )
-        self.started.append(Process(self.server, pid, errors))
-        return self.started[-1]
+        self.started.append(process)
+        return process
 
     def call(self, *words: str, **options: Any) -> tuple[int, str]:
         """Exit code and errors of a command."""
@@ -201,52 +149,24 @@ class Processes:
     @staticmethod
     def alive(pid: int) -> bool:
         """Whether a process is there and has not ended."""
-        with contextlib.suppress(OSError):
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        return False
-
-
-def until(true: Callable[[], Any], seconds: float) -> None:
-    """Wait for something."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not come in time"
-        time.sleep(0.02)
-
-
-def descendants(pid: int) -> list[int]:
-    """The processes that a process has started, and those that they have."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, task.read_text().split()):
-            found += [child, *descendants(child)]
-    return found
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """Who forks the processes of all tests."""
-    made = Server()
-    yield made
-    made.process.communicate()
+        return alive(pid)
 
 
 @pytest.fixture
-def processes(server: Server, tmp_path: Path) -> Iterator[Processes]:
+def processes(clframe_process: ProcessServer, tmp_path: Path) -> Iterator[Processes]:
     """Commands in a folder with the plugin that waits."""
-    made = Processes(server, tmp_path)
+    made = Processes(clframe_process, tmp_path)
     yield made
     for process in made.started:
-        if process.poll() is None:
-            for pid in [*descendants(process.pid), process.pid]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        process.kill()
 
 
 @pytest.fixture(scope="session")
-def whole(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def whole(
+    clframe_process: ProcessServer, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     """What the run finds that is left alone."""
-    made = Processes(server, tmp_path_factory.mktemp("whole"))
+    made = Processes(clframe_process, tmp_path_factory.mktemp("whole"))
     code, error = made.call("fit", *RUN, "run_dir=run")
     assert code == 0, error
     return made.results("run")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import runpy
 import socket
 import subprocess
 from pathlib import Path
@@ -11,8 +10,8 @@ import pytest
 import clframe
 from clframe.loggers import wandb as wandb_logger
 from clframe.testing import toy_stream
+from tests.helpers import wandb_runs
 
-WANDB_RUNS = runpy.run_path(str(Path(__file__).parents[1] / "wandb_runs.py"))
 CODE = """
 import clframe
 from clframe.testing import toy_stream
@@ -21,7 +20,7 @@ clframe.fit(toy_stream(), max_epochs=2, logger="wandb", run_dir="run", progress=
 
 
 def run_offline(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    done: subprocess.CompletedProcess[str] = WANDB_RUNS["run"](CODE, folder, **variables)
+    done: subprocess.CompletedProcess[str] = wandb_runs.run(CODE, folder, **variables)
     return done
 
 
@@ -82,16 +81,16 @@ fit_seeds(config, [3, 4])
 
 @pytest.mark.slow
 def test_each_seed_is_a_wandb_run_of_its_own(tmp_path: Path) -> None:
-    done = WANDB_RUNS["run"](SEEDS, tmp_path, WANDB_MODE="offline")
+    done = wandb_runs.run(SEEDS, tmp_path, WANDB_MODE="offline")
     assert done.returncode == 0, done.stderr
     assert "left out from now on" not in done.stderr
-    ids, key_of = [], WANDB_RUNS["key_of"]
+    ids, key_of = [], wandb_runs.key_of
     for seed in (3, 4):
         (path,) = (tmp_path / "many" / f"s{seed}").rglob("*.wandb")
         rows = (tmp_path / "many" / f"s{seed}" / "events.jsonl").read_text().splitlines()
         losses = [json.loads(row)["loss"] for row in rows if '"event": "epoch"' in row]
         logged, config = [], {}
-        for record in WANDB_RUNS["records"](path):
+        for record in wandb_runs.records(path):
             for item in record.history.item:
                 if key_of(item) == "train/loss":
                     logged.append(float(item.value_json))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,10 @@ from clframe.errors import SettingError
 from clframe.loggers.lightning import Foreign
 from clframe.loggers.wandb import WandbRun, wandb
 from clframe.testing import toy_stream
+from tests.helpers import tensorboard_files, wandb_runs
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tracking.md").read_text()
 TESTS = Path(__file__).parent.parent
-WANDB_RUNS = runpy.run_path(str(TESTS / "wandb_runs.py"))
 SEVERAL = """
 import json, sys
 import clframe
@@ -83,7 +82,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     assert words[:2] == ["clframe", "fit"]
     words += ["run_dir=swept"]
     variables = {"WANDB_MODE": "offline", "WANDB_RUN_ID": "given123"}
-    done = WANDB_RUNS["run"](SEVERAL, folder, json.dumps(words), **variables)
+    done = wandb_runs.run(SEVERAL, folder, json.dumps(words), **variables)
     assert done.returncode == 0, done.stderr
     return folder, done.stderr
 
@@ -91,14 +90,14 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def records(folder: Path) -> dict[str, list[Any]]:
     (path,) = (folder / "wandb").glob("offline-run-*/*.wandb")
     found: dict[str, list[Any]] = {}
-    for record in WANDB_RUNS["records"](path):
+    for record in wandb_runs.records(path):
         kind = record.WhichOneof("record_type")
         found.setdefault(kind, []).append(getattr(record, kind))
     return found
 
 
 def keys(found: dict[str, list[Any]]) -> set[str]:
-    return {WANDB_RUNS["key_of"](item) for row in found["history"] for item in row.item}
+    return {wandb_runs.key_of(item) for row in found["history"] for item in row.item}
 
 
 def test_the_agent_of_wandb_starts_a_run_that_logs_its_goal(several: tuple[Path, str]) -> None:
@@ -230,8 +229,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_tensorboard_has_media_config_and_hyperparameters(drawn: Path) -> None:
-    resume = runpy.run_path(str(TESTS / "checkpoint" / "test_loggers_resume.py"))
-    tags = {tag for tag, _, _ in resume["points_of_board"](str(drawn))}
+    tags = {tag for tag, _, _ in tensorboard_files.points_of_board(str(drawn))}
     assert {"terms/ewc", "train/loss", "eval/mean", "matrix_image", "confusion"} <= tags
     assert {"draws/grey", "draws/color", "draws/film", "draws/map"} <= tags
     assert {"config/text_summary", "matrix/text_summary", "draws/table/text_summary"} <= tags

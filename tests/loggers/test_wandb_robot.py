@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.helpers import wandb_runs
+
 pytest.importorskip("wandb")
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
 
-WANDB_RUNS = runpy.run_path(str(Path(__file__).parents[1] / "wandb_runs.py"))
 CODE = """
 import os, signal
 import clframe
@@ -43,13 +43,13 @@ class Logged:
     """What the file of an offline run holds."""
 
     def __init__(self, path: Path) -> None:
-        key_of = WANDB_RUNS["key_of"]
+        key_of = wandb_runs.key_of
         self.rows: list[dict[str, Any]] = []
         self.config: dict[str, Any] = {}
         self.artifacts: dict[str, Any] = {}
         self.axes: dict[str, str] = {}
         self.exit_code: int | None = None
-        for record in WANDB_RUNS["records"](path):
+        for record in wandb_runs.records(path):
             kind = record.WhichOneof("record_type")
             if kind == "history":
                 items = record.history.item
@@ -73,11 +73,11 @@ class Logged:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("robot")
-    killed = WANDB_RUNS["run"](CODE, folder, AT="11")
+    killed = wandb_runs.run(CODE, folder, AT="11")
     assert killed.returncode == -9, killed.stderr
     assert list((folder / "run" / "wandb").glob("offline-run-*"))
     assert not (folder / "run" / "results.json").exists()
-    done = WANDB_RUNS["run"](CODE, folder)
+    done = wandb_runs.run(CODE, folder)
     assert done.returncode == 0, done.stderr
     assert "left out from now on" not in done.stderr
     return folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +12,8 @@ import pytest
 from clframe.cli.main import main
 from clframe.errors import DataError
 from clframe.metrics import l2
+from tests.helpers.l2_logs import table, write_tsv
 
-_logs = runpy.run_path(str(Path(__file__).with_name("l2_logs.py")))
-table, write_tsv = _logs["table"], _logs["write_tsv"]
 DATA = Path(__file__).parents[1] / "data" / "l2metrics" / "ondisk"
 
 Columns = dict[str, list[Any]]

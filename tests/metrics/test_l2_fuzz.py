@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clframe.metrics import l2
-
-table = runpy.run_path(str(Path(__file__).with_name("l2_logs.py")))["table"]
+from tests.helpers.l2_logs import table
 
 pieces = st.lists(
     st.tuples(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,11 @@ import pytest
 
 from clframe.metrics import l2
 from clframe.metrics.l2.log_rows import read_rows
+from tests.helpers import golden
+from tests.helpers.l2_logs import table
 
 DATA = Path(__file__).parents[1] / "data" / "l2metrics"
-CHECK = runpy.run_path(str(DATA.parents[1] / "golden.py"))
-table = runpy.run_path(str(Path(__file__).with_name("l2_logs.py")))["table"]
-CASES = list(CHECK["l2_cases"](DATA))
+CASES = list(golden.l2_cases(DATA))
 
 
 def test_there_is_something_to_check() -> None:
@@ -26,7 +25,7 @@ def test_there_is_something_to_check() -> None:
 
 @pytest.mark.parametrize(("scenario", "settings"), CASES)
 def test_golden_values(scenario: str, settings: str) -> None:
-    count, differences = CHECK["l2_differences"](DATA, scenario, settings)
+    count, differences = golden.l2_differences(DATA, scenario, settings)
     assert differences == []
     assert count > 50
 
@@ -44,7 +43,7 @@ def test_the_golden_check_notices_wrong_values(tmp_path: Path) -> None:
     result["regimes"][3]["exp_to_sat"] += 1
     result["lifetime"]["sample_efficiency"] = None
     (folder / "expected.json").write_text(json.dumps(expected))
-    _, differences = CHECK["l2_differences"](tmp_path, "g01", "default")
+    _, differences = golden.l2_differences(tmp_path, "g01", "default")
     assert len(differences) == 4
 
 
@@ -101,7 +100,7 @@ def test_the_files_of_the_reference_command_line_are_met() -> None:
         maintenance_method="both",
         transfer_method="both",
     )
-    checker = CHECK["Checker"](set(), False, 1e-9, 1e-9)
+    checker = golden.Checker(set(), False, 1e-9, 1e-9)
     checker.compare("lifetime", {name: wanted[name] for name in result.lifetime}, result.lifetime)
     checker.compare("tasks", wanted["task_metrics"], result.tasks)
     assert checker.differences == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from clframe.errors import DataError, SettingError
 from clframe.metrics import l2
 from clframe.metrics.l2.preprocess import smooth
 from clframe.metrics.l2.regime_metrics import theil_sen
+from tests.helpers.l2_logs import table
 
 DATA = Path(__file__).parents[1] / "data" / "l2metrics"
-table = runpy.run_path(str(Path(__file__).with_name("l2_logs.py")))["table"]
 RAW: dict[str, Any] = {
     "normalization_method": "none",
     "smoothing_method": "none",

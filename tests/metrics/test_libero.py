@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,16 @@ import pytest
 
 from clframe.errors import SettingError
 from clframe.metrics import libero
+from tests.helpers import golden
 
 DATA = Path(__file__).parents[1] / "data"
 GOLDEN = json.loads((DATA / "l2metrics" / "libero_metrics.json").read_text())
 CASES = [GOLDEN["worked_example"], *GOLDEN["cases"]]
-CHECK = runpy.run_path(str(DATA.parent / "golden.py"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_golden_values(case: dict[str, Any]) -> None:
-    count, differences = CHECK["libero_differences"](case)
+    count, differences = golden.libero_differences(case)
     assert differences == []
     assert count > 3
 
@@ -30,7 +29,7 @@ def test_golden_values(case: dict[str, Any]) -> None:
 def test_the_golden_check_notices_a_wrong_value() -> None:
     case = json.loads(json.dumps(GOLDEN["worked_example"]))
     case["expected"]["NBT"] += 2e-9
-    assert len(CHECK["libero_differences"](case)[1]) == 1
+    assert len(golden.libero_differences(case)[1]) == 1
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,14 @@ from clframe.models.categorical import categorical
 from clframe.plugins._fisher import fisher
 from clframe.robot.learner import ImitationLearner
 from clframe.testing import prepare, run_built
+from tests.helpers import corridor
+from tests.helpers.corridor import CHOICES
 
 pytest.importorskip("gymnasium")
-CORRIDOR = runpy.run_path(str(Path(__file__).parents[1] / "rl" / "corridor.py"))
-CHOICES = CORRIDOR["CHOICES"]
 
 
 def built(tmp_path: Path, strategy: Any = "naive", **model: Any) -> Any:
-    stream = CORRIDOR["corridors"](tmp_path)
+    stream = corridor.corridors(tmp_path)
     settings = {"name": "categorical", "hidden": [8], **model}
     return prepare(stream, strategy, settings, max_epochs=3, batch_size=16)
 
@@ -53,7 +52,7 @@ def test_what_is_impossible_is_never_chosen(tmp_path: Path, heads: str, layer_no
         outputs, features = learner.run_model(x, number)
         assert torch.equal(outputs, learner.model(x))
         assert torch.equal(outputs, learner.model.head(features))
-        possible = x[:, CORRIDOR["SEEN"] : CORRIDOR["STATE"]] == 1
+        possible = x[:, corridor.SEEN : corridor.STATE] == 1
         assert possible.any(1).all()
         assert not possible.all(1).any()
         p = outputs.softmax(1)
@@ -112,7 +111,7 @@ def test_fisher_information_is_that_of_the_choice(tmp_path: Path, heads: str, la
     parameters = learner.named_trainable()
     expected = {name: torch.zeros_like(p) for name, p in parameters.items()}
     for row in range(len(x)):
-        possible = (x[row, CORRIDOR["SEEN"] : CORRIDOR["STATE"]] == 1).nonzero().flatten()
+        possible = (x[row, corridor.SEEN : corridor.STATE] == 1).nonzero().flatten()
         logp = outputs[row, possible].log_softmax(0)
         for choice in range(len(possible)):
             gradients = torch.autograd.grad(
@@ -134,7 +133,7 @@ def test_fisher_information_is_that_of_the_choice(tmp_path: Path, heads: str, la
 
 
 def test_choices_are_learned_from_demonstrations(tmp_path: Path) -> None:
-    stream = CORRIDOR["corridors"](tmp_path, tasks=1)
+    stream = corridor.corridors(tmp_path, tasks=1)
     model = {"name": "categorical", "hidden": [32]}
     built = prepare(stream, "naive", model, max_epochs=60, batch_size=16)
     result = run_built(built)
@@ -160,7 +159,7 @@ def test_other_streams_are_refused(arguments: dict[str, Any], sentence: str) -> 
 
 
 def test_a_mask_of_another_length_is_refused(tmp_path: Path) -> None:
-    stream = dataclasses.replace(CORRIDOR["corridors"](tmp_path), mask=slice(0, 3))
+    stream = dataclasses.replace(corridor.corridors(tmp_path), mask=slice(0, 3))
     with pytest.raises(SettingError, match="'corridors' has 16 choices, but its mask is 3 of the"):
         prepare(stream, "naive", "categorical")
 
@@ -174,8 +173,8 @@ def test_labels_that_are_no_choices_are_refused() -> None:
 def test_the_best_ways_are_the_best() -> None:
     """The corridor itself: what breadth-first search says is what its own steps add up to."""
     for task in range(2):
-        for start in CORRIDOR["STARTS"]:
-            demo = CORRIDOR["demonstration"](task, start)
-            assert len(demo) == CORRIDOR["steps_to_goal"](start)
-            mask = demo.observations["state"][:, CORRIDOR["SEEN"] :]
+        for start in corridor.STARTS:
+            demo = corridor.demonstration(task, start)
+            assert len(demo) == corridor.steps_to_goal(start)
+            mask = demo.observations["state"][:, corridor.SEEN :]
             assert mask[np.arange(len(demo)), demo.actions[:, 0]].all()

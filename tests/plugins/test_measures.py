@@ -7,7 +7,6 @@ import csv
 import json
 import math
 import re
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +35,8 @@ from clframe.testing import (
     toy_run,
     toy_stream,
 )
+from tests.helpers import methods
 
-SHARED = runpy.run_path(str(Path(__file__).parents[1] / "methods.py"))
 MEASURES = ("cost", "online", "plasticity", "predictions")
 
 
@@ -46,7 +45,7 @@ def all_measures() -> list[clframe.Plugin]:
 
 
 def test_every_measure_is_here() -> None:
-    assert SHARED["MEASURES"] == MEASURES
+    assert methods.MEASURES == MEASURES
 
 
 def weights_of(learner: Learner) -> dict[str, Tensor]:
@@ -129,7 +128,7 @@ class Notes(clframe.Plugin):
 @pytest.mark.parametrize("method", ["replay", "cumulative"])
 def test_online_accuracy_is_that_of_each_sample_before_it_is_learned(method: str) -> None:
     notes = Notes()
-    method_plugin = SHARED["make"](method)
+    method_plugin = methods.make(method)
     result, _ = toy_run([method_plugin, Online(), notes], toy_stream(), max_epochs=2)
     each = [float(np.mean(notes.hits[i])) for i in range(3)]
     assert [len(notes.hits[i]) for i in range(3)] == [80, 80, 80]
@@ -252,7 +251,7 @@ def test_predictions_are_counted_as_by_hand(scenario: Any) -> None:
 
 
 def test_predictions_of_a_nearest_mean_are_its_own() -> None:
-    result, _ = toy_run([SHARED["make"]("ncm"), Predictions()], toy_stream())
+    result, _ = toy_run([methods.make("ncm"), Predictions()], toy_stream())
     rows = result.measured["predictions"]["confusion"]
     for row, values in zip(result.matrix.rows[1:], result.matrix.values[1:], strict=True):
         square = np.asarray(rows[row])
@@ -282,10 +281,10 @@ def test_bytes_are_those_of_buffers_and_teachers() -> None:
     own = buffer.inputs.nbytes + sum(column.nbytes for column in buffer.columns.values())
     assert result.metrics["cost"]["held_bytes"] == own
     assert 20 * 8 * 4 < result.metrics["cost"]["state_bytes"] <= own
-    lwf, learner = toy_run([SHARED["make"]("lwf"), Cost()], toy_stream())
+    lwf, learner = toy_run([methods.make("lwf"), Cost()], toy_stream())
     model = sum(p.nbytes for p in learner.model.parameters())
     assert lwf.metrics["cost"]["held_bytes"] >= model
-    passes = toy_run([SHARED["make"]("ncm"), Cost()], toy_stream())[0].metrics["cost"]
+    passes = toy_run([methods.make("ncm"), Cost()], toy_stream())[0].metrics["cost"]
     assert passes["train_flops_k"][1:] == [None, None]
     with pytest.raises(clframe.PluginError, match=r"trainer\.compile"):
         toy_run([Cost()], toy_stream(), compile=True)

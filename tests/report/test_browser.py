@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ import pytest
 import clframe
 from clframe.cli.main import main
 from clframe.runs.reader import read_run
+from tests.helpers import browser
 
-BROWSER = runpy.run_path(str(Path(__file__).parents[1] / "browser.py"))
-PROGRAM = BROWSER["chromium"]()
+PROGRAM = browser.chromium()
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on this machine")
 
 # What a reader with a keyboard or a screen reader, or on a phone, would stumble over.
@@ -110,7 +109,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with BROWSER["tab"](PROGRAM, tmp_path_factory.mktemp("browser")) as opened:
+    with browser.tab(PROGRAM, tmp_path_factory.mktemp("browser")) as opened:
         yield opened
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,13 @@ from clframe import ClframeError, DataError, SettingError
 from clframe.cli.main import main
 from clframe.testing import prepare, run_built
 from clframe.training.engine import Engine
+from tests.helpers import corridor
 
 spaces = pytest.importorskip("gymnasium").spaces
-CORRIDOR = runpy.run_path(str(Path(__file__).with_name("corridor.py")))
 SMALL = {"name": "ppo", "n_envs": 2, "n_steps": 4, "steps": 16, "n_epochs": 1}
 
 
-class Other(CORRIDOR["Corridor"]):  # type: ignore[misc]
+class Other(corridor.Corridor):  # type: ignore[misc]
     """A corridor with another action space."""
 
     def __init__(self, space: Any) -> None:
@@ -30,7 +29,7 @@ class Other(CORRIDOR["Corridor"]):  # type: ignore[misc]
 
 def stream_with(folder: Path, make: Any) -> Any:
     """A good corridor and then another environment."""
-    stream = CORRIDOR["corridors"](folder, eval_episodes=1, horizon=8)
+    stream = corridor.corridors(folder, eval_episodes=1, horizon=8)
     first, second = stream.tasks
     robot = dataclasses.replace(second.info["evaluation"].robot, name="bad", environment=make)
     evaluation = dataclasses.replace(second.info["evaluation"], robot=robot)
@@ -70,19 +69,19 @@ def stream_with(folder: Path, make: Any) -> Any:
             "has the action space Dict: the stream's actions are choices",
         ),
         (
-            functools.partial(CORRIDOR["Corridor"], wrong="mask"),
+            functools.partial(corridor.Corridor, wrong="mask"),
             "task 'bad' at step 3 gave a mask of zeros: without a possible choice the episode",
         ),
         (
-            functools.partial(CORRIDOR["Corridor"], wrong="half"),
+            functools.partial(corridor.Corridor, wrong="half"),
             "task 'bad' at step 3 gave a mask whose number 2 is 0.5: 1 is for a possible",
         ),
         (
-            functools.partial(CORRIDOR["Corridor"], wrong="reward"),
+            functools.partial(corridor.Corridor, wrong="reward"),
             "task 'bad' at step 3 gave the reward nan, which is not a finite number",
         ),
         (
-            functools.partial(CORRIDOR["Corridor"], wrong="success"),
+            functools.partial(corridor.Corridor, wrong="success"),
             "task 'bad' does not say at step 3 whether the goal holds",
         ),
     ],
@@ -121,19 +120,19 @@ def test_settings(arguments: dict[str, Any], sentence: str) -> None:
 
 
 def test_a_policy_without_logits_cannot_choose(tmp_path: Path) -> None:
-    stream = CORRIDOR["corridors"](tmp_path)
+    stream = corridor.corridors(tmp_path)
     with pytest.raises(SettingError, match="learner=ppo needs model=categorical, not Classifier:"):
         prepare(stream, "naive", {"name": "mlp", "hidden": [8]}, learner=SMALL)
 
 
 def test_actions_that_are_choices_are_not_for_sac(tmp_path: Path) -> None:
-    stream = CORRIDOR["corridors"](tmp_path)
+    stream = corridor.corridors(tmp_path)
     with pytest.raises(SettingError, match="learner=sac needs actions that are numbers, but th"):
         prepare(stream, "naive", {"name": "categorical", "hidden": [8]}, learner="sac")
 
 
 def test_a_mask_that_is_not_of_the_newest_state_is_refused(tmp_path: Path) -> None:
-    stream = CORRIDOR["corridors"](tmp_path, window=2)
+    stream = corridor.corridors(tmp_path, window=2)
     with pytest.raises(SettingError, match=r"must be within the newest state .* 25 to 50, not 9 "):
         run_built(prepare(stream, "naive", {"name": "categorical", "hidden": [8]}, learner=SMALL))
 

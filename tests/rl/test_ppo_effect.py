@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import runpy
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,10 @@ import torch
 from clframe.core.results import Result
 from clframe.robot.evaluation import policy_of
 from clframe.testing import prepare, run_built
+from tests.helpers import corridor
 
 pytest.importorskip("gymnasium")
-CORRIDOR = runpy.run_path(str(Path(__file__).with_name("corridor.py")))
-STARTS, HORIZON = CORRIDOR["STARTS"], 30
+STARTS, HORIZON = corridor.STARTS, 30
 PPO = {"name": "ppo", "steps": 4096, "n_steps": 32, "n_epochs": 4, "ent_coef": 0.01, "gamma": 0.95}
 MODEL = {"name": "categorical", "hidden": [32, 32], "activation": "tanh"}
 
@@ -28,7 +27,7 @@ def learned(
 ) -> tuple[Result, Any]:
     with tempfile.TemporaryDirectory() as folder:
         built = prepare(
-            CORRIDOR["corridors"](Path(folder), num_envs=8, horizon=HORIZON, **stream),
+            corridor.corridors(Path(folder), num_envs=8, horizon=HORIZON, **stream),
             strategy,
             MODEL,
             learner={**PPO, **(learner or {})},
@@ -43,7 +42,7 @@ def returns(learner: Any, masked: bool) -> list[float]:
     act = policy_of(learner, task, task.info["evaluation"].inputs)
     found = []
     for start in STARTS:
-        environment = CORRIDOR["Corridor"](0, masked)
+        environment = corridor.Corridor(0, masked)
         environment.place, total, done = start, 0.0, False
         while not done and environment.steps < HORIZON:
             seen = environment.observe()["state"][None, None]
@@ -56,7 +55,7 @@ def returns(learner: Any, masked: bool) -> list[float]:
 
 
 def test_the_best_return_is_reached_from_every_start_and_not_without_the_mask() -> None:
-    best = [CORRIDOR["best_return"](start) for start in STARTS]
+    best = [corridor.best_return(start) for start in STARTS]
     result, learner = learned(tasks=1)
     assert returns(learner, masked=True) == pytest.approx(best, abs=1e-9)
     assert result.matrix.values[-1, 0] == 1.0

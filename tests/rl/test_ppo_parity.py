@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from clframe.robot.task import RobotTask
 from clframe.robot.windows import Normalizer
 from clframe.testing import prepare
 from clframe.training.loop import SingleStepper
+from tests.helpers import corridor
 
 stable_baselines3 = pytest.importorskip("stable_baselines3")
 gymnasium = pytest.importorskip("gymnasium")
@@ -26,7 +26,6 @@ from stable_baselines3.common.buffers import RolloutBuffer  # noqa: E402
 from stable_baselines3.common.type_aliases import RolloutBufferSamples  # noqa: E402
 from stable_baselines3.common.vec_env import DummyVecEnv  # noqa: E402
 
-CORRIDOR = runpy.run_path(str(Path(__file__).with_name("corridor.py")))
 N, WIDTH, RATE, ROUNDS = 24, 16, 3e-3, 6
 SETTINGS: dict[str, Any] = {
     **{"clip_range": 0.1, "ent_coef": 0.05, "vf_coef": 0.7, "gamma": 0.9, "gae_lambda": 0.8},
@@ -45,7 +44,7 @@ class Nothing(gymnasium.Env):  # type: ignore[misc,name-defined]
 
 def ours(kind: str, tmp_path: Path) -> Any:
     # Without a mask, which they have not.
-    choices = CORRIDOR["corridors"](tmp_path, 1, masked=False)
+    choices = corridor.corridors(tmp_path, 1, masked=False)
     built = prepare(
         choices if kind == "choices" else {"name": "point_robot", "n_tasks": 1},
         model={"name": "actor", "hidden": [WIDTH, WIDTH], "activation": "tanh"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +19,16 @@ from clframe.plugins.replay import Replay
 from clframe.run import run
 from clframe.runs.folder import RunFolder
 from clframe.testing import Kill, Killed, prepare
+from tests.helpers import corridor
 
 pytest.importorskip("gymnasium")
-CORRIDOR = runpy.run_path(str(Path(__file__).with_name("corridor.py")))
 POINT = {"name": "point_robot", "n_tasks": 2, "eval_episodes": 2, "horizon": 7, "window": 2}
 
 
 def small(folder: Path, kind: str, plugins: list[Plugin], **learner: Any) -> Built:
     """Two tasks of three rollouts; an episode goes on from one to the next."""
     choices = {"eval_episodes": 2, "horizon": 7, "window": 1}
-    stream: Any = POINT if kind == "numbers" else CORRIDOR["corridors"](folder, **choices)
+    stream: Any = POINT if kind == "numbers" else corridor.corridors(folder, **choices)
     return prepare(
         stream,
         plugins,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import runpy
 import sys
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ from clframe.cli.main import main
 from clframe.errors import SettingError
 from clframe.robot import film_files, frames, video
 from clframe.robot.point import PointEnvironment, expert
+from tests.helpers import wandb_runs
 
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
 
@@ -289,10 +289,9 @@ for steps in (4, 9):
 @pytest.mark.thorough
 def test_a_film_is_in_wandb_and_stays_when_the_run_is_resumed(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
-    runs = runpy.run_path(str(Path(__file__).parents[1] / "wandb_runs.py"))
     film = tmp_path / "run" / "films" / "exp0.gif"
     film_files.write(film, pictures(), 20)
-    done = runs["run"](LOGGED, tmp_path)
+    done = wandb_runs.run(LOGGED, tmp_path)
     assert done.returncode == 0, done.stderr
     # The second run takes the place of the first, with all that was logged before.
     (kept,) = (tmp_path / "run" / "wandb").glob("offline-run-*")

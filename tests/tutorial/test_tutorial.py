@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import runpy
 import shlex
 import shutil
 import subprocess
@@ -20,8 +19,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.wandb_runs import records
+
 ROOT = Path(__file__).parents[2]
-RECORDS = runpy.run_path(str(ROOT / "tests" / "wandb_runs.py"))["records"]
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def test_the_plugin_of_the_readme_gets_into_a_run_a_report_and_wandb(clean: Clea
     line = f"{lines[-1]} logger=wandb max_epochs=1 run_dir=logged"
     clean.shell(line, WANDB_MODE="offline")
     (logged,) = (clean.home / "logged").glob("wandb/offline-run-*/*.wandb")
-    kinds = [record.WhichOneof("record_type") for record in RECORDS(logged)]
+    kinds = [record.WhichOneof("record_type") for record in records(logged)]
     assert kinds.count("history") >= 5
     assert "exit" in kinds
     composed = json.loads((clean.home / "logged" / "results.json").read_text())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +15,7 @@ from clframe.streams.tabletop.compiler import ROBOTS, RobotKind
 from clframe.streams.tabletop.scenes import Scene, mixed_problems, point_names
 from clframe.streams.tabletop.suites import tasks
 from clframe.streams.tabletop.world import World
-
-SCRIPT = Path(__file__).parents[3] / "scripts" / "train_tabletop_encoder.py"
+from scripts import train_tabletop_encoder
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
@@ -65,9 +62,8 @@ def test_mixtures_can_be_drawn_and_seen() -> None:
 
 
 def test_targets_of_the_maps_have_the_place_as_their_mean() -> None:
-    target_maps: Any = runpy.run_path(str(SCRIPT))["target_maps"]
     across, down = torch.tensor([[0.3, -0.77]]), torch.tensor([[-0.1, 0.5]])
-    shares = target_maps(across, down).unflatten(2, (CELLS, CELLS))
+    shares = train_tabletop_encoder.target_maps(across, down).unflatten(2, (CELLS, CELLS))
     middles = (torch.arange(CELLS) + 0.5) * 2 / CELLS - 1
     torch.testing.assert_close(shares.sum((2, 3)), torch.ones(1, 2))
     torch.testing.assert_close(shares.sum(2) @ middles, across)
@@ -90,9 +86,9 @@ def test_the_script_trains_an_encoder(
         "--batch",
         "8",
     ]
-    monkeypatch.setattr("sys.argv", [str(SCRIPT), "--out", str(out), *settings])
+    monkeypatch.setattr("sys.argv", ["train_tabletop_encoder.py", "--out", str(out), *settings])
     threads = torch.get_num_threads()
-    runpy.run_path(str(SCRIPT), run_name="__main__")
+    train_tabletop_encoder.main()
     torch.set_num_threads(threads)
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("epoch")]
     losses = [float(line.split("training loss ")[1].split(",")[0]) for line in lines]

@@ -1,4 +1,4 @@
-"""Every method that is registered, in a size for the toy stream; loaded by tests with runpy."""
+"""Every method that is registered, in a size for the toy stream."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The same small lifetime on the CPU and on the virtual card, compared; loaded with runpy."""
+"""The same small lifetime on the CPU and on the virtual card, compared."""
 
 from __future__ import annotations
 
 import dataclasses
-import runpy
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,7 @@ from clframe.data.dataset import TensorData
 from clframe.run import run
 from clframe.runs.folder import RunFolder
 from clframe.testing import Kill, Killed, prepare
-
-VIRTUAL = runpy.run_path(str(Path(__file__).with_name("virtual.py")))
-virtual_card, on_card = VIRTUAL["virtual_card"], VIRTUAL["on_card"]
-StrayTensorError = VIRTUAL["StrayTensorError"]
+from tests.helpers.virtual_device import on_card, virtual_card
 
 Prepare = Callable[[str], Built]
 """Makes a run, always the same, on an accelerator."""

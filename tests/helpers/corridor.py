@@ -1,8 +1,7 @@
 """A corridor with a key, a door and a goal; most choices are impossible most of the time.
 
 In task 0 the key lies at the left end, the door is right of the middle, and the goal behind it; in
-task 1 all of it is mirrored, so that the same sight asks for other choices. Loaded by tests with
-runpy.
+task 1 all of it is mirrored, so that the same sight asks for other choices.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
-"""Runs that log to W&B, and what is in the files of an offline one; loaded with runpy."""
+"""Runs that log to W&B, and what is in the files of an offline one."""
 
 from __future__ import annotations
 
 import os
-import runpy
 import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-FORKS = runpy.run_path(str(Path(__file__).with_name("forks.py")))
+from tests.helpers.processes import session_server
 
 
 def run(code: str, folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -19,10 +18,7 @@ def run(code: str, folder: Path, *words: str, **variables: str) -> subprocess.Co
     home.mkdir(exist_ok=True)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
     environment |= {"HOME": str(home), "OMP_NUM_THREADS": "1", **variables}
-    done: subprocess.CompletedProcess[str] = FORKS["run"](
-        code, folder, *words, environment=environment
-    )
-    return done
+    return session_server().run("-c", code, *words, folder=folder, environment=environment)
 
 
 def records(path: Path) -> Iterator[Any]:

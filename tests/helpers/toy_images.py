@@ -1,4 +1,4 @@
-"""The toy stream as small pictures, for networks with convolutions; loaded by tests with runpy."""
+"""The toy stream as small pictures, for networks with convolutions."""
 
 from __future__ import annotations
 

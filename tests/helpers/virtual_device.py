@@ -1,4 +1,4 @@
-"""A machine with one CUDA device that is not there, for tests: loaded with runpy.
+"""A machine with one CUDA device that is not there, for tests.
 
 Python sees the card through ``Tensor.device``, ``Tensor.to``, ``device=`` and ``torch.cuda``, which
 are replaced while the card is there. What runs on it is in card.py.
@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import runpy
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_CARD = runpy.run_path(str(Path(__file__).with_name("card.py")))
-CARD, HOST, PLACES, MAKERS = (_CARD[name] for name in ("CARD", "HOST", "PLACES", "MAKERS"))
-Card, StrayTensorError = _CARD["Card"], _CARD["StrayTensorError"]
-place_of, put, device_of = _CARD["place_of"], _CARD["put"], _CARD["device_of"]
-on_card, is_pinned = _CARD["on_card"], _CARD["is_pinned"]
+from tests.helpers.card import (
+    CARD,
+    HOST,
+    MAKERS,
+    PLACES,
+    Card,
+    device_of,
+    is_pinned,
+    on_card,
+    place_of,
+    put,
+)
 
 
 class _Move(torch.autograd.Function):

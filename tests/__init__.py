@@ -1,0 +1,1 @@
+"""Tests of clframe; what several files share is in ``tests.helpers``."""
