@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -92,6 +93,9 @@ class ProcessServer:
         folder: Where the server's socket is; the same for all workers of a session.
     """
 
+    started: ClassVar[subprocess.Popen[bytes] | None] = None
+    """The server's process, in the worker that started it."""
+
     def __init__(self, folder: Path) -> None:
         # A socket's path has at most 107 characters, so it is not in the folder of the tests.
         with (folder / "process_server.lock").open("w") as lock:
@@ -119,7 +123,8 @@ class ProcessServer:
 
     @staticmethod
     def _start(address: str) -> None:
-        server = subprocess.Popen(
+        # Kept: the server outlives this worker if another one still holds a lease.
+        ProcessServer.started = server = subprocess.Popen(
             [sys.executable, "-m", "tests.helpers.process_server", address],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
