@@ -7,6 +7,7 @@ random generators, the matrix, the counters and, inside the training loop, the p
 from __future__ import annotations
 
 import copy
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -53,9 +54,9 @@ def restore(saved: dict[str, Any], learner: Learner, state: RunState) -> None:
         learner.schedule.load_state_dict(saved["schedule"])
     learner.engine.load_precision_state(saved["precision"])
     learner.plugins.load_state_dict(saved["plugins"])
-    state.epoch = saved["epoch"]
-    state.global_steps = saved["global_steps"]
-    state.samples = saved["samples"]
+    state.epoch = index(saved["epoch"])
+    state.global_steps = index(saved["global_steps"])
+    state.samples = index(saved["samples"])
     for tasks in saved["curves"].values():
         for values in tasks.values():
             list(map(float, values))  # of a state of somebody else it may be anything

@@ -47,8 +47,31 @@ def load_value(current: Any, saved: Any) -> Any:
         return current
     if isinstance(current, dict) and any(hasattr(v, "load_state_dict") for v in current.values()):
         return {key: load_value(current.get(key), item) for key, item in saved.items()}
+    _check_kind(current, saved)
     if isinstance(current, tuple):
         return tuple(saved)
     if isinstance(current, torch.Tensor) and isinstance(saved, torch.Tensor):
         return saved.to(current.device)
     return saved
+
+
+_KINDS: tuple[tuple[Any, Any], ...] = (
+    # A number often becomes a tensor when the first tensor is added to it, and the reverse.
+    ((bool, int, float, torch.Tensor), (bool, int, float, torch.Tensor)),
+    (str, str),
+    (dict, dict),
+    ((list, tuple), (list, tuple)),
+)
+
+
+def _check_kind(current: Any, saved: Any) -> None:
+    """Refuse a value of another kind than the one that it replaces.
+
+    Raises:
+        ValueError: For example, a text was saved for a number.
+    """
+    for kinds, fitting in _KINDS:
+        if isinstance(current, kinds) and not isinstance(saved, fitting):
+            raise ValueError(
+                f"{type(saved).__name__} {str(saved)[:40]!r} in place of a {type(current).__name__}"
+            )

@@ -67,8 +67,9 @@ class Timing:
 
     def load_state_dict(self, state: dict[str, float]) -> None:
         """Continue from what a saved run had taken."""
-        self.train_seconds, self.eval_seconds = state["train_seconds"], state["eval_seconds"]
-        self.cpu_seconds = state["cpu_seconds"]
+        self.train_seconds = float(state["train_seconds"])
+        self.eval_seconds = float(state["eval_seconds"])
+        self.cpu_seconds = float(state["cpu_seconds"])
         if self._since is not None:
             self.start()
 

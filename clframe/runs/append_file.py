@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clframe.utils.console import notice
-from clframe.utils.sums import PrefixSum
+from clframe.utils.sums import PrefixSum, check_mark
 
 
 class AppendOnlyFile:
@@ -47,7 +47,7 @@ class AppendOnlyFile:
 
     def rollback(self, mark: dict[str, Any]) -> None:
         """Drop what was written after the file had this mark."""
-        self._rollback_to = mark
+        self._rollback_to = check_mark(mark)
 
 
 def truncate(path: Path, length: int) -> None:

@@ -57,6 +57,19 @@ def mark_of(content: bytes) -> dict[str, Any]:
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
+def check_mark(mark: Any) -> dict[str, Any]:
+    """Return a mark of a saved state.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if isinstance(mark, dict):
+        length, total = mark.get("bytes"), mark.get("sha256")
+        if type(length) is int and length >= 0 and isinstance(total, str):
+            return mark
+    raise ValueError(f"{str(mark)[:40]!r} is not the length and sum of a file")
+
+
 def problem_with(path: Path, mark: dict[str, Any]) -> str | None:
     """What is wrong with a file that should begin as its mark says; None for nothing."""
     if path.is_symlink():

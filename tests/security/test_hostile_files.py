@@ -169,6 +169,37 @@ def test_eval_needs_no_events(
 def test_a_foreign_checkpoint_is_one_message(
     change: Callable[[dict[str, Any]], object], run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    forge(run, change)
+    for command in ("eval", "resume"):
+        assert "is not a state of this run" in refused(command, run, capsys)
+    assert main(["verify", str(run)]) in (1, 2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state["plugins"]["lifetime_log"]["position"].update(files={}),
+        lambda state: state["plugins"]["lifetime_log"]["position"].update(exp_num=[None]),
+        lambda state: state["plugins"]["lifetime_log"].update(position="-0.5"),
+        lambda state: state["plugins"]["lifetime_log"].update(rows="many"),
+        lambda state: state["plugins"]["recorder"].update(mark=0.5),
+        lambda state: state["plugins"]["data_record"].update(mark={"bytes": -1, "sha256": ""}),
+        lambda state: state["timing"].update(eval_seconds={"a": 1}),
+        lambda state: state.update(global_steps="1"),
+        lambda state: state["optimizer"]["param_groups"][0].update(betas=["x", 0.9]),
+    ],
+)
+def test_a_forged_state_is_refused_before_anything_is_learned(
+    change: Callable[[dict[str, Any]], object], run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forge(run, change)
+    assert "is not a state of this run" in refused("fork", run, capsys)
+    (run / "results.json").unlink()
+    assert "is not a state of this run" in refused("resume", run, capsys)
+
+
+def forge(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change all checkpoints of a run, and make their sums right."""
     for path in (run / "checkpoints").glob("*.pt"):
         state = torch.load(path, weights_only=True)
         change(state)
@@ -178,9 +209,6 @@ def test_a_foreign_checkpoint_is_one_message(
         note |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         note.pop("note_sha256")
         path.with_suffix(".json").write_text(json.dumps(note | {"note_sha256": note_sum(note)}))
-    for command in ("eval", "resume"):
-        assert "is not a state of this run" in refused(command, run, capsys)
-    assert main(["verify", str(run)]) in (1, 2)
 
 
 def test_names_do_not_reach_the_terminal_raw(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

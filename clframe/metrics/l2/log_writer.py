@@ -24,7 +24,7 @@ from clframe.errors import DataError, SettingError
 from clframe.metrics.l2.log_rows import DATA_FILE, LOGGER_FILE, SCENARIO_FILE, STANDARD_COLUMNS
 from clframe.metrics.l2.result import plain, write_json
 from clframe.utils.files import make_folder, sync_folder
-from clframe.utils.sums import PrefixSum
+from clframe.utils.sums import PrefixSum, check_mark
 
 FORMAT_VERSION = "1.1"
 _BLOCK_FOLDER = re.compile(r"(\d+)-(train|test)")
@@ -207,6 +207,7 @@ class L2LogWriter:
 
         A process that ends on the way leaves a log that can be continued from the same position.
         """
+        check_position(state)
         block, rows, kind = int(state["block"]), int(state["rows"]), state["kind"]
         (mark,) = state["files"].values()
         length = 0
@@ -258,6 +259,20 @@ class L2LogWriter:
         worker = self.path.parent
         names = sorted(worker.iterdir()) if worker.is_dir() else []
         return [path for path in names if _BLOCK_FOLDER.fullmatch(path.name)]
+
+
+def check_position(state: Any) -> None:
+    """Check that something is a position in a log.
+
+    Raises:
+        ValueError: It is not one that ``L2LogWriter.state_dict`` gave.
+    """
+    good = isinstance(state, Mapping) and isinstance(state.get("files"), Mapping)
+    good = good and all(type(state.get(key)) is int for key in ("block", "rows", "exp_num"))
+    good = good and state.get("kind") in (None, "train", "test")
+    if not good or state.get("subtype") not in ("wake", "sleep") or len(state["files"]) != 1:
+        raise ValueError(f"{str(state)[:40]!r} is not a position in a lifetime log")
+    check_mark(*state["files"].values())
 
 
 def _lines_of(path: Path) -> list[str]:

@@ -23,7 +23,7 @@ from torch import Tensor
 from clframe.core.plugin import Plugin
 from clframe.errors import DataError
 from clframe.hookspecs import hookimpl
-from clframe.metrics.l2.log_writer import L2LogWriter
+from clframe.metrics.l2.log_writer import L2LogWriter, check_position
 from clframe.runs.reader import LOG
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ class LifetimeLog(Plugin):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where the saved run was; the log is truncated when it is next written to."""
         super().load_state_dict(state)
+        if self.position is not None:
+            check_position(self.position)
         self._writer, self._steps = None, []
 
     def open(self) -> L2LogWriter:
