@@ -141,12 +141,7 @@ class Buffer:
             stored = self._count
             old_groups = self.column("groups").to(home) if stored else groups[:0]
             old_scores = self.column("scores").to(home) if stored else scores[:0]
-            kept = lowest_of_groups(
-                torch.cat([old_groups, groups]),
-                torch.cat([old_scores, scores]),
-                self.size,
-                self.per_group,
-            )
+            kept = self._kept(old_groups, old_scores, groups, scores)
             self.seen += n
             chosen = kept[kept >= stored] - stored
             if len(chosen) == 0:
@@ -163,6 +158,19 @@ class Buffer:
             data.gather(chosen),
             {"labels": data.labels[chosen], "tasks": data.tasks[chosen], **extra},
         )
+
+    def _kept(
+        self, old_groups: Tensor, old_scores: Tensor, groups: Tensor, scores: Tensor
+    ) -> Tensor:
+        """Return the positions to keep of what is stored, followed by what is on offer."""
+        stored = len(old_groups)
+        if self.per_group is not None and not torch.isin(groups.unique(), old_groups).any():
+            # New groups that fit beside the old ones: no need to sort what is stored.
+            new = lowest_of_groups(groups, scores, len(groups), self.per_group)
+            if stored + len(new) <= self.size:
+                return torch.cat([torch.arange(stored, device=new.device), new + stored])
+        everything = torch.cat([old_groups, groups]), torch.cat([old_scores, scores])
+        return lowest_of_groups(*everything, self.size, self.per_group)
 
     def add_batch(
         self, inputs: Any, labels: Tensor, tasks: Tensor, generator: torch.Generator, **more: Tensor

@@ -145,6 +145,20 @@ def test_lowest_of_groups_against_a_plain_loop(
     assert lowest_of_groups(groups, scores, size, per_group).tolist() == sorted(kept)
 
 
+@pytest.mark.parametrize("fresh", [True, False])
+@pytest.mark.parametrize("size", [12, 100])
+def test_new_groups_are_kept_as_if_everything_were_sorted(size: int, fresh: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    buffer = Buffer(size, "class_balanced", per_group=3)
+    old_groups = torch.tensor([0, 0, 0, 1, 2, 2])
+    groups = torch.randint(3 if fresh else 1, 6, (40,), generator=generator)
+    old_scores = torch.rand(6, dtype=torch.float64, generator=generator)
+    scores = torch.rand(40, dtype=torch.float64, generator=generator)
+    everything = torch.cat([old_groups, groups]), torch.cat([old_scores, scores])
+    kept = buffer._kept(old_groups, old_scores, groups, scores)
+    assert kept.tolist() == lowest_of_groups(*everything, size, 3).tolist()
+
+
 def test_herding_against_trying_every_candidate() -> None:
     features = torch.randn(15, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     mean, chosen = features.mean(0), list[int]()
