@@ -16,24 +16,6 @@ from tests.helpers.processes import FOLDER, ProcessServer, session_server
 from tests.helpers.virtual_device import virtual_card
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-LONG = (
-    "docs/test_first_lines",
-    *("sweep/test_ray", "sweep/test_sweep", "device/test_strategies", "robot/test_imitation"),
-    *("distributed/test_equality", "faults/test_faults", "tutorial/test_tutorial", "cli/test_cli"),
-    *("models/test_libero_policies", "robot/test_metaworld", "cli/test_odd_lines", "cli/test_ste"),
-    *("core/test_registry", "config/test_config_files", "rl/test_effect", "attached/test_hosts"),
-    *("checkpoint/test_kill", "training/test_schedulers", "device/test_precision"),
-    *("checkpoint/test_any_step", "sweep/test_seeds", "cli/test_check", "test_benchmarks"),
-)
-"""Files that take a minute or more, of which none must be left for the end."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put long files first; with ``--no-loadscope-reorder`` workers take them in this order."""
-    here = Path(__file__).parent
-    turn = {here / f"{name}.py": number for number, name in enumerate(LONG)}
-    items.sort(key=lambda item: turn.get(item.path, len(turn)))
-
 
 # Whenever a Fabric is made, Lightning reads files of all installed packages: 15 ms in each of some
 # thousand runs, in which no package comes or goes that has callbacks.

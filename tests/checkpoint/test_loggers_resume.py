@@ -101,7 +101,7 @@ def run_wandb(folder: Path, **variables: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.slow
 def test_wandb_continues_as_the_same_run(tmp_path: Path) -> None:
     """Stopped and marked as such; what a kill does is in tests/loggers/test_wandb_robot.py."""

@@ -56,7 +56,7 @@ def test_weights_of_its_own_hold_the_first_task() -> None:
     assert second >= 0.5
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_tasks_learned_together_are_all_held() -> None:
     result = learned("multitask")
     assert min(result.matrix.values[-1]) >= 0.7
@@ -146,7 +146,7 @@ def test_actions_are_chosen_before_the_update_that_they_overlap_with() -> None:
     assert seen[True] == [0, 0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_what_the_first_policy_depends_on_is_held() -> None:
     (_, (first, _), (at_the_end, second)) = learned("ewc").matrix.values
     assert first >= 0.7

@@ -84,7 +84,7 @@ def test_the_page_tells_each_task_before_and_after(bench: Any) -> None:
     assert "| CW10 | multitask | 1 | 0.50 | - | - | 0.51 | - | - |" in text
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_every_cell_is_an_experiment(bench: Any) -> None:
     names = {name for name in experiments() if name.startswith("continual_world/")}
     assert names == {

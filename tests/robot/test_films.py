@@ -286,7 +286,7 @@ for steps in (4, 9):
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_film_is_in_wandb_and_stays_when_the_run_is_resumed(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
     film = tmp_path / "run" / "films" / "exp0.gif"

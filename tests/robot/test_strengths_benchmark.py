@@ -22,7 +22,7 @@ def cell(*final: float) -> dict[str, Any]:
     return {"10": {"columns": ["a", "b"], "final": list(final)}}
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_candidates_are_runs_of_the_experiments_on_goals_of_their_own(bench: Any) -> None:
     cells = bench.make_cells(bench.EXPERIMENTS, list(bench.STRENGTHS))
     for name, overrides in cells.items():

@@ -186,7 +186,7 @@ def test_a_run_starts_although_the_fork_was_tidied_up(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 @pytest.mark.parametrize(
-    "sign", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.thorough)]
+    "sign", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
 )
 def test_a_stopped_sweep_ends_its_runs_and_continues(here: Path, sign: signal.Signals) -> None:
     (here / "armed").write_text("dawdle dawdle nothing")
