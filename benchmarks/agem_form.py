@@ -80,7 +80,7 @@ def run(data_dir: Path, seed: int) -> float:
             places = (y == label).nonzero().flatten()
             chosen = places[torch.randperm(len(places))[:PER_CLASS]]
             kept = (torch.cat([kept[0], x[chosen]]), torch.cat([kept[1], y[chosen]]))
-    accuracies = []
+    accuracies: list[float] = []
     with torch.no_grad():
         for task in stream.tasks:
             x, y = samples_of(task.data)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from clframe.errors import ClframeError
-from clframe.robot.video import write
+from clframe.robot.film_files import write
 from clframe.streams.behavior.corpus import CORPORA, activities, load_activity
 from clframe.streams.behavior.egocentric import EgocentricEnv
 from clframe.streams.behavior.physics.env import PhysicalBehaviorEnv
@@ -46,6 +46,8 @@ STORED = "behavior_physics.json"
 SIZE, BAR = 320, 26
 EVERY = 6
 """Low-level steps between two pictures of a film, which so runs at six times the speed."""
+RATE = 20.0
+"""Pictures a second; the last one is held."""
 
 
 def measure(corpus: str, name: str, seed: int, row: dict[str, Any]) -> None:
@@ -226,7 +228,7 @@ def film(corpus: str, name: str, seed: int, out: Path) -> None:
     taken.take()
     env.step = taken.step  # type: ignore[method-assign]  # filmed from here on
     found = solve(env, seconds=2.0)
-    write(out / f"{corpus}_{name}.gif", taken.frames + taken.frames[-1:] * 15)
+    write(out / f"{corpus}_{name}.gif", taken.frames, RATE)
     picture = Image.fromarray(np.concatenate([taken.frames[k] for k in _chosen(taken)], axis=1))
     picture.save(out / f"{corpus}_{name}.png")
     print(f"{corpus}/{name}: Q = {found.score:.2f}, {len(taken.frames)} pictures", flush=True)

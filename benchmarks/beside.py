@@ -110,7 +110,8 @@ class Table:
 
 def final_accuracy(results: dict[str, Any]) -> float:
     """Mean of the last row of the matrix, in per cent."""
-    return round(100.0 * statistics.mean(results["matrix"]["values"][-1]), 4)
+    last: list[float] = results["matrix"]["values"][-1]
+    return round(100.0 * statistics.mean(last), 4)
 
 
 def is_outside(value: float, published: Published) -> bool:

@@ -14,6 +14,7 @@ import argparse
 import json
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,9 @@ def measure(hidden: list[int], seconds: float) -> dict[str, Any]:
     write, step = Checkpointer._write, Checkpointer.after_step
     deadline = time.monotonic() + seconds
 
-    def timed(self: Checkpointer, *given: Any) -> int:
+    def timed(self: Checkpointer, saved: dict[str, Any], parents: Sequence[Any]) -> int:
         started = time.perf_counter()
-        number = write(self, *given)
+        number = write(self, saved, parents)
         spent.append(time.perf_counter() - started)
         return number
 
@@ -61,7 +62,7 @@ def measure(hidden: list[int], seconds: float) -> dict[str, Any]:
         step(self, progress)
 
     Checkpointer._write, Checkpointer.after_step = timed, until  # type: ignore[method-assign]
-    checkpointer.notice = lambda sentence: None  # type: ignore[assignment]
+    checkpointer.notice = lambda sentence: None  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as place:
         prepared = prepare(
             make_stream(),

@@ -39,8 +39,8 @@ PUBLISHED: dict[str, tuple[float | None, ...]] = {
 
 def tasks() -> list[str]:
     """The tasks of the protocol, in its order."""
-    names: list[str] = compose(["experiment=continual_rl/cw5_small_naive"]).stream["tasks"]
-    return list(names)
+    stream: Any = compose(["experiment=continual_rl/cw5_small_naive"]).stream
+    return list(stream["tasks"])
 
 
 def make_cells(methods: Sequence[str], alone: Sequence[str]) -> dict[str, list[str]]:
@@ -114,7 +114,7 @@ def seeds_alone(found: grid.Found) -> str:
 
 def page(found: grid.Found, command: str, numbers_file: str) -> str:
     """The results page."""
-    config = compose(["experiment=continual_rl/cw5_small_naive"])
+    config: Any = compose(["experiment=continual_rl/cw5_small_naive"])
     known = versions()
     return f"""# Continual World in small, by reward
 

@@ -139,7 +139,7 @@ class Recording:
             self.before("fsync", of_descriptor(number))
             plain_sync(descriptor)
 
-        builtins.open = io.open = watched_open  # type: ignore[assignment]
+        builtins.open = io.open = watched_open
         os.fsync = watched_sync  # type: ignore[assignment]
 
     def _audit(self, event: str, given: tuple[Any, ...]) -> None:
@@ -295,7 +295,7 @@ def resume_words(words: list[str], run: Path) -> Iterator[list[str]]:
 def finished(words: list[str], run: Path) -> dict[str, Any]:
     """What the runs in a folder have left behind."""
     seeded = any(word.startswith("seeds=") for word in words)
-    found = {}
+    found: dict[str, Any] = {}
     for folder in sorted(run.glob("s*")) if seeded else [run]:
         content = kill.content(folder)
         content["csv"] = (folder / "csv/metrics.csv").read_bytes()

@@ -489,9 +489,9 @@ def hostile_bundle(place: Path, draw: random.Random, bases: Bases) -> Case:
             for number in range(12_000):
                 archive.writestr(f"checkpoints/{number:08d}.json", b"")
         elif kind == "bomb":
-            with archive.open("checkpoints/99999999.pt", "w") as file:
+            with archive.open("checkpoints/99999999.pt", "w") as inside:
                 for _ in range(400):
-                    file.write(bytes(1 << 20))
+                    inside.write(bytes(1 << 20))
         elif kind == "names":
             bad = ("../up.txt", "/tmp/up", "plugins/../../up.py", "a/b", "checkpoints/000001.pt/x")
             archive.writestr(draw.choice(bad), "x")

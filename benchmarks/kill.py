@@ -40,6 +40,7 @@ from clframe.cli.main import main as clframe_main
 from clframe.core import hooks
 from clframe.core.registry import Registry, discover
 from clframe.strategies import known_strategies
+from clframe.utils.files import write_json
 
 COMMON = [
     "max_epochs=3",
@@ -188,19 +189,18 @@ def prepare_to_die(kind: str, number: int) -> None:
         store._Summed.write = part  # type: ignore[method-assign]
         store.CheckpointStore.write = whole  # type: ignore[method-assign]
     elif kind == "noted":
-        note = store.write_json
 
         def then_die(path: Path, content: Any) -> None:
-            note(path, content)
+            write_json(path, content)
             if now():
                 die()
 
-        store.write_json = then_die  # type: ignore[assignment]
+        store.write_json = then_die  # type: ignore[attr-defined]
     elif kind == "evaluation":
         evaluate = hooks.evaluate_task
 
-        def half(*given: Any) -> Any:
-            measured = evaluate(*given)
+        def half(learner: Any, task: Any) -> dict[str, float]:
+            measured = evaluate(learner, task)
             if now():
                 die()
             return measured

@@ -88,7 +88,7 @@ def mutants(path: Path, executed: set[int]) -> Iterator[Mutant]:
     hidden = _annotations(tree)
 
     def place(node: ast.AST, end: bool = False) -> int:
-        line = node.end_lineno if end else node.lineno  # type: ignore[attr-defined]
+        line: int = node.end_lineno if end else node.lineno  # type: ignore[attr-defined]
         column = node.end_col_offset if end else node.col_offset  # type: ignore[attr-defined]
         return offsets[line - 1] + int(column)
 
@@ -141,8 +141,8 @@ def _changes(node: ast.AST, source: bytes, place: Any) -> Iterator[tuple[str, in
         left, right = place(node.left, end=True), place(node.right)
         between = source[left:right].decode()
         sign = "+" if isinstance(node.op, ast.Add) else "-"
-        text = isinstance(node.left, ast.Constant | ast.JoinedStr | ast.List | ast.Tuple)
-        if between.count(sign) == 1 and not text:
+        of_texts = isinstance(node.left, ast.Constant | ast.JoinedStr | ast.List | ast.Tuple)
+        if between.count(sign) == 1 and not of_texts:
             yield "sign flipped", left, right, between.replace(sign, "-" if sign == "+" else "+")
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         if not isinstance(node.operand, ast.Constant):
@@ -215,7 +215,8 @@ class Tests:
             set(self.lines[mutant.path].get(mutant.line, ())),
             key=lambda test: self.seconds.get(test, 0.1),
         )
-        total, chosen = 0.0, []
+        total = 0.0
+        chosen: list[str] = []
         for test in found:
             total += self.seconds.get(test, 0.1)
             if total > seconds:

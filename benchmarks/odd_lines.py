@@ -35,7 +35,7 @@ import clframe.cli.fit
 import clframe.config.compose
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.cli.main import main as command
-from clframe.core.registry import Registry, discover
+from clframe.core.registry import Kind, Registry, discover
 from clframe.core.trainer import TrainerSettings
 from clframe.strategies import known_strategies
 from clframe.utils import settings
@@ -90,17 +90,18 @@ class Place:
 def places(registry: Registry) -> list[Place]:
     """Every setting of what a short run can have."""
     found = [Place(name) for name in (*TOP, *MORE)]
-    for group, kind in (("trainer", TrainerSettings), ("checkpoint", CheckpointSettings)):
-        found += [Place(f"{group}.{key}", (), may) for key, may in settings.types_of(kind).items()]
-    for kind in ("model", "optimizer", "scheduler", "logger"):
-        for name in registry.names(kind):  # type: ignore[arg-type]
+    for group, owner in (("trainer", TrainerSettings), ("checkpoint", CheckpointSettings)):
+        found += [Place(f"{group}.{key}", (), may) for key, may in settings.types_of(owner).items()]
+    kinds: tuple[Kind, ...] = ("model", "optimizer", "scheduler", "logger")
+    for kind in kinds:
+        for name in registry.names(kind):
             if name in ("timm", "frozen", "wandb", "tensorboard"):
                 continue
             prefix = f"logger.{name}" if kind == "logger" else kind
-            types = settings.types_of(registry.get(kind, name).factory)  # type: ignore[arg-type]
+            types = settings.types_of(registry.get(kind, name).factory)
             found += [
                 Place(f"{prefix}.{key}", (f"{kind}={name}",), types[key])
-                for key in registry.settings_of(kind, name)  # type: ignore[arg-type]
+                for key in registry.settings_of(kind, name)
             ]
     for stream in STREAMS:
         keys = registry.settings_of("stream", stream, all_settings=True)

@@ -143,7 +143,7 @@ group normalisation, whose network hardly sees the light. The values of each run
 def gap(record: dict[str, Any]) -> float:
     """How far a run's metrics are from Over-all = ((N + 1) Accuracy + (N - 1) FWT) / 2N."""
     n = record["tasks"]
-    implied = ((n + 1) * record["accuracy"] + (n - 1) * record["fwt"]) / (2 * n)
+    implied: float = ((n + 1) * record["accuracy"] + (n - 1) * record["fwt"]) / (2 * n)
     return abs(float(record["overall"]) - implied)
 
 

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -119,7 +120,7 @@ def clframe_loop(stream: Stream, hidden: list[int], batch: int, epochs: int) -> 
     return run
 
 
-CASES = {
+CASES: dict[str, Callable[[Stream, list[int], int, int], Callable[[], float]]] = {
     "plain": functools.partial(hand_written, plain),
     "fabric": functools.partial(hand_written, fabric),
     "clframe": clframe_loop,
@@ -138,7 +139,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    report = {}
+    report: dict[str, dict[str, Any]] = {}
     print(
         "| model | loop | us a step | ratio to plain | quartiles |\n| --- | --- | --- | --- | --- |"
     )

@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path)
     arguments = parser.parse_args()
-    pythons = {
+    pythons: dict[str, Path | str] = {
         "bare": sys.executable,
         "ours": sys.executable,
         "avalanche_lib": avalanche_python(arguments.environments.resolve()),

@@ -296,16 +296,16 @@ def measure(name: str, place: Path, limit: int, say: Callable[[str], None]) -> d
         for model in MODELS:
             wanted = chosen[model].get(str(number), [])
             for how, files, folders in states(disk, model) if wanted else ():
-                label = next((one for one in wanted if one.split("|")[0] == how), None)
-                if label is None:
+                which = next((one for one in wanted if one.split("|")[0] == how), None)
+                if which is None:
                     continue
                 run = place / "state" / "whole"
                 put(root, run, files, folders)
                 problem = crash_points.judge(words, run, expected, log)
                 report[model]["resumed"] += 1
                 if problem is not None:
-                    report[model]["bad"].append([label, problem])
-                    say(f"{name}, {model}, {label}: {problem}")
+                    report[model]["bad"].append([which, problem])
+                    say(f"{name}, {model}, {which}: {problem}")
                 shutil.rmtree(place / "state", ignore_errors=True)
     return report
 

@@ -80,7 +80,7 @@ def _vector(seen: Any) -> Any:
     return np.asarray(seen["state"] if isinstance(seen, dict) else seen, np.float32)
 
 
-class Squashed(gymnasium.Env):  # type: ignore[misc]
+class Squashed(gymnasium.Env):
     """The same for stable-baselines3: numbers go through a tanh instead of being cut off."""
 
     def __init__(self, task: str) -> None:

@@ -57,9 +57,8 @@ class Case:
         line = self.process.stdout.readline()
         if not line:
             last = self.process.stderr.read().strip().splitlines()
-            raise SystemExit(
-                f"{' '.join(map(str, self.process.args))} failed: {last[-1] if last else ''}"  # type: ignore[union-attr]
-            )
+            given: Any = self.process.args  # a list of words
+            raise SystemExit(f"{' '.join(map(str, given))} failed: {last[-1] if last else ''}")
         return json.loads(line)
 
     def measure(self) -> float:

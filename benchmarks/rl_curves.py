@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from clframe import Plugin, hookimpl
 from clframe.robot.evaluation import Evaluation
 from clframe.robot.task import as_dictionary
+from clframe.robot.windows import ObservationTransform
 from clframe.testing import prepare, run_built
 
 EVERY, START, BATCH, WIDTHS, RATE = 300, 300, 64, [64, 64], 1e-3
@@ -48,10 +49,12 @@ def built(seed: int, steps: int, plugins: list[Plugin]) -> Any:
 
 def inputs_of(evaluation: Evaluation) -> Policy:
     """What a policy is given for a state: the same for both learners."""
+    transform = evaluation.inputs
+    assert isinstance(transform, ObservationTransform)
 
     def inputs(state: NDArray[Any]) -> NDArray[np.float32]:
         raw = {"state": torch.from_numpy(np.asarray(state, np.float32))[None, None]}
-        vector: NDArray[np.float32] = evaluation.inputs(raw, torch.zeros(1).long())[0].numpy()
+        vector: NDArray[np.float32] = transform(raw, torch.zeros(1).long())[0].numpy()
         return vector
 
     return inputs
@@ -99,13 +102,13 @@ def ours(seed: int, steps: int) -> list[float]:
     return curve.values
 
 
-class Point(gymnasium.Env):  # type: ignore[misc,name-defined]
+class Point(gymnasium.Env):
     """The task as stable-baselines3 takes it, with a new start each time."""
 
     def __init__(self, evaluation: Evaluation, seed: int) -> None:
         self.robot, self.inputs = evaluation.robot.environment(), inputs_of(evaluation)
         self.draw, self.horizon, self.steps = np.random.default_rng(seed), evaluation.horizon, 0
-        size = len(self.inputs(np.zeros(4)))
+        size = len(self.inputs(np.zeros(4, np.float32)))
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
         self.action_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
 

@@ -87,8 +87,8 @@ def main() -> None:
     for size, (hidden, batch) in SIZES.items():
         for name, strategy in STRATEGIES.items():
             ways = cases(strategy, hidden, batch, arguments.seeds)
-            for way in ways.values():
-                way()
+            for measure in ways.values():
+                measure()
             times: dict[str, list[float]] = {way: [] for way in ways}
             for _ in range(arguments.repeats):
                 for way, measure in ways.items():

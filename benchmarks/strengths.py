@@ -107,7 +107,8 @@ def measure(results: dict[str, Any]) -> dict[str, Any]:
 
 def final(runs: dict[str, Any]) -> float:
     """Mean final success of a cell's runs."""
-    return statistics.mean(statistics.mean(run["final"]) for run in runs.values())
+    means: list[float] = [statistics.mean(run["final"]) for run in runs.values()]
+    return statistics.mean(means)
 
 
 def candidates(found: grid.Found, stream: str, method: str) -> dict[float, float]:

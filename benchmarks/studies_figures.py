@@ -92,11 +92,12 @@ def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float | No
     ranks = [_ranks(np.asarray(values, float)) for values in (one, other)]
     if min(rank.std() for rank in ranks) == 0:
         return None
-    return float(np.round(np.corrcoef(*ranks)[0, 1], 12))
+    return float(np.round(np.corrcoef(ranks[0], ranks[1])[0, 1], 12))
 
 
 def _ranks(values: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """The place of each value in order; the mean place of equal ones."""
     below = (values[:, None] > values).sum(1)
     equal = (values[:, None] == values).sum(1)
-    return below + (equal - 1) / 2
+    places: np.ndarray[Any, np.dtype[np.float64]] = below + (equal - 1) / 2
+    return places

@@ -133,7 +133,7 @@ def expert(
     record = []
     for suite in suites:
         kinds: dict[str, list[bool]] = defaultdict(list)
-        lengths = []
+        lengths: list[int] = []
         spent = time.process_time()
         for task in tasks(suite, n=30) if suite == SUITES[-1] else tasks(suite):
             world = World(task.problem, robot=robot)

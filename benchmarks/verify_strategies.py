@@ -31,7 +31,7 @@ MORE = {
     "coda_prompt": ["strategy.coda_prompt.blocks=[0,1]"],
     "dualprompt": ["strategy.dualprompt.general=[0]", "strategy.dualprompt.expert=[1,2]"],
 }
-MODELS = ([], ["model=vit_tiny", "model.weights=fashion"], ["model=frozen"])
+MODELS: tuple[list[str], ...] = ([], ["model=vit_tiny", "model.weights=fashion"], ["model=frozen"])
 SCENARIOS = ("class", "task", "domain")
 
 

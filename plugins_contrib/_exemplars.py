@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -34,8 +34,8 @@ class ExemplarPlugin(Plugin):
     requires_class_labels = True
     scenarios = ("class",)
     needs_boundaries = True
-    conflicts = ("cumulative", "multitask", "gdumb", "icarl", "scr")
-    state = ("buffer",)
+    conflicts: ClassVar[tuple[str, ...]] = ("cumulative", "multitask", "gdumb", "icarl", "scr")
+    state: ClassVar[tuple[str, ...]] = ("buffer",)
 
     def __init__(self, size: int, per_class: int | None, selection: Selection) -> None:
         self.size = size

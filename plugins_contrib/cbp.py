@@ -199,7 +199,7 @@ def _by_unit(x: Tensor, width: int) -> Tensor:
     return x.view(len(x), width, -1)
 
 
-def _moments(learner: Learner, parameter: nn.Parameter) -> list[Tensor]:
+def _moments(learner: Learner, parameter: Tensor) -> list[Tensor]:
     """What the optimizer keeps of each entry of a parameter."""
     optimizer: Any = learner.optimizer
     kept = getattr(optimizer, "optimizer", optimizer).state.get(parameter, {})

@@ -24,7 +24,7 @@ _MOST_EMBEDDING = 6.0
 class _Held(NamedTuple):
     """A parameter with what is left of its gradient, and what it was where nothing is left."""
 
-    parameter: nn.Parameter
+    parameter: Tensor
     factor: Tensor
     shut: Tensor
     frozen: Tensor
@@ -127,7 +127,7 @@ class HAT(Plugin):
         self._rows = torch.tensor(tasks, device=learner.engine.device)
         if learner.seen:
             learner.engine.renew_optimizer(learner)
-        factors: list[tuple[nn.Parameter, Tensor]] = []
+        factors: list[tuple[Tensor, Tensor]] = []
         for embedding in self._embeddings:
             own = torch.zeros_like(embedding).index_fill_(0, self._rows, 1.0)
             factors.append((embedding, own))
@@ -137,7 +137,7 @@ class HAT(Plugin):
 
     def _factors_of_weights(
         self, learner: Learner, experience: Experience
-    ) -> list[tuple[nn.Parameter, Tensor]]:
+    ) -> list[tuple[Tensor, Tensor]]:
         """What is left of the gradient of each weight."""
         factors = []
         before: Tensor | None = None

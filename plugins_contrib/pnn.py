@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +66,7 @@ class PNN(Plugin):
         self.column_of: Tensor
         """The column of each task; for one that has none, and for no task (-1), the newest."""
         self._columns: Columns
-        self._held: list[tuple[nn.Parameter, Tensor, Tensor]] = []
+        self._held: list[tuple[Tensor, Tensor, Tensor]] = []
 
     # ------------------------------------------------------------ set-up
 
@@ -88,11 +88,11 @@ class PNN(Plugin):
         def now() -> tuple[int, Tensor, Tensor | None]:
             return self.active, self.column_of, learner.current_task
 
-        body: nn.Sequential = learner.model.features  # type: ignore[assignment]
-        self._columns = Columns(body, hidden, count, self.adapter, now, generator)
-        learner.model.features = self._columns
-        learner.model.n_features = self._columns.width * count
-        learner.model.head = _wide_head(learner.model.head, count, generator)  # type: ignore[arg-type]
+        model: Any = learner.model  # with features and a linear head, or it had been refused
+        self._columns = Columns(model.features, hidden, count, self.adapter, now, generator)
+        model.features = self._columns
+        model.n_features = self._columns.width * count
+        model.head = _wide_head(model.head, count, generator)
 
     # ------------------------------------------------------------ learning
 
@@ -145,9 +145,9 @@ class PNN(Plugin):
                 for parameter in column.parameters():
                     # Optimizers skip a parameter without gradient: no decay, no momentum.
                     parameter.grad = None
-        for parameter, free, _ in self._held:
-            if parameter.grad is not None:
-                parameter.grad.mul_(free)
+        for held, free, _ in self._held:
+            if held.grad is not None:
+                held.grad.mul_(free)
 
     @hookimpl(tryfirst=True)
     @torch.no_grad()
@@ -194,7 +194,7 @@ class Columns(nn.Module):
         active, column_of, task = self._now()
         x = self.inputs(x)
         past: list[list[Tensor]] = []
-        blocks = []
+        blocks: list[Tensor] = []
         learning = torch.is_grad_enabled()
         for number, column in enumerate(self.columns):
             if number >= active:
@@ -272,7 +272,7 @@ def _drawn(layer: Weighted, times: int, generator: torch.Generator, bias: bool =
     else:
         other.in_channels = shape[1]
     if not bias or layer.bias is None:
-        other.bias = None  # type: ignore[assignment]
+        other.bias = None
     else:
         drawn = draw_like(layer.bias.detach(), tuple(layer.bias.shape), generator)
         other.bias = nn.Parameter(drawn)

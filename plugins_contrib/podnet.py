@@ -183,7 +183,8 @@ class PODNet(Plugin):
         if self._teacher is None or ours is None:
             return None
         n = len(step.batch)
-        self._maps = theirs = {}
+        theirs: dict[str, Tensor] = {}
+        self._maps = theirs
         with torch.no_grad():
             features = self._teacher.features(step.batch.x)  # type: ignore[operator]
         self._maps = None
@@ -260,7 +261,7 @@ class LocalSimilarity(nn.Module):
         """Each class's similarity, times the scale."""
         unit = functional.normalize(features.flatten(1), dim=1)
         proxies = functional.normalize(self.weight, dim=2).flatten(0, 1)
-        cosine = functional.linear(unit, proxies).unflatten(1, self.weight.shape[:2])
+        cosine: Tensor = functional.linear(unit, proxies).unflatten(1, self.weight.shape[:2])
         return self.scale * (cosine.softmax(2) * cosine).sum(2)
 
     @torch.no_grad()

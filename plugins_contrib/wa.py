@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -80,15 +80,22 @@ class WA(ExemplarPlugin):
     def after_step(self, learner: Learner) -> None:
         """Clip the weights, if asked."""
         if self.clip:
-            learner.model.head.weight.detach().clamp_(min=0)  # type: ignore[union-attr]
+            _rows(learner).clamp_(min=0)
 
     @hookimpl
     def after_experience(self, learner: Learner, data: Data) -> None:
         """Align the new rows, then choose exemplars."""
         if self.align and len(self._old):
-            weight = learner.model.head.weight.detach()  # type: ignore[union-attr]
-            weight[self._new] *= gamma(weight, self._old, self._new)  # type: ignore[index]
+            weight = _rows(learner)
+            weight[self._new] *= gamma(weight, self._old, self._new)
         super().after_experience(learner, data)
+
+
+def _rows(learner: Learner) -> Tensor:
+    """The weights of the head."""
+    head: Any = learner.model.head
+    weight: Tensor = head.weight.detach()
+    return weight
 
 
 def gamma(weight: Tensor, old: Tensor, new: Tensor) -> Tensor:
@@ -98,5 +105,5 @@ def gamma(weight: Tensor, old: Tensor, new: Tensor) -> Tensor:
     >>> float(gamma(weight, torch.tensor([0, 1]), torch.tensor([2])))
     0.30000001192092896
     """
-    length = weight.norm(dim=1)
+    length: Tensor = weight.norm(dim=1)
     return length[old].mean() / length[new].mean().clamp(min=torch.finfo(weight.dtype).tiny)

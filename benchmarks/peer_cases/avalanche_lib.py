@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 from avalanche.benchmarks.classic import SplitMNIST
@@ -19,7 +20,7 @@ from avalanche.training.plugins import EvaluationPlugin
 from avalanche.training.supervised import EWC, LwF, Naive, Replay, SynapticIntelligence
 from case import measure
 
-STRATEGIES = {
+STRATEGIES: dict[str, tuple[Any, dict[str, Any]]] = {
     "naive": (Naive, {}),
     "replay": (Replay, {"mem_size": 2000}),
     "ewc": (EWC, {"ewc_lambda": 1.0, "mode": "separate"}),

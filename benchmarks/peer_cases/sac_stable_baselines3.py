@@ -12,7 +12,7 @@ from stable_baselines3 import SAC
 from stable_baselines3.common.logger import Logger
 
 
-class Nothing(gymnasium.Env):  # type: ignore[misc]
+class Nothing(gymnasium.Env):
     """Only its spaces are looked at."""
 
     def __init__(self) -> None:

@@ -21,6 +21,11 @@ T = TypeVar("T")
 class SharedPass(Protocol):
     """Several processes that divide the model's pass among them."""
 
+    valid_mask: Tensor | None
+    """While this process's rows are in the model: 1 for each that counts, 0 for a repeated one."""
+    global_rows: int
+    """While rows are in the model: how many count on all processes together."""
+
     def run_parts(self, learner: Any, parts: list[Batch]) -> Step:
         """Put this process's share of all parts through the model and gather the outputs."""
 

@@ -50,8 +50,8 @@ def _signature(value: Any) -> str:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    shown = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-    shown += parameter.name
+    stars: dict[object, str] = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}
+    shown = stars.get(parameter.kind, "") + parameter.name
     if parameter.annotation is not parameter.empty:
         shown += f": {_type(parameter.annotation)}"
     if parameter.default is not parameter.empty:

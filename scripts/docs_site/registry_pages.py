@@ -6,10 +6,10 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from clframe.cli.catalog import Catalog, Item, Setting, make, plural
-from clframe.core.registry import Registry
+from clframe.core.registry import Kind, Registry
 from clframe.metrics.catalog import CATALOG, FAMILIES
 from docs_site import results, text
 
@@ -240,7 +240,9 @@ def _kind_page(catalog: Catalog, registry: Registry, kind: str) -> str:
         parts = ["Protocols that are shipped: `clframe fit experiment=NAME`."]
         return _page("Experiments", *parts, text.table(["experiment", ""], rows))
     for item in items:
-        body = _body(registry.get(item.kind, item.name).factory) if _plain(registry, item) else ""
+        body = ""
+        if _plain(registry, item):
+            body = _body(registry.get(cast(Kind, item.kind), item.name).factory)
         if kind == "scheduler" and item.summary.startswith("torch's"):
             body = ""
         heading = "" if kind in ("trainer", "checkpoint") else f"## {item.name}\n\n"

@@ -22,6 +22,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
 import clframe_contrib
@@ -124,7 +125,7 @@ def _step(loops: Any = (), orders: Any = (), **others: Any) -> tuple[int, int, i
 def _caller() -> tuple[str, tuple[int, int, int] | None]:
     """The innermost frame of clframe, and the training step it belongs to."""
     where, step, below = "", None, ""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         file, name = frame.f_code.co_filename, frame.f_code.co_name
         if file.startswith(CHECKPOINTS):  # saving a run waits, and is meant to
@@ -162,7 +163,7 @@ class Card(TorchDispatchMode):
     """
 
     def __init__(self, own_generator: bool = True) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.waits: list[Wait] = []
         self.generator = torch.Generator().manual_seed(0)
         self.own_generator = own_generator
@@ -288,7 +289,7 @@ class Card(TorchDispatchMode):
     @contextlib.contextmanager
     def _generator_of(self, name: str, values: Any, place: torch.device | str) -> Iterator[None]:
         """The card's own default generator where an operation on it draws without one."""
-        given = [value for value in values if isinstance(value, torch._C.Generator)]
+        given: list[Any] = [value for value in values if isinstance(value, torch._C.Generator)]
         for generator in given:
             of = PLACES.get(generator._cdata, HOST)
             if (of is CARD) != (place is CARD):

@@ -20,7 +20,8 @@ from clframe.data.dataset import TensorData
 from clframe.run import run
 from clframe.runs.folder import RunFolder
 from clframe.testing import Kill, Killed, prepare
-from tests.helpers.virtual_device import on_card, virtual_card
+from tests.helpers.card import on_card
+from tests.helpers.virtual_device import virtual_card
 
 Prepare = Callable[[str], Built]
 """Makes a run, always the same, on an accelerator."""

@@ -68,10 +68,11 @@ def serve(address: str) -> dict[str, Any] | None:
                 child = os.fork()
                 if child == 0:
                     for one in list(ready.get_map().values()):
-                        if isinstance(one.fileobj, int):
-                            os.close(one.fileobj)
+                        held: Any = one.fileobj
+                        if isinstance(held, int):
+                            os.close(held)
                         else:
-                            one.fileobj.close()  # type: ignore[union-attr]
+                            held.close()
                     ready.close()
                     return {**request, "descriptors": descriptors}
                 for descriptor in descriptors:
@@ -95,8 +96,8 @@ def become(request: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     # Whoever runs the tests may ignore these, as nohup and background jobs do.
-    for number in (signal.SIGHUP, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
+    for ending in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(ending, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in request.get("ignored", ()):
         signal.signal(number, signal.SIG_IGN)

@@ -44,7 +44,7 @@ def stream_on(kind: str, folder: Path) -> Stream:
             "memory": lambda split=split: TensorSource(images[split]),  # type: ignore[misc]
             "mapped": lambda path=path: map_files(path),  # type: ignore[misc]
         }
-        sources.append(makers.get(kind, lambda split=split: Items(images[split], labels))())  # type: ignore[misc]
+        sources.append(makers.get(kind, lambda split=split: Items(images[split], labels))())
 
     def data(split: int, number: int) -> Data:
         chosen = ((labels // 2) == number).nonzero().squeeze(1)

@@ -38,7 +38,7 @@ class _Move(torch.autograd.Function):
         return put(_OLD["to"](source, dtype, copy=True), to)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> Any:
         return put(_OLD["to"](gradient, ctx.dtype, copy=True), ctx.of), None, None
 
 
@@ -68,8 +68,11 @@ def _to(card: Any) -> Callable[..., Tensor]:
 class _Generator(torch.Generator):
     """A generator that says where it is."""
 
+    _cdata: int
+
     def __new__(cls, device: Any = "cpu") -> _Generator:
-        made = super().__new__(cls, "cpu")
+        make: Any = super().__new__  # torch's stub knows __init__ only
+        made: _Generator = make(cls, "cpu")
         PLACES[made._cdata] = device_of(device)
         return made
 
@@ -230,7 +233,7 @@ def _accelerator() -> dict[str, Any]:
 def virtual_card(own_generator: bool = True) -> Iterator[Any]:
     """A machine with one CUDA device, until the end of the block."""
     card = Card(own_generator)
-    clone = torch.UntypedStorage.clone
+    clone: Any = torch.UntypedStorage.clone
 
     def clone_there(self: Any) -> Any:
         copy = clone(self)

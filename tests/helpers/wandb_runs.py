@@ -25,6 +25,7 @@ def records(path: Path) -> Iterator[Any]:
     """The records of a file: a 7-byte head, then LevelDB's log format in blocks of 32 KiB."""
     from wandb.proto import wandb_internal_pb2
 
+    messages: Any = wandb_internal_pb2  # has those of the installed protobuf
     content = path.read_bytes()
     place, parts = 7, b""
     while place < len(content):
@@ -36,7 +37,7 @@ def records(path: Path) -> Iterator[Any]:
         parts += content[place + 7 : place + 7 + length]
         place += 7 + length
         if kind in (1, 4):  # whole, or the last piece
-            record = wandb_internal_pb2.Record()
+            record = messages.Record()
             record.ParseFromString(parts)
             yield record
             parts = b""

@@ -31,7 +31,10 @@ from clframe.streams.libero.stream import robot_task
 from clframe.streams.libero.tasks import SUITES, LiberoTask, tasks_of
 
 NOT_USABLE = places_of.not_usable()
-pytestmark = pytest.mark.skipif(NOT_USABLE is not None, reason=f"needs LIBERO: {NOT_USABLE}")
+pytestmark = [
+    pytest.mark.slow,  # needs an environment of its own
+    pytest.mark.skipif(NOT_USABLE is not None, reason=f"needs LIBERO: {NOT_USABLE}"),
+]
 REAL = os.environ.get("CLFRAME_LIBERO_ASSETS", "")
 
 _MOVABLE = {
@@ -161,14 +164,12 @@ def environment_of(task: LiberoTask, tmp_path: Path, assets: Path) -> simulation
     return environment
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("suite", SUITES)
 def test_a_task_of_each_suite_runs(suite: str, boxes: Path, tmp_path: Path) -> None:
     """On scenes of boxes."""
     _run_first_task(suite, tmp_path, boxes)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(
     not Path(REAL, "scenes").is_dir(),
     reason="needs LIBERO's assets: set CLFRAME_LIBERO_ASSETS to their folder",
@@ -385,7 +386,6 @@ def test_pictures_are_as_libero_draws_them(boxes: Path, tmp_path: Path) -> None:
     assert (observed & flipped).sum() > 0.5 * observed.sum() > (observed & flipped[::-1]).sum()
 
 
-@pytest.mark.slow
 def test_two_tasks_are_learned_and_measured(boxes: Path, tmp_path: Path) -> None:
     """The whole way, by the command line: from state, with recordings in LIBERO's layout."""
     h5py = pytest.importorskip("h5py")
