@@ -1,10 +1,11 @@
-# make demo: from a fresh clone to a matrix. make test: from a fresh clone to passing tests.
-# Both make the virtual environment once and are fast the second time.
+# make demo: from a fresh clone to a matrix. make test: from a fresh clone to passing quick tests.
+# make test-slow: real processes, browsers, clusters, LIBERO and whole cross products. make test-all: both.
+# Each makes the environments that it needs once and is fast the second time.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.clframe-installed
-# What tests of optional parts need beside it, and LIBERO, which wants an older MuJoCo in front.
+# What tests of optional parts need, and LIBERO, which needs an older MuJoCo first on the path.
 TEST_STAMP := $(VENV)/.clframe-test-installed
 DOCS_STAMP := $(VENV)/.clframe-docs-installed
 # The base install alone, in which every line of README and docs/start.md is run.
@@ -21,20 +22,30 @@ install_in = $(BIN)/uv pip install --quiet $(3) --python $(1)/bin/python $(2) 2>
 	  || $(1)/bin/python -m pip install --quiet $(2)
 install = $(call install_in,$(VENV),$(1),--compile-bytecode)
 
-# The environment of LIBERO is made while types are checked.
+# pytest on all cores. A worker that has finished takes tests from another one.
+pytest = $(1)/bin/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+# Two environments can be made at the same time.
 MAKEFLAGS += --jobs=2
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test test-slow test-all lint docs clean
 
 demo: $(STAMP)
 	@echo "== EWC on objects seen by a robot while the light fails, rendered here the first time"
 	@$(BIN)/clframe fit strategy=ewc stream=openloris_illumination
 
-# Tests start many processes, none of which shall compile the package again.
-test: export PYTHONDONTWRITEBYTECODE :=
-test: $(TEST_STAMP) $(BASE_STAMP) $(LIBERO_STAMP) lint
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore $(LIBERO_TESTS)
-	$(LIBERO)/bin/python -m pytest -q -n auto $(LIBERO_TESTS)
+# Tests start many processes, and none of them should compile the package again.
+test test-slow: export PYTHONDONTWRITEBYTECODE :=
+test: $(TEST_STAMP) lint
+	$(call pytest,$(VENV))
+
+test-slow: $(TEST_STAMP) $(BASE_STAMP) $(LIBERO_STAMP)
+	$(call pytest,$(VENV)) -m slow --ignore $(LIBERO_TESTS)
+	$(call pytest,$(LIBERO)) -m slow $(LIBERO_TESTS)
+
+test-all:
+	$(MAKE) test
+	$(MAKE) test-slow
 
 # The site, in build/site; needs no network, neither to be built nor to be read.
 docs: $(DOCS_STAMP)
