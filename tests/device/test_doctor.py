@@ -30,6 +30,26 @@ def test_no_gpu_is_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_report_without_what_is_compiled_or_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    left_out = ("methods", "options", "speed")
+    chosen = {title: check for title, check in gpu.CHECKS.items() if title not in left_out}
+    monkeypatch.setattr(gpu, "CHECKS", chosen)
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    with virtual_device.virtual_card():
+        assert main(["doctor", "--gpu", "--out", str(tmp_path / "report.md")]) == 0
+    report = (tmp_path / "report.md").read_text()
+    assert "BAD" not in capfd.readouterr().out
+    assert "virtual card" in report
+    assert "resumed: the same bits in all weights" in report
+    assert "data in main memory: accuracies 0.000 apart" in report
+    assert "| ok | 0 synchronizations a step (naive) |" in report
+    assert report.endswith("Nothing is bad.\n")
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.slow
 def test_the_report_of_a_virtual_gpu(  # the methods have a test of their own
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,7 +154,7 @@ def test_the_command_for_two_gpus_is_understood() -> None:
     assert (settings.devices, settings.strategy, settings.max_steps) == (2, "ddp", 20)
 
 
-def test_a_command_that_fails_is_bad_with_its_last_line() -> None:
+def test_a_command_that_fails_is_bad_with_its_last_line(quick_python: None) -> None:
     good, line = gpu._run_command("fit strategy=erx")
     assert not good
     assert line.startswith("clframe fit strategy=erx: exit 2 ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,24 @@ ON_GRADIENTS = (
     "si",
 )
 """Strategies that look at gradients, or take steps of their own."""
+QUICK = {
+    "bf16-mixed": ("ewc", "feedback_replay", "lora", "lwf", "packnet", "slda", "xder"),
+    "16-mixed": ("agem", "ewc", "generative_replay", "packnet", "si"),
+}
+"""Strategies whose state, own steps or own passes a precision can spoil; the others are slow."""
 SCALER = {
     # Whether the gradients are finite: asked once by clframe, once by torch's scaler.
     "engine.py:finish _local_scalar_dense",
     "loop.py:step copy to the host",
 }
+
+
+def cases(precision: str, strategies: Iterable[str]) -> list[Any]:
+    """Mark all but some strategies as slow."""
+    quick = QUICK[precision]
+    return [
+        pytest.param(name, marks=[] if name in quick else pytest.mark.slow) for name in strategies
+    ]
 
 
 def maker(strategy: str, precision: str) -> Callable[[str], Built]:
@@ -55,7 +68,7 @@ def check(card: Any, expected: Any, allowed: set[str]) -> None:
     assert not set(card.waits) - allowed
 
 
-@pytest.mark.parametrize("strategy", device_strategies.STRATEGIES)
+@pytest.mark.parametrize("strategy", cases("bf16-mixed", device_strategies.STRATEGIES))
 def test_bf16(strategy: str, tmp_path: Path) -> None:
     make = maker(strategy, "bf16-mixed")
     card = device_runs.killed_on_card(
@@ -64,7 +77,7 @@ def test_bf16(strategy: str, tmp_path: Path) -> None:
     check(card, device_runs.on_cpu(make), device_strategies.ALLOWED.get(strategy, set()))
 
 
-@pytest.mark.parametrize("strategy", ON_GRADIENTS)
+@pytest.mark.parametrize("strategy", cases("16-mixed", ON_GRADIENTS))
 def test_16_bits_with_their_scaler(strategy: str, tmp_path: Path) -> None:
     """There is no such run on the CPU: resumed, with the scaler's state, it is what it was."""
     make = maker(strategy, "16-mixed")

@@ -22,6 +22,18 @@ from tests.helpers.device_strategies import (
 CASES = [(name, scenario) for name in STRATEGIES for scenario in scenarios_of(name)]
 
 
+def diagonal() -> set[tuple[str, str]]:
+    """Each strategy once, in scenarios that take turns."""
+    chosen = set()
+    for number, name in enumerate(STRATEGIES):
+        scenarios = scenarios_of(name)
+        chosen.add((name, scenarios[number % len(scenarios)]))
+    return chosen
+
+
+QUICK = diagonal()
+
+
 def test_every_method_is_here() -> None:
     run = {plugin for name, _ in CASES for plugin in STRATEGIES[name]}
     assert set(methods.METHODS) <= run, "make a strategy of each method that is registered"
@@ -29,7 +41,15 @@ def test_every_method_is_here() -> None:
     assert {name for name, _ in CASES} == set(known_strategies(methods.REGISTRY)) - left_out
 
 
-@pytest.mark.parametrize(("strategy", "scenario"), CASES)
+def test_each_scenario_is_among_the_quick_cases() -> None:
+    assert {scenario for _, scenario in QUICK} == {"task", "domain", "class"}
+    assert {name for name, _ in QUICK} == set(STRATEGIES)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "scenario"),
+    [pytest.param(*case, marks=[] if case in QUICK else pytest.mark.slow) for case in CASES],
+)
 def test_lifetime(strategy: str, scenario: str, tmp_path: Path) -> None:
     def prepare(accelerator: str) -> Built:
         stream = toy_stream(scenario, n_experiences=3, samples=6)  # type: ignore[arg-type]

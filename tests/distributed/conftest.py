@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import torch
 
+from tests.helpers.processes import ProcessServer
+
 HERE = Path(__file__).parent
 
 
@@ -50,6 +52,41 @@ def worker() -> Any:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+START = """
+import runpy, sys
+sys.executable, *sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="session")
+def quick_command(command: Any, clframe_process: ProcessServer, tmp_path_factory: Any) -> Any:
+    """Run a script as ``command`` does, with ranks that fork from the process server."""
+    python = tmp_path_factory.mktemp("python") / "python"
+    # A rank is a child of the server, so it must not look for rank zero as its parent.
+    python.write_text(f'#!/bin/sh\nunset CLFRAME_PARENT\nexec "{clframe_process.python}" "$@"\n')
+    python.chmod(0o755)
+
+    def run(words: list[str], cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+        words = ["-c", START, str(python), *words]
+        environ = environment(**more)
+        return clframe_process.run(*words, folder=cwd, environment=environ, seconds=300)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def few_ranked(
+    quick_command: Any, worker: Any, tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, Any]]:
+    """What each of two forked ranks ended with, for some cases that differ in what they share."""
+    folder = tmp_path_factory.mktemp("few")
+    done = quick_command([str(HERE / "worker.py"), "2", str(folder), *worker.FEW], folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in (0, 1)]
 
 
 @pytest.fixture(scope="session")

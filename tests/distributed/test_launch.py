@@ -71,28 +71,55 @@ def in_one_process(folder: Path) -> Any:
     )
 
 
-def test_a_lost_rank_ends_the_run_which_then_continues(command: Any, tmp_path: Path) -> None:
-    clf = [sys.executable, "-m", "clframe"]
-    words = [*clf, *fit_words(tmp_path), *TWO]
-    lost = command(words, tmp_path, TROUBLE="killed")
+CLI = str(Path(clframe.__file__).with_name("__main__.py"))
+
+
+def check_lost(command: Any, clf: list[str], folder: Path) -> None:
+    """A run whose rank 1 is killed says so, and continues."""
+    words = [*clf, *fit_words(folder), *TWO]
+    lost = command(words, folder, TROUBLE="killed")
     assert lost.returncode == 2
     messages = [line for line in lost.stderr.splitlines() if line.startswith("clframe: ")]
     assert len(messages) == 1
     assert "rank 1 of the run ended before its time, killed by signal 9" in messages[0]
     assert "Traceback" not in lost.stderr
 
-    done = command([*clf, "fit", "resume=run"], tmp_path)
+    done = command([*clf, "fit", "resume=run"], folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("accuracy on each task") == 1
     assert done.stderr.count("[5/5]") == 1
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
-    one = in_one_process(tmp_path)
+    results = json.loads((folder / "run" / "results.json").read_text())
+    one = in_one_process(folder)
     assert results["matrix"]["values"] == one.matrix.to_json()["values"]
-    events = (tmp_path / "run" / "events.jsonl").read_text().splitlines()
+    events = (folder / "run" / "events.jsonl").read_text().splitlines()
     rows = [json.loads(line)["row"] for line in events if '"evaluation"' in line]
     assert rows == ["before", *(f"exp{i}" for i in range(5))]
 
 
+def check_error(command: Any, clf: list[str], folder: Path) -> None:
+    """An error of rank 1 is one sentence."""
+    done = command([*clf, *fit_words(folder), *TWO], folder, TROUBLE="error")
+    assert done.returncode == 2
+    messages = [line for line in done.stderr.splitlines() if line.startswith("clframe: ")]
+    assert messages == ["clframe: rank 1 of the run failed: plugin 'trouble' has had enough"]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_lost_rank_ends_the_run_which_then_continues(quick_command: Any, tmp_path: Path) -> None:
+    check_lost(quick_command, [CLI], tmp_path)
+
+
+def test_an_error_of_one_rank_is_one_sentence(quick_command: Any, tmp_path: Path) -> None:
+    check_error(quick_command, [CLI], tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", [check_lost, check_error])
+def test_real_processes_end_as_forked_ones_do(check: Any, command: Any, tmp_path: Path) -> None:
+    check(command, [sys.executable, "-m", "clframe"], tmp_path)
+
+
+@pytest.mark.slow
 def test_torchrun(command: Any, tmp_path: Path) -> None:
     start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
     done = command([*start, "--standalone", "-m", "clframe", *fit_words(tmp_path), *TWO], tmp_path)
@@ -100,15 +127,6 @@ def test_torchrun(command: Any, tmp_path: Path) -> None:
     assert done.stdout.count("accuracy on each task") == 1
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["matrix"]["values"] == in_one_process(tmp_path).matrix.to_json()["values"]
-
-
-def test_an_error_of_one_rank_is_one_sentence(command: Any, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "clframe", *fit_words(tmp_path), *TWO]
-    done = command(words, tmp_path, TROUBLE="error")
-    assert done.returncode == 2
-    messages = [line for line in done.stderr.splitlines() if line.startswith("clframe: ")]
-    assert messages == ["clframe: rank 1 of the run failed: plugin 'trouble' has had enough"]
-    assert "Traceback" not in done.stderr
 
 
 # ------------------------------------------------------------ refused before anything starts

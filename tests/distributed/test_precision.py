@@ -17,9 +17,13 @@ from clframe.run import run
 from clframe.testing import prepare_toy, toy_stream
 from clframe.training.engine import Engine
 
+QUICK = ("composition", "dgr_task", "norms", "packnet_libero", "scr", "slda")
+"""Cases with penalties, a generator, running statistics, masks and passes of their own."""
 
-def test_every_strategy_in_bf16(worker: Any) -> None:
-    for case in worker.cases():
+
+@pytest.mark.parametrize("quick", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_every_strategy_in_bf16(quick: bool, worker: Any) -> None:
+    for case in QUICK if quick else worker.cases():
         end = worker.one(case, 1, precision="bf16-mixed")
         assert torch.tensor(end["matrix"]).isfinite().all(), case
         for path, leaf in pytree.tree_flatten_with_path([end["learner"], end["plugins"]])[0]:

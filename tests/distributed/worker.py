@@ -1,6 +1,6 @@
 """Runs every strategy on a tiny stream, as a script that clframe starts once per rank.
 
-    python worker.py DEVICES FOLDER
+    python worker.py DEVICES FOLDER [CASE...]
 
 Each rank leaves in FOLDER what it ended with; the tests compare ranks with each other and with the
 same cases run in one process.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +161,13 @@ CASES: dict[str, tuple[Callable[[], Stream], Callable[[], Any], dict[str, Any]]]
     "watched": (_toy("class"), lambda: [Watch(), Replay(20)], {}),
 }
 
+FEW = (
+    *("best_checkpoint", "packnet", "slda", "clipped", "ewc_some", "gated_replay", "composition"),
+    *("norms", "mapped", "watched", "curves", "ring", "lwf_task", "fresh_optimizer"),
+    *("cumulative", "multitask", "replay", "ewc", "online_ewc", "si", "lwf", "dgr_distill", "rtf"),
+)
+"""The cases of the quick tier: each kind of step, data, pass and state that ranks share."""
+
 
 @functools.cache
 def named() -> dict[str, tuple[str, str]]:
@@ -245,10 +252,10 @@ def cases() -> list[str]:
     return [*named(), *CASES]
 
 
-def main(devices: int, folder: Path) -> None:
-    """Run all cases and save what this rank ended with."""
+def main(devices: int, folder: Path, chosen: Sequence[str] = ()) -> None:
+    """Run all cases, or those that are named, and save what this rank ended with."""
     outcomes: dict[str, Any] = {}
-    for case in cases():
+    for case in chosen or cases():
         try:
             outcomes[case] = one(case, devices)
         except ClframeError as error:  # on all ranks alike, so the other cases can continue
@@ -265,4 +272,4 @@ def main(devices: int, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))
+    main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])

@@ -7,7 +7,6 @@ to a few batches; nothing else differs from what is written.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,17 +78,12 @@ def _scene(folder: Path) -> None:
     (folder / "scene.xml").write_text(scene)
 
 
-def _tests(folder: Path) -> None:
-    shutil.copytree(ROOT / "tests" / "device", folder / "tests" / "device")
-
-
 MADE_FIRST: dict[str, Callable[[Path], None]] = {
     "README.md": _pictures,
     "docs/start.md": _pictures,
     "docs/reports.md": _run,
     "docs/speed.md": _arrays,
     "docs/render.md": _scene,
-    "docs/gpu.md": _tests,
 }
 
 

@@ -16,6 +16,7 @@ from lightning.pytorch.loggers import Logger
 
 import clframe
 from clframe import Heatmap, Learner, Plugin, Table, hookimpl
+from clframe.cli.main import main
 from clframe.config.compose import compose
 from clframe.errors import SettingError
 from clframe.loggers.lightning import Foreign
@@ -100,6 +101,7 @@ def keys(found: dict[str, list[Any]]) -> set[str]:
     return {wandb_runs.key_of(item) for row in found["history"] for item in row.item}
 
 
+@pytest.mark.slow
 def test_the_agent_of_wandb_starts_a_run_that_logs_its_goal(several: tuple[Path, str]) -> None:
     found = records(several[0] / "swept")
     assert found["run"][0].run_id == "given123"
@@ -120,6 +122,7 @@ def test_the_agents_other_form_says_the_same(monkeypatch: pytest.MonkeyPatch) ->
     assert taken[0] == taken[1]
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_sent_once(several: tuple[Path, str]) -> None:
     folder, error = several
     found = records(folder / "plain")
@@ -134,6 +137,7 @@ def test_a_finished_run_is_sent_once(several: tuple[Path, str]) -> None:
     assert "is W&B run" in error
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_marked_failed(several: tuple[Path, str]) -> None:
     (end,) = records(several[0] / "fails")["exit"]
     assert end.exit_code == 1
@@ -157,8 +161,9 @@ def test_runs_of_a_sweep_are_grouped_and_the_environment_is_heard(
 class Server:
     """A W&B run that a server has some rows of; the real one needs a server."""
 
-    def __init__(self, step: int) -> None:
-        self.step, self.resumed, self.rows = step, step > 0, []
+    def __init__(self, step: int = 0, **how: Any) -> None:
+        self.step, self.resumed, self.rows, self.how = step, step > 0, [], how
+        self.artifacts: list[Any] = []
         self.summary: dict[str, Any] = {}
 
     def define_metric(self, *names: str, **how: Any) -> None:
@@ -167,8 +172,62 @@ class Server:
     def log(self, row: dict[str, Any]) -> None:
         self.rows.append(row)
 
+    def log_artifact(self, artifact: Any, aliases: list[str]) -> None:
+        self.artifacts.append(artifact)
+
     def finish(self, exit_code: int) -> None:
         self.exit_code = exit_code
+
+
+def test_w_and_b_gets_a_run_a_finished_run_and_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The slow tests of this file read W&B's own files; here W&B is replaced in this process."""
+    began: list[Server] = []
+
+    def begin(**how: Any) -> Server:
+        began.append(Server(**how))
+        return began[-1]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_RUN_ID", "given123")
+    monkeypatch.setattr("wandb.init", begin)
+    words = agent_command(the_yaml(), "${args_no_hyphens}")
+    assert main([*words[1:], "run_dir=swept", "max_epochs=null", "max_steps=2"]) == 0
+    monkeypatch.delenv("WANDB_RUN_ID")
+    quick: dict[str, Any] = {"max_epochs": 1, "progress": False}
+    clframe.fit(toy_stream(), "si", run_dir="plain", **quick)
+    assert main(["wandb", "plain", "mode=offline", "project=thesis"]) == 0
+    assert main(["wandb", "plain", "mode=offline"]) == 2
+    assert "is W&B run" in capfd.readouterr().err
+    with pytest.raises(RuntimeError, match="power cut"):
+        clframe.fit(
+            toy_stream(), PowerCut(), logger="wandb", run_dir="fails", batch_size=16, **quick
+        )
+    swept, plain, _ = began
+    assert swept.how["id"] == "given123"
+    goal = yaml.safe_load(the_yaml())["metric"]["name"]
+    assert {goal, "samples", "terms/ewc"} <= set().union(*swept.rows)
+    config = yaml.safe_load(Path("swept/config.yaml").read_text())
+    assert config["strategy"]["ewc"]["weight"] == 1
+    assert config["optimizer"]["lr"] == 0.001
+    assert (plain.how["project"], plain.how["group"]) == ("thesis", "toy/si")
+    assert {"train/loss", "terms/si", "matrix", "metrics/gem.acc"} <= set().union(*plain.rows)
+    assert f"results-{plain.how['id']}" in [artifact.name for artifact in plain.artifacts]
+    with Path("plain/csv/metrics.csv").open() as file:
+        rows = len(list(csv.DictReader(file)))
+    assert len(plain.rows) == rows + 3  # and the matrix after each experience
+    assert [run.exit_code for run in began] == [0, 0, 1]
+
+
+class PowerCut(Plugin):
+    """Fails in its fourth step."""
+
+    @hookimpl
+    def after_step(self, learner: Learner) -> None:
+        if learner.global_step == 3:
+            raise RuntimeError("power cut")
 
 
 @pytest.mark.parametrize("there", [0, 2, 4, 6])

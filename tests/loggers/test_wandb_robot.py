@@ -11,6 +11,8 @@ import yaml
 
 from tests.helpers import wandb_runs
 
+# Two processes with W&B's own; test_tracking.py has what clframe gives it.
+pytestmark = pytest.mark.slow
 pytest.importorskip("wandb")
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
 

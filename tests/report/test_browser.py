@@ -11,10 +11,13 @@ import pytest
 import clframe
 from clframe.cli.main import main
 from clframe.runs.reader import read_run
-from tests.helpers import browser
+from tests.helpers.browser import Tab, chromium, tab
 
-PROGRAM = browser.chromium()
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on this machine")
+PROGRAM = chromium()
+pytestmark = [
+    pytest.mark.slow,  # tests/report/test_html.py reads the same pages without a browser
+    pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on this machine"),
+]
 
 # What a reader with a keyboard or a screen reader, or on a phone, would stumble over.
 FAULTS = """(() => {
@@ -108,14 +111,15 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with browser.tab(PROGRAM, tmp_path_factory.mktemp("browser")) as opened:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    assert PROGRAM is not None
+    with tab(PROGRAM, tmp_path_factory.mktemp("browser")) as opened:
         yield opened
 
 
 @pytest.mark.parametrize("name", ["sweep", "run", "robot", "lifetime"])
 def test_a_report_opens_without_a_fault(
-    name: str, reports: dict[str, Path], browser: Any, tmp_path: Path
+    name: str, reports: dict[str, Path], browser: Tab, tmp_path: Path
 ) -> None:
     address = reports[name].as_uri()
     for width, dark in ((1280, False), (390, True)):
@@ -132,7 +136,7 @@ def test_a_report_opens_without_a_fault(
         assert others == [address]
 
 
-def test_formulas_come_up_by_keyboard(reports: dict[str, Path], browser: Any) -> None:
+def test_formulas_come_up_by_keyboard(reports: dict[str, Path], browser: Tab) -> None:
     browser.open(reports["run"].as_uri(), 390)
     shown = (
         "[...document.querySelectorAll('.tip')].filter(e => e.offsetHeight).map(e => e.innerText)"

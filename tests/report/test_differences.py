@@ -115,7 +115,7 @@ def test_a_run_records_what_its_strategy_keeps(strategy: Any, samples: int) -> N
 
 
 def test_the_commands_show_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    quick = ["max_steps=1", "progress=false"]
+    quick = ["max_steps=1", "hidden=[8]", "progress=false"]
     for strategy in ("er", "derpp", "ewc"):
         run = tmp_path / "runs" / strategy
         assert main(["fit", f"strategy={strategy}", f"run_dir={run}", *quick]) == 0

@@ -127,7 +127,7 @@ def scheduler_of(pid: int, machines: Machines) -> int:
 # ------------------------------------------------------------ without a cluster
 
 
-def test_without_a_cluster_one_is_started_or_asked_for(
+def test_without_a_cluster_one_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
@@ -139,6 +139,12 @@ def test_without_a_cluster_one_is_started_or_asked_for(
     assert "`ray start --head`" in said
     assert not Path("r").exists()
 
+
+@pytest.mark.slow
+def test_a_cluster_of_its_own_leaves_priority_and_signals_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     handler = signal.getsignal(signal.SIGTERM)
     cluster = Connection("sweep.ray", start=True)
     try:
@@ -219,6 +225,7 @@ def results(run: Path) -> dict[str, object]:
     return {name: content[name] for name in ("matrix", "metrics", "curves", "strategy", "seed")}
 
 
+@pytest.mark.slow
 def test_the_run_of_a_lost_machine_continues_on_another(
     machines: Machines,
     tmp_path: Path,
@@ -286,6 +293,7 @@ def is_farm(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_rollouts_are_the_same_on_a_cluster_that_loses_a_machine(
     machines: Machines, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

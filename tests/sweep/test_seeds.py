@@ -308,6 +308,7 @@ def test_what_no_group_can_have_is_refused_alone(tmp_path: Path) -> None:
 
 def test_saving_within_the_loop_changes_no_seed(tmp_path: Path) -> None:
     given = arguments("naive", "class", run_dir=tmp_path / "plain", progress=False)
+    given["stream"] = toy_stream("class", 2, samples=11)  # four steps an epoch, the last one short
     plain = fit_seeds(RunConfig(**given), SEEDS)
     given |= {"run_dir": tmp_path / "saved", "checkpoint": {"every_n_steps": 1}}
     saved = fit_seeds(RunConfig(**given), SEEDS)

@@ -23,7 +23,7 @@ from clframe.sweep.job import Job, failure
 from clframe.sweep.local import LocalLauncher
 from clframe.sweep.settings import SweepSettings
 
-QUICK = ["max_steps=1", "logger=none"]
+QUICK = ["max_steps=1", "hidden=[8]", "logger=none"]
 TROUBLE = """\
 import os, signal, time
 from pathlib import Path
@@ -51,6 +51,15 @@ class Trouble(Plugin):
             Path(f"dawdles-{learner.seed}").touch()
             time.sleep(1)
 """
+
+
+COMMAND = """
+import sys
+sys.executable, *sys.argv = sys.argv[1:]
+from clframe.cli.main import main
+sys.exit(main(sys.argv))
+"""
+"""The command line, which starts its own processes by the executable that comes first."""
 
 
 @pytest.fixture
@@ -89,7 +98,7 @@ def alive(pid: int) -> bool:
 
 
 def test_every_combination_runs_once_and_is_compared(
-    here: Path, capfd: pytest.CaptureFixture[str]
+    here: Path, quick_python: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = ["fit", "-m", "strategy=naive,cumulative", "seed=range(0,2)", *QUICK, "sweep.jobs=2"]
     assert main(words) == 0
@@ -125,7 +134,7 @@ def test_every_combination_runs_once_and_is_compared(
 
 
 def test_a_failed_run_is_reported_and_the_others_continue(
-    here: Path, capfd: pytest.CaptureFixture[str]
+    here: Path, quick_python: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (here / "armed").write_text("nothing kill raise")
     words = ["fit", "-m", "plugin_path=trouble.py", "strategy=trouble", "seed=0,1,2", *QUICK]
@@ -169,7 +178,7 @@ if words is not None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each run starts anew")
-def test_a_run_starts_although_the_fork_was_tidied_up(tmp_path: Path) -> None:
+def test_a_run_starts_although_the_fork_was_tidied_up(tmp_path: Path, quick_python: None) -> None:
     request = {"name": "a", "words": ["seed=1"], "log": str(tmp_path / "log"), "environment": {}}
     server = subprocess.Popen(
         [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -188,12 +197,14 @@ def test_a_run_starts_although_the_fork_was_tidied_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "sign", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
 )
-def test_a_stopped_sweep_ends_its_runs_and_continues(here: Path, sign: signal.Signals) -> None:
+def test_a_stopped_sweep_ends_its_runs_and_continues(
+    here: Path, quick_python: None, sign: signal.Signals
+) -> None:
     (here / "armed").write_text("dawdle dawdle nothing")
     words = ["fit", "-m", "plugin_path=trouble.py", "strategy=trouble", "seed=0,1,2"]
-    words += ["max_steps=100", "logger=none", "sweep_dir=all", "sweep.jobs=2"]
+    words += ["max_steps=30", "hidden=[8]", "logger=none", "sweep_dir=all", "sweep.jobs=2"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "clframe", *words], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", COMMAND, sys.executable, *words], stderr=subprocess.PIPE, text=True
     )
     waits_for(lambda: all((here / f"dawdles-{seed}").exists() for seed in (0, 1)))
     pids = [int((here / f"pid-{seed}").read_text()) for seed in (0, 1)]
@@ -347,7 +358,7 @@ def test_reasons_of_failure(code: int | str, log: str, why: str, tmp_path: Path)
     assert failure(job, code) == why
 
 
-def test_without_the_server_of_processes_the_sweep_says_so(tmp_path: Path) -> None:
+def test_without_the_server_of_processes_the_sweep_says_so(quick_python: None) -> None:
     launcher = LocalLauncher(SweepSettings())
     try:
         os.kill(launcher._process.pid, signal.SIGKILL)
@@ -370,6 +381,7 @@ def test_an_absent_launcher_is_named(
     assert f"pip install 'clframe[{extra}]'" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_cluster_runs_and_reports(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     # The whole way through submitit but for the queue.
     words = ["sweep.submitit.cluster=local", "sweep.submitit.timeout_min=10"]

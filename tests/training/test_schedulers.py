@@ -6,8 +6,6 @@ import csv
 import json
 import math
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +29,7 @@ from clframe.sweep.seed_group import SeedGroup, unsupported_reason
 from clframe.testing import Kill, Killed, prepare, toy_stream
 from clframe.training.schedule import loop_length, stream_length
 from clframe.training.schedulers import torch_schedulers
+from tests.helpers.processes import ProcessServer
 
 LR = 0.01
 BATCHES, EPOCHS, EXPERIENCES = 3, 4, 3
@@ -307,8 +306,20 @@ OWN = ("cosine", "linear", "step", "warmup_cosine")
 MOMENTUM = [("CyclicLR", "adam"), ("OneCycleLR", "adam")]
 
 
+# The others keep what these keep: a count, a momentum, the losses of before, or restarts.
+QUICK = (*OWN, "OneCycleLR", "CosineAnnealingWarmRestarts", "ReduceLROnPlateau", "MultiStepLR")
+
+
 @pytest.mark.parametrize(
-    ("name", "optimizer"), [*((name, "sgd") for name in (*OWN, *TORCH)), *MOMENTUM]
+    ("name", "optimizer"),
+    [
+        *(
+            pytest.param(name, "sgd", marks=[] if name in QUICK else pytest.mark.slow)
+            for name in (*OWN, *TORCH)
+        ),
+        pytest.param(*MOMENTUM[0]),
+        pytest.param(*MOMENTUM[1], marks=pytest.mark.slow),
+    ],
 )
 def test_a_killed_run_goes_on_with_its_rate(name: str, optimizer: str, tmp_path: Path) -> None:
     named = {"name": name, **TORCH.get(name, {})}
@@ -318,8 +329,23 @@ def test_a_killed_run_goes_on_with_its_rate(name: str, optimizer: str, tmp_path:
     same_when_killed(named, lambda: [Rates()], tmp_path, optimizer=chosen)
 
 
-@pytest.mark.parametrize("reset", [False, True])
-@pytest.mark.parametrize("name", ["cosine", "MultiStepLR", "CyclicLR", "ReduceLROnPlateau"])
+STREAM_CASES = [
+    (name, reset)
+    for name in ("cosine", "MultiStepLR", "CyclicLR", "ReduceLROnPlateau")
+    for reset in (False, True)
+]
+QUICK_STREAM = {
+    ("cosine", False), ("MultiStepLR", True), ("CyclicLR", True), ("ReduceLROnPlateau", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "reset"),
+    [
+        pytest.param(*case, marks=[] if case in QUICK_STREAM else pytest.mark.slow)
+        for case in STREAM_CASES
+    ],
+)
 def test_a_killed_run_goes_on_over_the_stream(name: str, reset: bool, tmp_path: Path) -> None:
     named = {"name": name, "span": "stream", **TORCH.get(name, {})}
     if name == "cosine":
@@ -463,8 +489,18 @@ def epochs_of(folder: Path) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == "epoch"]
 
 
+START = """
+import sys
+sys.executable, *sys.argv = sys.argv[1:]
+from clframe.cli.main import main
+sys.exit(main(sys.argv))
+"""
+
+
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="two processes need two processor cores")
-def test_two_processes_have_the_rates_of_one(tmp_path: Path) -> None:
+def test_two_processes_have_the_rates_of_one(
+    clframe_process: ProcessServer, tmp_path: Path
+) -> None:
     words = [
         *("fit", "stream=split_mnist", "n_experiences=2", "max_epochs=3", "batch_size=500"),
         *("model.hidden=[8]", "accelerator=cpu", "logger=none", "scheduler=ReduceLROnPlateau"),
@@ -472,8 +508,11 @@ def test_two_processes_have_the_rates_of_one(tmp_path: Path) -> None:
     ]
     assert main([*words, f"run_dir={tmp_path / 'one'}"]) == 0
     words += ["trainer.devices=2", "trainer.strategy=ddp", "run_dir=two"]
-    command = [sys.executable, "-m", "clframe", *words]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    python = tmp_path / "python"
+    # A rank is a child of the process server, so it must not look for rank zero as its parent.
+    python.write_text(f'#!/bin/sh\nunset CLFRAME_PARENT\nexec "{clframe_process.python}" "$@"\n')
+    python.chmod(0o755)
+    done = clframe_process.run("-c", START, str(python), *words, folder=tmp_path, seconds=300)
     assert done.returncode == 0, done.stderr
     one, two = epochs_of(tmp_path / "one"), epochs_of(tmp_path / "two")
     assert [line["lr"] for line in one] == [line["lr"] for line in two]
