@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,27 +13,28 @@ import pytest
 
 from clframe.core.registry import discover
 from clframe.strategies import known_strategies
+from tests.helpers.processes import ProcessServer
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill.py"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks after imports")
-def test_killed_runs_end_with_the_same_bits(tmp_path: Path) -> None:
-    words = ["--kills", "4", "--strategies", "naive,packnet,dgr", "--json", "kills.json"]
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), *words],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        timeout=600,
-    )
+@pytest.mark.parametrize(
+    ("strategies", "kills"),
+    [("naive", 2), pytest.param("naive,packnet,dgr", 4, marks=pytest.mark.slow)],
+)
+def test_killed_runs_end_with_the_same_bits(
+    strategies: str, kills: int, clframe_process: ProcessServer, tmp_path: Path
+) -> None:
+    words = ["--kills", str(kills), "--strategies", strategies, "--json", "kills.json"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = clframe_process.run(str(SCRIPT), *words, folder=tmp_path, environment=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     kills_of = json.loads((tmp_path / "kills.json").read_text())
-    assert set(kills_of) == {"naive", "packnet", "dgr"}
-    for kills in kills_of.values():
-        assert kills["kills"] == 4
-        assert kills["equal"] == kills["runs"] >= 1
+    assert set(kills_of) == set(strategies.split(","))
+    for found in kills_of.values():
+        assert found["kills"] == kills
+        assert found["equal"] == found["runs"] >= 1
 
 
 def test_every_strategy_is_killed(load_benchmark: Callable[[str], ModuleType]) -> None:
@@ -49,20 +49,17 @@ def test_every_strategy_is_killed(load_benchmark: Callable[[str], ModuleType]) -
     assert max(kills.values()) - min(kills.values()) <= 1
 
 
-def test_a_strategy_that_needs_settings_is_named(tmp_path: Path) -> None:
+def test_a_strategy_that_needs_settings_is_named(
+    clframe_process: ProcessServer, tmp_path: Path
+) -> None:
     code = (
+        f"import sys; sys.path.insert(0, {str(SCRIPT.parent)!r})\n"
         "import kill, pathlib; from clframe.core.registry import discover; discover([])\n"
         "kill.finish_whole('mine', ['strategy=continual_world'], pathlib.Path('run'), "
         "pathlib.Path('log').absolute())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(SCRIPT.parent), "OMP_NUM_THREADS": "1"},
-        timeout=300,
-    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = clframe_process.run("-c", code, folder=tmp_path, environment=environment, seconds=300)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("mine cannot be run with the settings that all strategies get")

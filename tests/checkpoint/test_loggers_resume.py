@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +101,6 @@ def run_wandb(folder: Path, **variables: str) -> tuple[int, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_wandb_continues_as_the_same_run(tmp_path: Path) -> None:
     """Stopped and marked as such; what a kill does is in tests/loggers/test_wandb_robot.py."""
     assert run_wandb(tmp_path, WANDB_MODE="offline", AT="27", SIGN="SIGTERM")[0] == 130
@@ -159,7 +157,6 @@ def test_a_server_that_takes_the_connection_and_is_silent_does_not_end_the_run(
                     return
 
         threading.Thread(target=accept, daemon=True).start()
-        started = time.monotonic()
         code, error = run_wandb(
             tmp_path,
             WANDB_API_KEY="0" * 40,
@@ -170,5 +167,5 @@ def test_a_server_that_takes_the_connection_and_is_silent_does_not_end_the_run(
     assert code == 0, error
     assert "this run is logged offline" in error
     assert "Traceback" not in error
-    assert time.monotonic() - started < 200
+    # That it is silent for ever is seen by the deadline of the process.
     assert (tmp_path / "run/results.json").exists()

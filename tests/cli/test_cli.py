@@ -18,6 +18,7 @@ import yaml
 
 from clframe.checkpoint.store import note_sum
 from clframe.cli.main import main
+from tests.helpers.processes import ProcessServer, until
 
 QUICK = ["trainer.max_epochs=1", "logger=none"]
 
@@ -211,7 +212,7 @@ def test_a_second_run_in_one_folder_is_refused(
     assert (here / "one/results.json").read_bytes() == before
 
 
-def test_resume_continues_to_the_same_numbers(here: Path) -> None:
+def test_resume_continues_to_the_same_numbers(clframe_process: ProcessServer, here: Path) -> None:
     assert main(["fit", "run_dir=whole", *QUICK]) == 0
     code = (
         "import os, sys\n"
@@ -226,7 +227,8 @@ def test_resume_continues_to_the_same_numbers(here: Path) -> None:
         f"sys.exit(main(['fit', 'run_dir=part', 'every_n_steps=1000', *{QUICK}]))\n"
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 9
+    done = clframe_process.run("-c", code, folder=here, environment=environment)
+    assert done.returncode == 9, done.stderr
     assert not (here / "part/results.json").exists()
     assert main(["fit", "resume=part"]) == 0
     assert without_timing(here / "whole/results.json") == without_timing(here / "part/results.json")
@@ -235,26 +237,25 @@ def test_resume_continues_to_the_same_numbers(here: Path) -> None:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_run_leaves_with_130_and_goes_on(here: Path, sign: signal.Signals) -> None:
-    command = [sys.executable, "-m", "clframe", "fit", "run_dir=run", "max_epochs=12"]
-    process = subprocess.Popen(
-        [*command, "logger=none"],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert process.stderr is not None
-    said = ""
-    for line in process.stderr:
-        said += line
-        if "[1/5]" in line:  # one experience is safe
-            break
-    process.send_signal(sign)
-    rest = process.stderr.read()
-    assert process.wait(timeout=60) == 130, said + rest
+def test_a_stopped_run_leaves_with_130_and_goes_on(
+    clframe_process: ProcessServer, here: Path, sign: signal.Signals
+) -> None:
+    command = ["-m", "clframe", "fit", "run_dir=run", "max_epochs=12", "logger=none"]
+    errors = here / "errors"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = clframe_process.start(command, here, environment, errors=errors)
+    try:
+        # One experience is safe then.
+        until(lambda: "[1/5]" in errors.read_text() or process.poll() is not None, 120)
+        said = errors.read_text()
+        process.signal(sign)
+        code = process.wait(60)
+    finally:
+        process.kill()
+    rest = errors.read_text().removeprefix(said)
+    assert code == 130, said + rest
     assert "Traceback" not in rest
     assert "stopped; continue with clframe fit resume=" in rest
-    process.stderr.close()
     assert not (here / "run/results.json").exists()
     assert main(["fit", "resume=run"]) == 0
     assert len((here / "run/matrix.csv").read_text().splitlines()) == 7

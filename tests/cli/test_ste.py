@@ -30,6 +30,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("quick_python")
 def test_a_scenario_and_its_experts_give_every_metric(
     here: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_scenario_and_its_experts_give_every_metric(
     assert "out 'experts' is not empty" in capfd.readouterr().err
 
 
+@pytest.mark.usefixtures("quick_python")
 def test_experts_of_a_plain_stream(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     quick = [
         "n_experiences=2",

@@ -6,10 +6,9 @@ import contextlib
 import http.client
 import json
 import os
+import select
 import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from clframe.watch.place import OneRun, watcher
 from clframe.watch.process import holder
 from clframe.watch.run import RunWatcher
 from clframe.watch.server import PageServer
+from tests.helpers.processes import ProcessServer
 
 TASKS = ("task0", "task1")
 
@@ -170,28 +170,31 @@ def test_a_pipe_gets_a_line_when_something_happens(
     assert max(map(len, lines[6:])) <= 80 or str(run) in max(lines[6:], key=len)
 
 
-def test_a_terminal_is_drawn_over_and_left_with_ctrl_c(run: Path) -> None:
+def test_a_terminal_is_drawn_over_and_left_with_ctrl_c(
+    clframe_process: ProcessServer, run: Path
+) -> None:
     parent, child = os.openpty()
     environment = {**os.environ, "COLUMNS": "80", "LINES": "24", "PYTHONIOENCODING": "utf-8"}
     environment.pop("NO_COLOR", None)
     with Lock(run / ".lock"):
-        words = [sys.executable, "-m", "clframe", "watch", str(run)]
-        process = subprocess.Popen(
-            words,
-            stdout=child,
-            stderr=child,
-            env=environment,
-            # Tests may run in the background of a shell, which has Ctrl-C ignored there.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-        os.close(child)
+        # The server handles Ctrl-C anew in each process, even if the tests themselves ignore it.
+        words = ["-m", "clframe", "watch", str(run)]
+        process = clframe_process.start(words, run, environment, terminal=os.ttyname(child))
         shown = b""
-        # Drawn again and again, since the time left runs on: the first two are whole by the third.
-        while shown.count(b"\x1b[J") < 3:
-            shown += os.read(parent, 4096)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
-    os.close(parent)
+        try:
+            # Drawn again and again, since the time left runs on: two are whole by the third.
+            deadline = time.monotonic() + 120
+            while shown.count(b"\x1b[J") < 3:
+                assert process.poll() is None, shown.decode()
+                assert time.monotonic() < deadline, shown.decode()
+                if select.select([parent], [], [], 0.2)[0]:
+                    shown += os.read(parent, 4096)
+            process.signal(signal.SIGINT)
+            assert process.wait(60) == 130
+        finally:
+            process.kill()
+            os.close(child)  # was open all the time, so that reading finds the terminal there
+            os.close(parent)
     first, second, *_ = shown.decode().split("\x1b[J")[1:]
     assert second.count("\n") == first.count("\n")
     assert f"\x1b[{first.count(chr(10))}F" in first + second

@@ -18,7 +18,10 @@ from clframe.watch.server import PageServer
 from tests.helpers import browser
 
 CHROMIUM = browser.chromium()
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
+pytestmark = [
+    pytest.mark.slow,  # starts Chromium; test_watch.py covers what the server answers
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium"),
+]
 
 # Waits before the second experience, so that the page is there when its row comes.
 WAITS = """

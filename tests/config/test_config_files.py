@@ -111,6 +111,7 @@ def test_a_run_with_them_has_no_need_of_the_folder_later(
     assert main(["fit", "resume=run"]) == 0
 
 
+@pytest.mark.usefixtures("quick_python")
 def test_a_sweep_takes_the_folder_along(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,7 +86,10 @@ class Processes:
         errors = self.place / (stderr or f"errors{len(self.started)}")
         command = ["-m", "clframe", *words]
         if anew:
-            command = ["-c", f"import os; os.execv({sys.executable!r}, {[sys.executable, *command]})"]
+            command = [
+                "-c",
+                f"import os; os.execv({sys.executable!r}, {[sys.executable, *command]})",
+            ]
         process = self.server.start(
             command,
             self.place,

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.processes import Process
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mounts, and replaces libc's clock")
 DEMOS = ["stream=point_robot", "stream.n_tasks=2"]
 PICTURES = ["stream=openloris_illumination", "stream.n_instances=2", "stream.frames=4"]
@@ -152,6 +154,7 @@ time_t time(time_t *now) {
 """
 
 
+@pytest.mark.slow  # an interpreter of its own, into which libc's clock is loaded
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
 def test_a_clock_that_is_set_back_an_hour(processes: Any, whole: Any) -> None:
     place = processes.place
@@ -161,6 +164,45 @@ def test_a_clock_that_is_set_back_an_hour(processes: Any, whole: Any) -> None:
     words = [*processes.words, *saving, "run_dir=run"]
     environment = {"LD_PRELOAD": str(place / "clock.so")}
     run = processes.start("fit", *words, pause=7, environment=environment, anew=True)
+    check_set_back(processes, whole, run)
+
+
+PYTHON_CLOCK = """
+import datetime, sys, time
+from pathlib import Path
+
+from clframe.cli.main import main
+from clframe.plugins.builtin.lifetime_log import LifetimeLog
+
+real = time.time
+
+
+def behind():
+    return 3600 if Path("back").exists() else 0
+
+
+time.time = lambda: real() - behind()
+*others, clock = LifetimeLog.__init__.__defaults__
+now = lambda: clock() - datetime.timedelta(seconds=behind())
+LifetimeLog.__init__.__defaults__ = (*others, now)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_clock_of_python_that_is_set_back_an_hour(processes: Any, whole: Any) -> None:
+    """The same without an interpreter of its own: only Python's clocks go back."""
+    saving = ["checkpoint.every_seconds=0.01", "checkpoint.max_cost=1", "checkpoint.keep=1000"]
+    words = ["-c", PYTHON_CLOCK, "fit", *processes.words, *saving, "run_dir=run"]
+    place = processes.place
+    data = {"CLFRAME_DATA": str(place / "data"), "PAUSE": "7", "OMP_NUM_THREADS": "1"}
+    run = processes.server.start(words, place, {**os.environ, **data})
+    processes.started.append(run)
+    check_set_back(processes, whole, run)
+
+
+def check_set_back(processes: Any, whole: Any, run: Process) -> None:
+    """Set the clock of a run that waits back, and see that only its time stamps show it."""
+    place = processes.place
     processes.paused(run)
     saves = len(list((place / "run/checkpoints").glob("*.pt")))
     (place / "back").touch()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import traceback
+import types
 from pathlib import Path
 from typing import Any
 
@@ -193,9 +194,21 @@ def test_a_hanging_hook_is_named_by_a_warning_and_by_watch(
 def test_a_plugin_that_works_is_not_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Steps go on, so the calls that a look finds are never the same one."""
+    """Steps go on, so the calls that a look finds are never the same one.
+
+    The clock goes on by calls, so that no call lasts long on a loaded machine either.
+    """
+    calls: list[None] = []
+
+    def work() -> None:
+        time.sleep(0.01)  # a few looks find this call
+        calls.append(None)
+
+    clock = types.SimpleNamespace(monotonic=lambda: 0.01 * len(calls))
+    monkeypatch.setattr(plugin_faults, "time", clock)
     monkeypatch.setattr(plugin_faults, "_EVERY", 0.001)
     monkeypatch.setattr(plugin_faults, "_LONG", 0.2)
-    plugin = Faulty("penalty", lambda: time.sleep(0.01))
+    plugin = Faulty("penalty", work)
     clframe.fit(toy_stream(n_experiences=2), [plugin], max_steps=40, run_dir=False, progress=False)
+    assert len(calls) == 80
     assert "has been in hook" not in capsys.readouterr().err

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ import torch
 import clframe
 from clframe.cli.main import main
 from clframe.training.augment import augmented
+from tests.helpers.processes import ProcessServer
 
 QUICK = ["max_steps=1", "progress=false", "model=cnn"]
 
@@ -64,15 +63,13 @@ def test_a_name_that_is_too_long_is_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_machines_without_a_launcher_are_refused(tmp_path: Path) -> None:
+def test_machines_without_a_launcher_are_refused(
+    clframe_process: ProcessServer, tmp_path: Path
+) -> None:
     words = ["fit", "trainer.num_nodes=2", f"run_dir={tmp_path / 'run'}", *QUICK]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MASTER_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "clframe", *words],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=240,
+    done = clframe_process.run(
+        "-m", "clframe", *words, folder=tmp_path, environment=environment, seconds=240
     )
     assert done.returncode == 2
     assert "trainer.num_nodes=2 needs a launcher" in " ".join(done.stderr.split())
