@@ -188,6 +188,7 @@ def test_every_other_command_has_arguments_that_are_known() -> None:
     assert not wrong, "\n".join(f"{where}\n    {why}" for where, why in wrong.items())
 
 
+@pytest.mark.slow  # test_first_lines.py runs the same page with real processes
 def test_the_first_five_minutes_go_as_they_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,7 +1,8 @@
 """Runs that end before any file operation, and run folders with damaged files: a sample of each.
 
 The whole of it are benchmarks/crash_points.py, power_cut.py and damaged_files.py themselves. The
-quick tier tries a few cases of each; the slow tier tries more.
+quick tier covers flushes in tests/checkpoint/test_flushes.py, kills in test_kill.py and damaged
+files in tests/security.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ import pytest
 from tests.helpers.processes import ProcessServer
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks after imports")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="forks after imports"),
+]
 
 
 def run(server: ProcessServer, name: str, place: Path, *words: str) -> Any:
@@ -40,33 +44,19 @@ def run(server: ProcessServer, name: str, place: Path, *words: str) -> Any:
 PLACES = "(rmdir|remove|rename|mkdir) (log|csv)/|half a write csv"
 
 
-@pytest.mark.parametrize(
-    ("cases", "sample", "least"),
-    [
-        ("naive", ["--every", "45"], 2),
-        pytest.param(
-            "naive,ewc+replay+lwf",
-            ["--every", "6", "--always", PLACES],
-            15,
-            marks=pytest.mark.slow,
-        ),
-    ],
-    ids=["few", "many"],
-)
 def test_runs_that_end_at_any_file_operation_end_with_the_same_bits(
-    cases: str, sample: list[str], least: int, clframe_process: ProcessServer, tmp_path: Path
+    clframe_process: ProcessServer, tmp_path: Path
 ) -> None:
-    found = run(clframe_process, "crash_points.py", tmp_path, "--cases", cases, *sample)
-    assert set(found) == set(cases.split(","))
+    words = ("--cases", "naive,ewc+replay+lwf", "--every", "6", "--always", PLACES)
+    found = run(clframe_process, "crash_points.py", tmp_path, *words)
+    assert set(found) == {"naive", "ewc+replay+lwf"}
     for kinds in found.values():
         for kind in ("run", "resumed"):
             assert kinds[kind]["operations"] > 100
-            assert kinds[kind]["continued"] >= least
+            assert kinds[kind]["continued"] >= 15
             assert not kinds[kind]["bad"]
 
 
-# Starts an interpreter under strace. tests/checkpoint/test_flushes.py covers the flushes quickly.
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("strace") is None, reason="no strace here")
 def test_what_a_power_cut_may_leave_is_resumed_with_the_same_bits(
     clframe_process: ProcessServer, tmp_path: Path
@@ -79,11 +69,10 @@ def test_what_a_power_cut_may_leave_is_resumed_with_the_same_bits(
         assert not found["tensorboard"][model]["bad"]
 
 
-@pytest.mark.parametrize("trials", [6, pytest.param(60, marks=pytest.mark.slow)])
 def test_damaged_files_are_named_or_make_no_difference(
-    trials: int, clframe_process: ProcessServer, tmp_path: Path
+    clframe_process: ProcessServer, tmp_path: Path
 ) -> None:
-    found = run(clframe_process, "damaged_files.py", tmp_path, "--trials", str(trials))
-    assert len(found) == trials
+    found = run(clframe_process, "damaged_files.py", tmp_path, "--trials", "60")
+    assert len(found) == 60
     ends = [trial[4] for trial in found]
     assert set(ends) == {"refused", "same"}

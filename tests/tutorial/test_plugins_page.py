@@ -18,6 +18,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.S | re.M)
 
 
+@pytest.mark.slow
 def test_the_page_works_as_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
