@@ -126,6 +126,7 @@ def test_known_seeds_are_not_run_again_and_stay_in_the_table(
     assert found == {"naive_pixel": {"0": 1.0, "1": 9}}
 
 
+@pytest.mark.usefixtures("quick_python")
 def test_a_run_that_fails_is_reported_with_its_last_line(
     load_benchmark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

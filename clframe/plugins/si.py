@@ -79,6 +79,8 @@ class SI(_QuadraticPenalty):
     @torch.no_grad()
     def after_step(self) -> None:
         """Add this step to the path integral: three passes over the parameters, no new memory."""
+        if not self.path:  # another method tunes after the experience, whose path has ended
+            return
         now: list[Tensor] = []
         path, before, gradients = [], [], []
         for p, w, b in zip(self.parameters.values(), self.path, self.before, strict=True):

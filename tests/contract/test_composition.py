@@ -38,13 +38,45 @@ PAIRS = [
 ]
 
 
+def each_once() -> list[tuple[tuple[str, str], str]]:
+    """Pairs, in scenarios that take turns, in which every method of clframe's own occurs.
+
+    Those of clframe_contrib are each composed with replay in tests/contrib/test_public_only.py.
+    """
+    chosen: list[tuple[tuple[str, str], str]] = []
+    turns = itertools.cycle(STREAMS)
+    left = set(itertools.chain.from_iterable(pair for pair, _ in PAIRS))
+    left -= {entry.name for entry in REGISTRY.entries("plugin") if entry.origin != "clframe"}
+    while left:
+        scenario = next(turns)
+        pair, place = max(PAIRS, key=lambda one: (len(left & {*one[0]}), one[1] == scenario))
+        chosen.append((pair if len(chosen) % 2 else pair[::-1], place))
+        left -= {*pair}
+    return chosen
+
+
+@pytest.mark.parametrize(("names", "scenario"), each_once())
+def test_every_method_composes_with_another_one(names: tuple[str, str], scenario: str) -> None:
+    compose(names, scenario)
+
+
+def test_what_tunes_after_an_experience_composes_with_si() -> None:
+    """PODNet takes steps after SI has turned its path into importance."""
+    compose(("si", "podnet"), "class")
+
+
+@pytest.mark.slow
 @given(st.sampled_from(PAIRS), st.booleans())
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_any_two_compatible_plugins_compose(
     chosen: tuple[tuple[str, str], str], swapped: bool
 ) -> None:
     pair, scenario = chosen
-    names = pair[::-1] if swapped else pair
+    compose(pair[::-1] if swapped else pair, scenario)
+
+
+def compose(names: tuple[str, str], scenario: str) -> None:
+    """Train with two methods, at once and in parts."""
     stream = toy_stream(scenario, samples=20)  # type: ignore[arg-type]
     plugins = [make(name) for name in names]
     # Measured on the way, without which the best checkpoint cannot be told.

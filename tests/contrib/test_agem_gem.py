@@ -164,6 +164,7 @@ def final(strategy: Any, scenario: Any) -> float:
     return float(result.matrix.values[-1].mean())
 
 
+@pytest.mark.slow
 def test_they_forget_less_than_fine_tuning() -> None:
     assert final("agem", "domain") > final("naive", "domain") + 0.05
     assert final({"gem": {"per_task": 50}}, "class") > 0.6

@@ -10,6 +10,8 @@ import pytest
 import clframe
 from clframe import Result
 
+pytestmark = pytest.mark.slow  # learning until a threshold
+
 
 @functools.cache
 def learned(name: str, seed: int = 0, samples: int = 64, **settings: Any) -> Result:

@@ -107,6 +107,7 @@ def test_er_ace_adds_the_loss_of_the_memory_over_all_classes() -> None:
     assert watch.checked == 3 * 10 - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "least"), [("der", 0.5), ("derpp", 0.6), ("er_ace", 0.6)])
 def test_they_keep_digits(name: str, least: float) -> None:
     result = clframe.fit(

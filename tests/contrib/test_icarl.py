@@ -170,6 +170,7 @@ def test_a_masked_output_costs_nothing() -> None:
     assert loss.item() == pytest.approx(plain.item())
 
 
+@pytest.mark.slow
 def test_it_keeps_digits() -> None:
     result = clframe.fit(
         clframe.stream("split_mnist", scenario="class"), {"icarl": {"size": 500}},

@@ -133,6 +133,7 @@ def final(strategy: Any) -> Any:
     return run_built(built).matrix.values[-1]
 
 
+@pytest.mark.slow
 def test_it_forgets_less_than_fine_tuning() -> None:
     # What came first is kept; learned rates also make it slower to learn what contradicts it.
     ours, naive = final([LaMAML(size=200, batch_size=50)]), final([])

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # pip, and interpreters that import torch
+
 PYPROJECT = """
 [build-system]
 requires = ["setuptools"]

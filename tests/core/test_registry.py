@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 
 from clframe.build import build_model
 from clframe.cli import doctor
+from clframe.cli.main import main
 from clframe.config.compose import compose, experiments
 from clframe.config.run_config import RunConfig
 from clframe.core.make import make_stream
@@ -113,7 +115,24 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "scenario"), OTHERS)
+def _pairwise() -> Iterator[Any]:
+    """Mark all as slow but a cover: every study, stream, method and scenario at least once."""
+    scenarios = itertools.cycle(("task", "domain", "class"))
+    covered: set[str] = set()
+    for name, choices in itertools.groupby(OTHERS, key=lambda one: one[0]):
+        offered = [scenario for _, scenario in choices]
+        parts = {*name.replace("/", "_").split("_"), name.split("/")[0]}
+        wanted = next(scenarios) if len(offered) > 1 else offered[0]
+        chosen = wanted if wanted in offered else offered[0]
+        quick = not parts <= covered or chosen not in (*covered, None)
+        if quick:
+            covered |= {*parts, str(chosen)}
+        for scenario in offered:
+            marks = () if quick and scenario == chosen else pytest.mark.slow
+            yield pytest.param(name, scenario, marks=marks)
+
+
+@pytest.mark.parametrize(("name", "scenario"), list(_pairwise()))
 def test_every_experiment_composes_and_is_made(name: str, scenario: str | None) -> None:
     config = compose([f"experiment={name}", *([f"scenario={scenario}"] if scenario else [])])
     assert config.scenario == scenario
@@ -217,6 +236,66 @@ def test_an_entry_point_in_which_nothing_is_found_is_said(
     assert "clframe_tuna defines no subclass of clframe.Plugin" in problem
     assert 'such as "clframe_tuna.tuna"' in problem
     assert (False, problem) in list(doctor._plugins())
+
+
+@pytest.mark.usefixtures("forget_modules")
+def test_a_package_that_cannot_be_imported_is_passed_over_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "clframe_tuna.tuna", tuna="raise RuntimeError('half installed')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    sentence = r"installed plugin 'tuna' \(clframe_tuna\S*\) was passed over: half installed"
+    with pytest.warns(UserWarning, match=sentence):
+        registry = discover()
+    assert registry.problems
+    assert "cumulative" in registry.names("plugin")
+
+
+SEVERAL = """
+from clframe import Plugin, Registry, hookimpl
+from clframe.testing import toy_stream
+
+
+class Halve(Plugin):
+    'Halves every gradient.'
+
+    def __init__(self, factor: float = 0.5) -> None:
+        self.factor = factor
+
+    @hookimpl
+    def after_backward(self, learner):
+        for parameter in learner.parameters():
+            parameter.grad.mul_(self.factor)
+
+
+def blobs(seed: int = 0, n_experiences: int = 2):
+    'Gaussian blobs.'
+    return toy_stream(n_experiences=n_experiences, seed=seed)
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    registry.add("stream", "outside_blobs", blobs)
+"""
+
+
+@pytest.mark.usefixtures("forget_modules")
+def test_a_packages_method_and_stream_are_listed_and_usable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(tmp_path, "clframe_tuna.several", several=SEVERAL)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["list", "plugins"]) == 0
+    listed = capsys.readouterr().out
+    assert "halve" in listed
+    assert "Halves every gradient." in listed
+    assert "[clframe_tuna" in listed
+    words = ["fit", "strategy=[halve,cumulative]", "strategy.halve.factor=0.25", "n_experiences=3"]
+    words += ["stream=outside_blobs", "trainer.max_epochs=1", "logger=none", "progress=false"]
+    assert main(words) == 0
+    assert "halve+cumulative on toy" in capsys.readouterr().out
+    assert (tmp_path / "runs/toy/halve+cumulative").is_dir()
 
 
 @pytest.mark.usefixtures("forget_modules")

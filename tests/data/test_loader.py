@@ -32,7 +32,7 @@ def _end() -> Iterator[None]:
 
 def living() -> list[Any]:
     """Our worker processes, once those that are ending have ended."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         alive = [child for child in multiprocessing.active_children() if child.is_alive()]
         if not alive or loader._running:

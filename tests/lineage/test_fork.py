@@ -59,13 +59,18 @@ def nodes(orders: Sequence[Sequence[int]]) -> int:
     return len({tuple(order[:n]) for order in orders for n in range(1, len(order) + 1)})
 
 
-def tree(out: Path, orders: list[list[int]], *words: str) -> None:
-    """Learn a tree and look at every leaf beside the run made straight."""
+def grow(out: Path, orders: list[list[int]], *words: str) -> list[Path]:
+    """Learn a tree and return its leaves."""
     text = ";".join(",".join(map(str, order)) for order in orders)
     assert main(["fork", "--orders", text, "--out", str(out / "tree"), *TINY, *words]) == 0
     runs = [out / "tree" / f"order{number}" for number in range(1, len(orders) + 1)]
     assert sum(learned_in(run) for run in runs) == nodes(orders)
-    for run, order in zip(runs, orders, strict=True):
+    return runs
+
+
+def tree(out: Path, orders: list[list[int]], *words: str) -> None:
+    """Learn a tree and look at every leaf beside the run made straight."""
+    for run, order in zip(grow(out, orders, *words), orders, strict=True):
         straight = out / f"straight{''.join(map(str, order))}"
         setting = f"trainer.experience_order={order}".replace(" ", "")
         assert main(["fit", *TINY, *words, setting, f"run_dir={straight}"]) == 0
@@ -86,12 +91,20 @@ FIVE = [
 ]
 
 
+PERMUTED = ("stream=permuted_mnist", "samples=200", "strategy=naive")
+
+
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Five orders of ten experiences as a tree, each beside its straight run."""
+    """Five orders of ten experiences as a tree."""
     out = tmp_path_factory.mktemp("study")
-    tree(out, FIVE, "stream=permuted_mnist", "samples=200", "strategy=naive")
+    grow(out, FIVE, *PERMUTED)
     return out
+
+
+@pytest.mark.slow  # five straight runs of ten experiences
+def test_each_of_five_orders_of_ten_is_its_straight_run(tmp_path: Path) -> None:
+    tree(tmp_path, FIVE, *PERMUTED)
 
 
 def test_five_orders_of_ten_cost_what_their_prefixes_cost(study: Path) -> None:
@@ -101,6 +114,13 @@ def test_five_orders_of_ten_cost_what_their_prefixes_cost(study: Path) -> None:
 
 
 def test_a_buffer_and_a_penalty_go_on(tmp_path: Path) -> None:
+    orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2]]
+    tree(tmp_path / "er", orders, "n_experiences=3", "strategy=er", "scenario=class")
+    tree(tmp_path / "ewc", orders[:2], "n_experiences=3", "strategy=ewc", "scenario=task")
+
+
+@pytest.mark.slow  # two levels of branches
+def test_a_buffer_and_a_penalty_go_on_twice(tmp_path: Path) -> None:
     orders = [[0, 1, 2, 3], [0, 1, 3, 2], [0, 2, 1, 3]]
     tree(tmp_path / "er", orders, "n_experiences=4", "strategy=er", "scenario=class")
     tree(tmp_path / "ewc", orders[:2], "n_experiences=4", "strategy=ewc", "scenario=task")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -328,8 +329,19 @@ STRATEGIES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", POLICIES)
-@pytest.mark.parametrize("strategy", STRATEGIES)
+EACH_ONCE = [
+    (strategy, POLICIES[number % len(POLICIES)]) for number, strategy in enumerate(STRATEGIES)
+]
+"""Every method and every policy once or twice; all others of the product are slow."""
+
+
+@pytest.mark.parametrize(
+    ("strategy", "name"),
+    [
+        pytest.param(*both, marks=() if both in EACH_ONCE else pytest.mark.slow)
+        for both in itertools.product(STRATEGIES, POLICIES)
+    ],
+)
 def test_methods_act_on_them_unchanged(name: str, strategy: str, tmp_path: Path) -> None:
     result = clframe.fit(
         seen_stream(tmp_path),
@@ -365,6 +377,7 @@ def test_the_fisher_of_single_sequences_can_be_had(name: str, tmp_path: Path) ->
         torch.testing.assert_close(value, expected[key], rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_policy_learns_where_to_go_from_pictures(tmp_path: Path) -> None:
     result = clframe.fit(
         seen_stream(tmp_path, 1, 60, eval_episodes=20, horizon=30, num_envs=20),
@@ -402,14 +415,27 @@ def test_evaluations_are_the_same_each_time_and_leave_learning_alone(tmp_path: P
     assert (first.matrix.values == again.matrix.values).all()
 
 
+FLOW = ("resnet_t", {"head": "flow", "chunk": 3, "execute": 2})
+MIXTURE = ("resnet_rnn", {"head": "gmm", "chunk": 3, "grip": "bernoulli", "act": "draw_mode"})
+BATCHES = {"ewc": {"fisher": "batch"}}
+
+
 @pytest.mark.parametrize(
-    ("name", "head"),
+    ("method", "name", "head"),
     [
-        ("resnet_t", {"head": "flow", "chunk": 3, "execute": 2}),
-        ("resnet_rnn", {"head": "gmm", "chunk": 3, "grip": "bernoulli", "act": "draw_mode"}),
+        (BATCHES, *FLOW),
+        ("packnet", *MIXTURE),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in [
+                ("replay", *FLOW),
+                ("packnet", *FLOW),
+                ("replay", *MIXTURE),
+                (BATCHES, *MIXTURE),
+            ]
+        ),
     ],
 )
-@pytest.mark.parametrize("method", ["replay", {"ewc": {"fisher": "batch"}}, "packnet"])
 def test_they_have_all_heads(name: str, head: dict[str, Any], method: Any, tmp_path: Path) -> None:
     prepared = prepare(
         seen_stream(tmp_path, eval_episodes=1),
@@ -424,7 +450,7 @@ def test_they_have_all_heads(name: str, head: dict[str, Any], method: Any, tmp_p
     assert np.isfinite(result.matrix.learned[-1]).all()
 
 
-@pytest.mark.parametrize("name", ["resnet_rnn", "vit_t"])
+@pytest.mark.parametrize("name", [pytest.param("resnet_rnn", marks=pytest.mark.slow), "vit_t"])
 def test_a_run_that_is_killed_resumes_as_if_nothing_had_been(name: str, tmp_path: Path) -> None:
     def learn(place: str, lives: int) -> dict[str, Tensor]:
         folder = RunFolder(tmp_path / place)

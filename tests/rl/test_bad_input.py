@@ -105,6 +105,7 @@ def test_environments(tmp_path: Path, environment: Any, sentence: str) -> None:
         fit(tmp_path, environment)
 
 
+@pytest.mark.usefixtures("quick_python")
 def test_a_worker_process_says_the_same(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="of task 'bad' at step 3 gave the reward nan"):
         fit(tmp_path, functools.partial(Odd, "reward"), overlap=True)

@@ -14,6 +14,8 @@ import torch
 
 from clframe.cli.main import main
 
+pytestmark = pytest.mark.slow  # two processes that import torch, twice
+
 WORDS = [
     *("fit", "stream=point_robot", "stream.n_tasks=2", "stream.eval_episodes=2"),
     *("stream.horizon=7", "model.hidden=[8]", "trainer.batch_size=9", "trainer.accelerator=cpu"),

@@ -42,6 +42,7 @@ def learned(strategy: str) -> Result:
     return run_built(built)
 
 
+@pytest.mark.slow
 def test_tasks_are_learned_and_the_first_one_is_forgotten() -> None:
     (_, (first, _), (at_the_end, second)) = learned("naive").matrix.values
     assert first >= 0.7
@@ -49,6 +50,7 @@ def test_tasks_are_learned_and_the_first_one_is_forgotten() -> None:
     assert at_the_end <= 0.3
 
 
+@pytest.mark.slow
 def test_weights_of_its_own_hold_the_first_task() -> None:
     (_, (first, _), (at_the_end, second)) = learned("packnet").matrix.values
     assert first >= 0.7

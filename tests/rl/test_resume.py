@@ -53,6 +53,7 @@ def killed(folder: Path, plugins: list[Plugin], every: int, after: int, **learne
     raise AssertionError("the run never came to its end")
 
 
+@pytest.mark.usefixtures("quick_python")
 @pytest.mark.parametrize(
     ("plugins", "learner"),
     [

@@ -5,9 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +16,25 @@ from clframe.errors import DataError, SettingError
 from clframe.robot import collect, demonstrations, point
 from clframe.robot.ahead import Recorder
 from clframe.robot.task import RobotTask
+from tests.helpers.processes import ROOT, ProcessServer, until
 
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
 
 TASKS = 3
 
 
+GATE = "CLFRAME_TEST_GATE"
+"""The variable that names the folder in which a slow task says that it waits, and is let go on."""
+
+
 class SlowPoint(point.PointEnvironment):
-    """Takes its time."""
+    """Begins no episode until the test lets it."""
 
     def reset(self, **settings: Any) -> Any:
         """Start an episode, late."""
-        time.sleep(0.15)
+        gate = Path(os.environ[GATE])
+        (gate / "waits").touch()
+        until((gate / "open").exists, 60)
         return super().reset(**settings)
 
 
@@ -55,13 +59,18 @@ def same(one: Path, other: Path) -> None:
         np.testing.assert_array_equal(first.observations["state"], second.observations["state"])
 
 
-def test_the_first_is_there_before_the_last(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("quick_python")
+def test_the_first_is_there_before_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(GATE, str(tmp_path))
     tasks = [robot_task(0), robot_task(1, SlowPoint), robot_task(2, SlowPoint)]
     ahead = Recorder(tasks, tmp_path / "ahead", 5, num_workers=1, ahead=True)
     first = ahead.need(tasks[0])
     assert collect.has_enough(first, 5)
     last = collect.path_of(tasks[2], tmp_path / "ahead")
     assert not last.exists()  # the slow ones are still being recorded
+    (tmp_path / "open").touch()
     files = [ahead.need(task) for task in tasks]
     assert files[2] == last
     before = Recorder(tasks, tmp_path / "before", 5, num_workers=1, ahead=False)
@@ -70,6 +79,7 @@ def test_the_first_is_there_before_the_last(tmp_path: Path) -> None:
         same(file, collect.path_of(task, tmp_path / "before"))
 
 
+@pytest.mark.usefixtures("quick_python")
 def test_what_went_wrong_is_said_where_it_is_needed(tmp_path: Path) -> None:
     tasks = [robot_task(0), robot_task(1, LostPoint), robot_task(2)]
     sentence = "the expert of task 'turn_1' reached the goal in 0 of"
@@ -82,6 +92,7 @@ def test_what_went_wrong_is_said_where_it_is_needed(tmp_path: Path) -> None:
     assert ahead.need(tasks[2]).is_file()  # which is not to blame
 
 
+@pytest.mark.usefixtures("quick_python")
 def test_results_are_the_same_with_and_without(tmp_path: Path) -> None:
     results = []
     for ahead in (False, True):
@@ -115,34 +126,33 @@ def test_ahead_needs_workers(tmp_path: Path) -> None:
 
 
 SCRIPT = """
-import signal, sys, time
+import signal, sys, threading
 from pathlib import Path
 # Who starts the tests in the background has it ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.path.insert(0, {tests!r})
-import test_ahead
+sys.executable = {python!r}
+from tests.robot import test_ahead
 from clframe.robot.ahead import Recorder
 slow = [test_ahead.robot_task(k, test_ahead.SlowPoint) for k in (1, 2)]
 tasks = [test_ahead.robot_task(0), *slow]
 recorder = Recorder(tasks, Path({folder!r}), 8, num_workers=1, ahead=True)
 recorder.need(tasks[0])
 print("learning", flush=True)
-time.sleep(60)
+threading.Event().wait()
 """
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_who_is_stopped_leaves_whole_files(tmp_path: Path, how: signal.Signals) -> None:
-    code = SCRIPT.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    assert process.stdout is not None
-    with process:
-        assert process.stdout.readline() == "learning\n"
-        time.sleep(0.3)  # in the middle of the second
-        os.kill(process.pid, how)
-        process.wait(timeout=30)
+def test_who_is_stopped_leaves_whole_files(
+    tmp_path: Path, how: signal.Signals, clframe_process: ProcessServer
+) -> None:
+    code = SCRIPT.format(folder=str(tmp_path), python=str(clframe_process.python))
+    output, environment = tmp_path / "output", {**os.environ, GATE: str(tmp_path)}
+    process = clframe_process.start(["-c", code], ROOT, environment, output, tmp_path / "errors")
+    until(lambda: output.is_file() and output.read_text() == "learning\n", 60)
+    until((tmp_path / "waits").exists, 60)  # in the middle of the second
+    process.signal(how)
+    process.wait(30)
     tasks = [robot_task(0), *(robot_task(k, SlowPoint) for k in (1, 2))]
     assert collect.has_enough(collect.path_of(tasks[0], tmp_path), 8)
     files = sorted(p.name for p in (tmp_path / "demos" / "ahead").glob("*.hdf5"))
@@ -151,3 +161,4 @@ def test_who_is_stopped_leaves_whole_files(tmp_path: Path, how: signal.Signals) 
     quick = [robot_task(k) for k in range(TASKS)]
     after = Recorder(quick, tmp_path, 8, num_workers=0, ahead=False)
     assert [after.need(task).is_file() for task in quick] == [True] * TASKS
+    (tmp_path / "open").touch()  # for a worker that has outlived its parent

@@ -18,6 +18,7 @@ from clframe.errors import SettingError
 from clframe.robot import film_files, frames, video
 from clframe.robot.point import PointEnvironment, expert
 from tests.helpers import wandb_runs
+from tests.helpers.processes import ProcessServer
 
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
 
@@ -197,23 +198,19 @@ def test_films_of_all_learned_tasks_change_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "plain" / "films").exists()
 
 
-def test_a_killed_run_ends_with_the_same_films(tmp_path: Path) -> None:
-    import os
-    import signal
-    import subprocess
-
+def test_a_killed_run_ends_with_the_same_films(
+    tmp_path: Path, clframe_process: ProcessServer
+) -> None:
     settings = ["stream=point_robot", "strategy=er", "n_tasks=2", "num_demos=5", "horizon=30"]
     settings += ["eval_episodes=3", "num_workers=0", "max_epochs=4", "films=gif", "logger=none"]
     settings += [f"data_dir={tmp_path}"]
     assert main(["fit", *settings, f"run_dir={tmp_path / 'whole'}"]) == 0
-    words = [sys.executable, "-m", "clframe", "fit", *settings, f"run_dir={tmp_path / 'part'}"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    killed = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL)
+    words = ["-m", "clframe", "fit", *settings, f"run_dir={tmp_path / 'part'}"]
+    killed = clframe_process.start(words, tmp_path)
     first = tmp_path / "part" / "films" / "exp0.gif"
     while not first.exists() and killed.poll() is None:
-        time.sleep(0.005)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
+        time.sleep(0.001)
+    killed.kill()
     assert not (tmp_path / "part" / "results.json").exists()
     assert main(["fit", f"resume={tmp_path / 'part'}"]) == 0
     for number in (0, 1):

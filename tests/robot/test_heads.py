@@ -147,16 +147,19 @@ class HeadsKept(Plugin):
             assert torch.equal(head.linear.weight[rows], self.first[rows])
 
 
-def test_packnet_gives_each_task_its_own_head() -> None:
+@pytest.mark.parametrize("max_epochs", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_packnet_gives_each_task_its_own_head(max_epochs: int) -> None:
     packnet, check = PackNet(prune=0.6), HeadsKept()
-    result = learn([packnet, check], {"heads": "task"})
+    result = learn([packnet, check], {"heads": "task"}, max_epochs=max_epochs)
     assert sorted(check.kept) == [0, 1, 2]
     assert packnet.owners["(head)"].tolist() == [1, 1, 2, 2, 3, 3]
     own = np.diag(result.matrix.learned)
     assert (result.matrix.learned[-1] == own).all()
-    assert own.mean() > 0.8
+    if max_epochs == 20:
+        assert own.mean() > 0.8
 
 
+@pytest.mark.slow
 def test_ewc_with_heads_forgets_less_than_plain_learning() -> None:
     model = {"heads": "task", "activation": "leaky_relu"}
     naive = learn("naive", model).matrix.learned

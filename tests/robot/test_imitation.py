@@ -17,7 +17,7 @@ from clframe.errors import DataError, PluginError, SettingError
 from clframe.robot import demonstrations
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.windows import Normalizer, ObservationTransform, windowed
-from clframe.testing import check_stream, prepare
+from clframe.testing import check_stream, prepare, run_built
 
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
 
@@ -41,6 +41,7 @@ def final(result: Any) -> float:
     return float(result.matrix.learned[-1].mean())
 
 
+@pytest.mark.slow
 def test_naive_forgets_and_what_should_remember_remembers() -> None:
     naive, joint, replay = learn(), learn("multitask"), learn({"replay": {"size": 600}})
     assert naive.matrix.measure == "success"
@@ -57,11 +58,14 @@ def test_packnet_forgets_nothing() -> None:
     assert learned.mean() > 0.8
 
 
+FEW: dict[str, Any] = {"n_tasks": 2, "num_demos": 3, "eval_episodes": 2}
+
+
 @pytest.mark.parametrize("strategy", ["ewc", "si", "mas", "cumulative", "agem", "der"])
 def test_methods_act_on_it_unchanged(strategy: str) -> None:
-    result = learn(strategy, max_epochs=3)
+    result = learn(strategy, max_epochs=2, stream=FEW)
     assert np.isfinite(result.matrix.values).all()
-    again = learn(strategy, max_epochs=3)
+    again = learn(strategy, max_epochs=2, stream=FEW)
     assert (result.matrix.values == again.matrix.values).all()
 
 
@@ -118,14 +122,17 @@ def test_the_fisher_is_that_of_the_learners_own_loss() -> None:
         torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-8)
 
 
+@pytest.mark.usefixtures("quick_python")
 def test_results_do_not_depend_on_processes_or_on_chance() -> None:
-    here = learn(max_epochs=3)
-    in_workers = learn(max_epochs=3, stream={"num_workers": 2})
+    few = {**FEW, "num_demos": 10, "eval_episodes": 5}
+    here = learn(max_epochs=3, stream=few)
+    in_workers = learn(max_epochs=3, stream={**few, "num_workers": 2})
     assert (here.matrix.values == in_workers.matrix.values).all()
 
 
 def test_curves_libero_and_continual_world_are_filled(tmp_path: Path) -> None:
-    result = learn(check_val_every_n_epoch=5)
+    few = {"num_demos": 3, "eval_episodes": 4}
+    result = learn(max_epochs=4, check_val_every_n_epoch=1, stream=few)
     curves = list(result.curves.values())
     assert [len(values) for row in curves for values in row.values()] == [5, 5, 5]
     assert result.metrics["libero"]["fwt"] is not None
@@ -141,12 +148,11 @@ def test_forward_transfer_against_single_task_runs(tmp_path: Path) -> None:
     with pytest.raises(PluginError, match="check_val_every_n_epoch"):
         learn("continual_world")
     alone = tmp_path / "alone"
-    one = {"n_tasks": 1}
-    single = learn(folder=alone, stream=one, check_val_every_n_epoch=5)
+    one = {**FEW, "n_tasks": 1}
+    short = {"stream": one, "max_epochs": 2, "check_val_every_n_epoch": 1}
+    single = learn(folder=alone, **short)
     (curve,) = single.curves["turn_0_of_1"].values()
-    result = learn(
-        {"continual_world": {"reference": [str(alone)]}}, stream=one, check_val_every_n_epoch=5
-    )
+    result = learn({"continual_world": {"reference": [str(alone)]}}, **short)
     assert curve[0] < 1
     assert result.metrics["continual_world"]["forward_transfer"] == pytest.approx(0.0)
 
@@ -169,7 +175,7 @@ def test_the_best_point_is_kept() -> None:
     scripted = Scripted()
     learn(
         ["best_checkpoint", scripted],
-        stream={"n_tasks": 1},
+        stream={**FEW, "n_tasks": 1},
         max_epochs=4,
         check_val_every_n_epoch=1,
     )
@@ -184,10 +190,34 @@ def test_best_checkpoint_needs_measurements() -> None:
         learn("best_checkpoint")
 
 
-@pytest.mark.parametrize(
-    ("stream", "model"),
-    [({"task_input": "language"}, {}), ({"window": 2}, {"head": "gmm", "modes": 2})],
-)
+WAYS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"task_input": "language"}, {}),
+    ({"window": 2}, {"head": "gmm", "modes": 2}),
+]
+
+
+@pytest.mark.parametrize(("stream", "model"), WAYS)
+def test_instructions_windows_and_mixtures_are_learned(
+    stream: dict[str, Any], model: dict[str, Any]
+) -> None:
+    """A few epochs lower the error on what was demonstrated."""
+    model = {"name": "policy", "hidden": [8], **model}
+    learned, untouched = (
+        prepare({"name": "point_robot", **FEW, **stream}, "multitask", model, trainer=trainer)
+        for trainer in ({"max_epochs": 3}, {"max_epochs": 3})
+    )
+    run_built(learned)
+    (batch,) = untouched.stream.experiences[0].data.batches(torch.arange(20), 20)
+
+    def loss(learner: Any) -> float:
+        learner.eval()
+        return float(learner.task_loss(learner(batch.x, batch.task), batch).detach())
+
+    assert loss(learned.learner) < loss(untouched.learner)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stream", "model"), WAYS)
 def test_instructions_windows_and_mixtures_learn_the_stream(
     stream: dict[str, Any], model: dict[str, Any]
 ) -> None:
@@ -197,6 +227,7 @@ def test_instructions_windows_and_mixtures_learn_the_stream(
     assert sum(map(final, runs)) / 3 > 0.7
 
 
+@pytest.mark.slow
 def test_a_policy_that_is_not_given_the_task_cannot_do_all() -> None:
     assert final(learn("multitask", stream={"task_input": "none"})) < 0.5
 
@@ -228,8 +259,8 @@ def test_the_documented_stream_has_a_task_that_comes_back(
         stream,
         {"packnet": {"prune": 0.6}},
         "policy",
-        max_epochs=4,
-        check_val_every_n_epoch=2,
+        max_epochs=2,
+        check_val_every_n_epoch=1,
         run_dir=False,
         progress=False,
         logger=None,

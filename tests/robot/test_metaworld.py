@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import metadata
+from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 
 import clframe
 from clframe.cli.main import main
-from clframe.errors import SettingError
+from clframe.errors import DataError, SettingError
 from clframe.robot import collect
 from clframe.streams.metaworld import environments as simulation
 from clframe.streams.metaworld import stream as metaworld
@@ -66,7 +68,8 @@ except clframe.errors.DataError as error:
 """Runs with these places of packages instead of the interpreter's own."""
 
 
-def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_without_the_package_the_extra_is_named_by_a_process(tmp_path: Path) -> None:
     """In a process whose packages are those that are here, but for Meta-World."""
     places = []
     for number, place in enumerate(map(Path, sys.path)):
@@ -84,6 +87,26 @@ def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(
         "cannot be made: metaworld is not installed: pip install 'clframe[metaworld]'\n"
+    )
+
+
+def test_without_the_package_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the package's metadata is not found."""
+
+    def version(package: str) -> str:
+        if package == "metaworld":
+            raise PackageNotFoundError(package)
+        return metadata.version(package)
+
+    simulation.versions()  # is kept, and is to hold what is really here
+    monkeypatch.setattr(simulation, "version", version)
+    stream = clframe.stream("metaworld_cw10", num_workers=0, data_dir=tmp_path)
+    with pytest.raises(DataError) as caught:
+        _ = stream.experiences[0].data
+    assert str(caught.value).endswith(
+        "cannot be made: metaworld is not installed: pip install 'clframe[metaworld]'"
     )
 
 
@@ -152,9 +175,9 @@ def test_what_is_computed_faster_is_what_the_original_computes(name: str) -> Non
 @pytest.mark.parametrize(
     ("name", "rows", "columns"),
     [
-        ("metaworld_cw20", 21, 10),
-        ("metaworld_mt10", 11, 10),
-        ("metaworld_ml10", 11, 15),
+        pytest.param("metaworld_cw20", 21, 10, marks=pytest.mark.slow),
+        pytest.param("metaworld_mt10", 11, 10, marks=pytest.mark.slow),
+        pytest.param("metaworld_ml10", 11, 15, marks=pytest.mark.slow),
         ("metaworld_ml1_reach", 2, 1),
     ],
 )
@@ -194,13 +217,13 @@ def test_two_tasks_are_learned_and_rolled_out(
     chosen = ["stream=metaworld_cw10", "stream.tasks=[handle-press-side,window-close]"]
     fit = [
         *chosen,
-        "stream.num_demos=6",
+        "stream.num_demos=2",
         "stream.eval_episodes=3",
         "stream.num_workers=0",
         "strategy=replay",
     ]
-    where = [f"data_dir={data}", f"run_dir={run}", "logger=none", "max_epochs=25"]
-    assert main(["demos", "make", *chosen, "n=6", "num_workers=0", f"data_dir={data}"]) == 0
+    where = [f"data_dir={data}", f"run_dir={run}", "logger=none", "max_epochs=2"]
+    assert main(["demos", "make", *chosen, "n=2", "num_workers=0", f"data_dir={data}"]) == 0
     files = sorted(data.rglob("*_demo.hdf5"))
     assert [file.name for file in files] == [
         "handle-press-side_demo.hdf5",

@@ -119,11 +119,9 @@ def test_map_takes_items_as_workers_become_free() -> None:
 
 
 def test_a_slow_item_holds_up_no_other() -> None:
-    with WorkerPool(2) as pool:
-        answers = pool.map_unordered(time.sleep, [5.0, *[0.0] * 10])
-        started = time.perf_counter()
+    with WorkerPool(2) as pool:  # which ends the worker that sleeps
+        answers = pool.map_unordered(time.sleep, [600.0, *[0.0] * 10])
         assert [next(answers)[0] for _ in range(10)] == [0.0] * 10
-        assert time.perf_counter() - started < 4.0
 
 
 def test_errors_come_back_as_sentences(one: WorkerPool) -> None:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +18,7 @@ from clframe.streams.openloris.plan import Plan
 from clframe.streams.openloris.rendered import RenderSettings
 from clframe.streams.openloris.rendered_source import plan_rendered
 from clframe.utils import processes
+from tests.helpers.processes import Process, ProcessServer, until
 
 INSTANCES = ("bottle_01", "cup_01", "wallet_02")
 BUILD = """
@@ -51,12 +48,9 @@ def content(cache: Any, numbers: Any = (1, 2)) -> dict[str, bytes]:
     return {name: cache.rows(name, first, last).tobytes() for name in cache.plan.arrays}
 
 
-def start(folder: Path, frames: int, workers: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", BUILD, str(folder), str(frames), str(workers)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
-        stderr=subprocess.PIPE,
-    )
+def start(server: ProcessServer, folder: Path, name: str, frames: int, workers: int) -> Process:
+    words = ["-c", BUILD, str(folder), str(frames), str(workers)]
+    return server.start(words, folder.parent, errors=folder.parent / f"{name}.txt")
 
 
 def records(folder: Path) -> dict[str, float]:
@@ -128,16 +122,15 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, harm: str) -> None:
     assert content(make(tmp_path)) == good
 
 
-def test_a_kill_loses_only_what_was_unfinished(tmp_path: Path) -> None:
+@pytest.mark.slow  # enough pictures for a kill in their middle
+@pytest.mark.usefixtures("quick_python")
+def test_a_kill_loses_only_what_was_unfinished(
+    tmp_path: Path, clframe_process: ProcessServer
+) -> None:
     killed = tmp_path / "killed"
-    process = start(killed, frames=30, workers=2)
-    deadline = time.monotonic() + 60
-    while len(records(killed)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert process.stderr is not None
-    process.stderr.close()
+    process = start(clframe_process, killed, "errors", frames=30, workers=2)
+    until(lambda: len(records(killed)) >= 2, 60)
+    process.kill()
     kept = records(killed)
     assert 2 <= len(kept) < 9, "the build must be killed in its middle for this test to mean much"
     cache = make(killed, range(1, 10), workers=2, frames=30)
@@ -148,10 +141,13 @@ def test_a_kill_loses_only_what_was_unfinished(tmp_path: Path) -> None:
     assert content(cache, range(1, 10)) == content(fresh, range(1, 10))
 
 
-def test_two_builders_at_once_wait_for_each_other(tmp_path: Path) -> None:
-    both = [start(tmp_path / "shared", 4, 1) for _ in range(2)]
-    messages = [process.communicate(timeout=120)[1].decode() for process in both]
-    assert [process.returncode for process in both] == [0, 0], messages
+def test_two_builders_at_once_wait_for_each_other(
+    tmp_path: Path, clframe_process: ProcessServer
+) -> None:
+    both = [start(clframe_process, tmp_path / "shared", name, 4, 1) for name in ("one", "two")]
+    codes = [process.wait(120) for process in both]
+    messages = [process.errors.read_text() for process in both]
+    assert codes == [0, 0], messages
     # Only one of them made the images; the other found them when it came to its turn.
     assert sum("rendering 108 images" in text for text in messages) == 1
     alone = make(tmp_path / "alone", range(1, 10), frames=4)
@@ -173,7 +169,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         make(tmp_path / "file")
 
 
-def test_a_script_without_a_guard_may_build(tmp_path: Path) -> None:
+def test_a_script_without_a_guard_may_build(tmp_path: Path, clframe_process: ProcessServer) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import clframe\n"
@@ -181,6 +177,6 @@ def test_a_script_without_a_guard_may_build(tmp_path: Path) -> None:
         "    frames=2, size=16, num_workers=2)\n"
         "print('images', len(s.experiences[0].data))\n"
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    done = clframe_process.run(str(script), folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "images 2\n"
