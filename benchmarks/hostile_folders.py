@@ -47,8 +47,8 @@ import clframe.api
 import clframe.cli.compare
 import clframe.cli.fit
 import clframe.config.compose
-import clframe.lineage.fork
-import clframe.lineage.verify
+import clframe.reproduce.fork
+import clframe.reproduce.verify
 import clframe.report.html  # noqa: F401
 from clframe.checkpoint.store import note_sum
 from clframe.cli.main import main as command
@@ -56,7 +56,7 @@ from clframe.core.registry import discover
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.formats.lerobot.write import write as write_lerobot
 from clframe.robot.formats.recording import Recording
-from clframe.utils.sums import SUMS, write_sums
+from clframe.utils.checksums import SUMS, write_sums
 
 SECRET = "the content of a guarded file"
 LOOKS_LIKE_OURS = "a\nclframe: all is well"

@@ -26,7 +26,7 @@ from torch.nn import functional
 
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data.dataset import TensorData, keep_inputs, scale_images
-from clframe.data.order import epoch_order
+from clframe.data.sampler import epoch_order
 from clframe.models.mlp import mlp
 from clframe.run import set_up
 from clframe.testing import prepare

@@ -22,9 +22,9 @@ from studies import METHODS, SMALL
 from clframe.api import load_learner
 from clframe.cli import fit
 from clframe.report.paired import Pair, describe, in_turns, table
-from clframe.robot.side_by_side import Policy, common_tasks, run_in_turns
-from clframe.utils.paired import mcnemar
-from clframe.utils.sequential import ALPHA, Decision, decide
+from clframe.robot.paired_rollouts import Policy, common_tasks, run_in_turns
+from clframe.utils.paired_tests import mcnemar
+from clframe.utils.sequential_tests import ALPHA, Decision, decide
 
 NAMES = ("er", "naive")
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.utils.paired import mcnemar
-from clframe.utils.sequential import (
+from clframe.utils.paired_tests import mcnemar
+from clframe.utils.sequential_tests import (
     ALPHA,
     HOPELESS,
     LOOK,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import clframe
-from clframe.report.canvas import GRID, INK, colors, new_figure, save, style
+from clframe.report.figure_style import GRID, INK, colors, new_figure, save, style
 from clframe.report.measured import step_curves
 
 METRICS = ("min_acc", "wc_acc", "stability_gap", "wf_10", "wp_10", "auc")

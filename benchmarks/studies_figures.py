@@ -10,7 +10,7 @@ from typing import Any
 import grid
 import numpy as np
 
-from clframe.report.canvas import INK, colors, label, new_figure, save, style
+from clframe.report.figure_style import INK, colors, label, new_figure, save, style
 
 _BARS = {"fwt": "FWT", "nbt": "NBT (lower is better)", "auc": "AUC", "final": "final success"}
 

@@ -19,8 +19,8 @@ import robot_grid
 
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.results import Result
-from clframe.core.tensor import ForgettingTensor
-from clframe.report.canvas import save
+from clframe.evaluation.forgetting_tensor import ForgettingTensor
+from clframe.report.figure_style import save
 from clframe.report.tensor import tensor_curves
 from clframe.streams.tabletop.perturb import AXES
 

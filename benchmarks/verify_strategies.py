@@ -18,7 +18,7 @@ from pathlib import Path
 
 from clframe.cli.main import main as clframe
 from clframe.core.registry import discover
-from clframe.lineage.verify import verify
+from clframe.reproduce.verify import verify
 from clframe.strategies import DEFAULT_PLUGINS, known_strategies
 
 SMALL = [

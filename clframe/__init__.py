@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from clframe.api import fit as fit
     from clframe.api import load as load
     from clframe.api import stream as stream
-    from clframe.attached.attach import attach as attach
+    from clframe.attach.attach import attach as attach
     from clframe.config.run_config import RunConfig as RunConfig
     from clframe.core.hooks import TaskContext as TaskContext
     from clframe.core.learner import Learner as Learner
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from clframe.errors import PluginError as PluginError
     from clframe.errors import SettingError as SettingError
     from clframe.hookspecs import hookimpl as hookimpl
-    from clframe.lineage.fork import fork as fork
+    from clframe.reproduce.fork import fork as fork
 
 # On a busy machine OpenMP's threads, which spin while they wait for each other, slow small models
 # down twentyfold; waiting passively costs next to nothing. Read when torch is loaded.

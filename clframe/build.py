@@ -27,8 +27,8 @@ from clframe.checkpoint.settings import CheckpointSettings
 from clframe.config.run_config import RunConfig, refuse_objects
 from clframe.core.context import RunContext
 from clframe.core.learner import Learner, OptimizerFactory
-from clframe.core.learning import STREAMS_OWN, Learning, make_learning, name_of
-from clframe.core.make import make, make_stream
+from clframe.core.learner_factory import STREAMS_OWN, Learning, make_learning, name_of
+from clframe.core.factory import make, make_stream
 from clframe.core.plugin import Plugin, check_composition, check_online
 from clframe.core.registry import Registry, discover
 from clframe.core.stream import Stream
@@ -40,12 +40,12 @@ from clframe.errors import SettingError
 from clframe.runs import pretrain
 from clframe.runs.errors import enough_memory
 from clframe.runs.folder import RunFolder
-from clframe.runs.origin import Origin
+from clframe.runs.fork_source import Origin
 from clframe.strategies import DEFAULT_PLUGINS, compose
 from clframe.training.augment import augmented
-from clframe.training.batched.alone import stacked_plugins
+from clframe.training.batched.single_seed import stacked_plugins
 from clframe.training.engine import Engine
-from clframe.training.in_time import without_waiting
+from clframe.data.real_time import without_waiting
 from clframe.training.lightning_model import (
     LightningLearner,
     brings_optimizer,

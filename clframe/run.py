@@ -26,7 +26,7 @@ from clframe.core.kept_memory import kept_memory
 from clframe.core.learner import Learner
 from clframe.core.matrix import BEFORE, AccuracyMatrix
 from clframe.core.results import Result, environment
-from clframe.core.rows import tasks_of_row
+from clframe.evaluation.schedule import tasks_of_row
 from clframe.core.state import RunState
 from clframe.core.stream import Stream, Task
 from clframe.data import loader
@@ -217,7 +217,7 @@ def measure(
 
 
 def tasks_to_measure(learner: Learner) -> list[Task]:
-    """Those of the row that comes now; see :func:`clframe.core.rows.tasks_of_row`."""
+    """Those of the row that comes now; see :func:`clframe.evaluation.schedule.tasks_of_row`."""
     return tasks_of_row(learner.stream, learner.engine.settings, len(learner.seen))
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe import Plugin, Term, hookimpl
-from clframe.core.memory import make_buffer, remember
+from clframe.data.class_buffer import make_buffer, remember
 from clframe.data.buffer import Buffer
 from clframe.utils.settings import check_at_least
 

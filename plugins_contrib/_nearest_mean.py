@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clframe.core.memory import features_of
+from clframe.data.class_buffer import features_of
 from clframe.data.buffer import Buffer
 
 if TYPE_CHECKING:

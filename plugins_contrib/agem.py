@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from clframe import Plugin, hookimpl
-from clframe.core.memory import make_buffer, remember
+from clframe.data.class_buffer import make_buffer, remember
 from clframe.data.buffer import Buffer
 from clframe.utils.settings import check_at_least
 

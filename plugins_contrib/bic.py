@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from clframe import SettingError, hookimpl
-from clframe.core.memory import remember
+from clframe.data.class_buffer import remember
 from clframe.data.buffer import Buffer, lowest_of_groups
 from clframe.utils.settings import check_at_least
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe import Plugin, PluginError, SettingError, hookimpl
-from clframe.core.memory import make_buffer, remember
+from clframe.data.class_buffer import make_buffer, remember
 from clframe.data.buffer import Buffer, Policy
 from clframe.utils.settings import check_at_least
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe import hookimpl
-from clframe.core.memory import features_of
+from clframe.data.class_buffer import features_of
 from clframe.utils.settings import check_at_least
 
 from ._exemplars import ExemplarPlugin, Selection

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe import Budget, Plugin, PluginError, hookimpl
-from clframe.core.memory import features_of, make_buffer, remember
+from clframe.data.class_buffer import features_of, make_buffer, remember
 from clframe.data.buffer import Buffer
 from clframe.utils.settings import at_most, check_at_least
 

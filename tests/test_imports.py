@@ -195,7 +195,7 @@ def test_contributed_plugins_use_only_the_public_interface() -> None:
         "clframe",
         "clframe.data.augment",
         "clframe.data.buffer",
-        "clframe.core.memory",
+        "clframe.data.class_buffer",
         "clframe.utils.settings",
         "clframe.testing",
         "clframe.core.losses",

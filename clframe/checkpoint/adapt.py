@@ -13,7 +13,7 @@ import numpy as np
 
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.serialization import plain_value
-from clframe.core.tensor import ForgettingTensor
+from clframe.evaluation.forgetting_tensor import ForgettingTensor
 from clframe.errors import ClframeError, RunFolderError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from clframe.checkpoint.foreign import check_optimizer
 from clframe.core import random_state
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.serialization import plain_value
-from clframe.core.tensor import ForgettingTensor
+from clframe.evaluation.forgetting_tensor import ForgettingTensor
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

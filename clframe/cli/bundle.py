@@ -38,7 +38,7 @@ def main(words: Sequence[str]) -> int:
             raise SettingError(f"--experiences takes numbers such as 1,3, got '{number}'")
     folder = arguments.run
     out = arguments.out or folder.resolve().with_name(f"{folder.resolve().name}.zip")
-    from clframe.lineage.bundle import pack
+    from clframe.reproduce.bundle import pack
 
     chosen = pack(folder, out, [int(number) for number in numbers])
     which = ", ".join(map(str, chosen))

@@ -1,6 +1,6 @@
 """``clframe check``: the contract of a plugin, stream, model or metric, and a verdict.
 
-The checks run in a process of their own (:mod:`clframe.cli.checked`), since what is checked may
+The checks run in a process of their own (:mod:`clframe.cli._check_worker`), since what is checked may
 print, loop for ever or leave. It sends a line of JSON for each item.
 """
 
@@ -24,7 +24,7 @@ from clframe.errors import PluginError
 from clframe.utils.console import colored, say, say_lines
 
 OK, FAILED, NOT_CHECKED = "ok", "FAILED", "not checked"
-CHILD = ("-m", "clframe.cli.checked")
+CHILD = ("-m", "clframe.cli._check_worker")
 """What the process that checks runs."""
 ESSENTIAL = ("learns", "contract")
 """Without these nothing can be said."""

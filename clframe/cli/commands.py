@@ -16,7 +16,7 @@ from typing import Any
 from clframe.cli.parser import Parser
 from clframe.errors import PluginError
 from clframe.utils.console import wrapped
-from clframe.utils.installed import entry_points_of
+from clframe.utils.entry_points import entry_points_of
 
 ENTRY_POINT_GROUP = "clframe.commands"
 

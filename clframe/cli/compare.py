@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clframe.cli.pairs import add_options, check, paired_tests
+from clframe.cli._compare_pairs import add_options, check, paired_tests
 from clframe.cli.parser import Parser
 from clframe.cli.report import add_runs, read_runs
 from clframe.errors import RunFolderError
@@ -57,7 +57,7 @@ def main(words: Sequence[str]) -> int:
     """Print the tables, or write them."""
     arguments = parser().parse(words)
     from clframe.report.compare import compare
-    from clframe.report.family import as_lines, families
+    from clframe.report.fork_tree import as_lines, families
     from clframe.report.files import write_atomically
     from clframe.report.sweeps import told_apart
     from clframe.report.tables import FORMATS, as_text
@@ -98,7 +98,7 @@ def open_run(path: Path, unpacked: contextlib.ExitStack) -> Path:
     """The folder of a run, that of a bundle for as long as the stack is open."""
     if path.suffix != BUNDLE or not path.is_file():
         return path
-    from clframe.lineage.bundle import opened
+    from clframe.reproduce.bundle import opened
 
     return unpacked.enter_context(opened(path))
 
@@ -109,7 +109,7 @@ def require_verified(runs: Sequence[Run], named: dict[Path, Path]) -> None:
     Raises:
         RunFolderError: A run is not what it says, or cannot be verified.
     """
-    from clframe.lineage.verify import verify
+    from clframe.reproduce.verify import verify
 
     hide_library_warnings()
     for run in runs:

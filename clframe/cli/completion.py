@@ -15,9 +15,10 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from clframe.cli import catalog, commands
-from clframe.cli.catalog import Catalog
-from clframe.cli.names import WORDS_OF_FIT, chosen_settings
+from clframe.cli import commands
+from clframe.cli import _name_cache
+from clframe.cli._name_cache import Catalog
+from clframe.cli._names import WORDS_OF_FIT, chosen_settings
 from clframe.cli.parser import Parser
 from clframe.utils.console import printable
 
@@ -157,7 +158,7 @@ def _values(action: argparse.Action, current: str) -> Iterator[str]:
     if action.choices is not None:
         yield from _starting(current, map(str, action.choices))
     elif action.dest == "what":  # of clframe list
-        known = catalog.cached(outdated=True)
+        known = _name_cache.cached(outdated=True)
         if known is not None:
             yield from _starting(current, [*known.words, *known.names])
     elif action.metavar in ("RUN", "DIR", "LOG_DIR") or action.dest in ("run", "runs"):
@@ -168,7 +169,7 @@ def _values(action: argparse.Action, current: str) -> Iterator[str]:
 
 def _settings(command: str, words: Sequence[str], current: str) -> Iterator[str]:
     """Keys, and after ``key=`` what can follow."""
-    known = catalog.cached(outdated=True)
+    known = _name_cache.cached(outdated=True)
     key, equals, value = current.partition("=")
     if equals:
         if key in ("resume", "pretrain", "run_dir", "data_dir", "sweep_dir"):

@@ -74,7 +74,7 @@ def _check(dataset: str, folder: Path, quick: bool) -> None:
     if dataset == "openloris":
         check_openloris(folder)
         return
-    from clframe.cli.pictures import check_pictures
+    from clframe.cli._data_images import check_pictures
 
     check_pictures(dataset, folder, quick)
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clframe.cli import convert
-from clframe.cli.names import check_names
+from clframe.cli import _demos_convert
+from clframe.cli._names import check_names
 from clframe.cli.parser import Parser, whole
 from clframe.errors import DataError, SettingError, nearest
 from clframe.utils.console import say
@@ -60,14 +60,14 @@ def parser() -> Parser:
     add("--all", action="store_true", help="all there are, of this task or of every one")
     add("--out", type=Path, metavar="FILE", help="film it: FILE.mp4, FILE.gif or a folder")
     add("--every", type=whole(1), metavar="N", help="record every so many steps; default: each")
-    convert.add_subcommands(parser)
+    _demos_convert.add_subcommands(parser)
     return parser
 
 
 def main(words: Sequence[str]) -> int:
     """Make, check, play or convert demonstrations."""
     arguments = parser().parse(words)
-    {"make": make, "check": check, "play": play, "export": export, "import": convert.import_}[
+    {"make": make, "check": check, "play": play, "export": export, "import": _demos_convert.import_}[
         arguments.subcommand
     ](arguments)
     return 0
@@ -242,7 +242,7 @@ def export(arguments: argparse.Namespace) -> None:
         chosen = [task.how for task in tasks if task.taught or arguments.task is not None]
         return folder, chosen, tasks[0].num_demos
 
-    convert.export(arguments, resolve)
+    _demos_convert.export(arguments, resolve)
 
 
 def _resolve(command: str, arguments: argparse.Namespace) -> tuple[Path, list[Chosen]]:

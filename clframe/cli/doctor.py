@@ -55,9 +55,9 @@ def main(words: Sequence[str]) -> int:
     """Print the state of everything a run may need; exit 0 unless something is broken."""
     given = parser().parse(words)
     if given.gpu:
-        from clframe.cli import gpu
+        from clframe.cli import _doctor_gpu
 
-        return gpu.main(Path(given.out))
+        return _doctor_gpu.main(Path(given.out))
     broken = False
     for title, lines in (
         ("versions", _versions()),

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from clframe.cli import catalog
-from clframe.cli.names import check_names
+from clframe.cli import _name_cache
+from clframe.cli._names import check_names
 from clframe.cli.parser import Parser
 from clframe.config.overrides import expand_ranges, take_config_dirs
 from clframe.distributed import launch
@@ -91,12 +91,12 @@ def main(words: Sequence[str]) -> int:
 def _choices() -> str:
     """The groups with their names, and the other keys: what the help has beside the options."""
     text = (importlib.resources.files("clframe.configs") / "fit.yaml").read_text(encoding="utf-8")
-    known = catalog.cached()
+    known = _name_cache.cached()
     first = "groups, chosen by GROUP=NAME; settings are GROUP.SETTING=VALUE or SETTING=VALUE:"
     lines = wrapped(first)
     for group in [*re.findall(r"^  - (?:optional )?(\w+):", text, re.M), "checkpoint"]:
         names = known.groups.get(group, []) if known is not None else []
-        listed = ", ".join(_shortened(names)) or f"see clframe list {catalog.plural(group)}"
+        listed = ", ".join(_shortened(names)) or f"see clframe list {_name_cache.plural(group)}"
         lines += _columns(group, listed)
     lines += ["", "other keys:"]
     for key, meaning in _root_keys(text):
@@ -189,7 +189,7 @@ def _say(text: str) -> None:
 
 def show(result: Any) -> None:
     """The matrix and the headline metrics."""
-    from clframe.cli.show import headline
+    from clframe.cli._headline import headline
 
     content = result.matrix.to_json()
     color = colored(sys.stdout)

@@ -67,7 +67,7 @@ def main(words: Sequence[str]) -> int:
     if arguments.out is not None:
         raise SettingError("--out is for --orders; the folder of a single fork is run_dir=DIR")
     from clframe.cli.fit import show
-    from clframe.lineage.fork import fork_words
+    from clframe.reproduce.fork import fork_words
 
     with launch.command(["fork", *words]):
         result = fork_words(Path(run).expanduser(), arguments.at, settings)
@@ -82,7 +82,7 @@ def _orders(text: str, out: Path | None, settings: Sequence[str], at: str | None
         raise SettingError("--at is for a single fork; --orders finds where orders part by itself")
     if out is None:
         raise SettingError("--orders needs a folder for its runs: --out DIR")
-    from clframe.lineage.orders import learn_orders, read_orders
+    from clframe.reproduce.order_tree import learn_orders, read_orders
 
     report = learn_orders(read_orders(text), out, settings)
     say()

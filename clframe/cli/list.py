@@ -7,8 +7,8 @@ import itertools
 import json
 from collections.abc import Iterable, Sequence
 
-from clframe.cli import catalog
-from clframe.cli.catalog import Catalog, Item, Setting
+from clframe.cli import _name_cache
+from clframe.cli._name_cache import Catalog, Item, Setting
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError, nearest
 from clframe.utils.console import columns, say, say_lines, wrapped
@@ -48,7 +48,7 @@ def parser() -> Parser:
 def main(words: Sequence[str]) -> int:
     """Print one kind, one name, or all."""
     arguments = parser().parse(words)
-    known = catalog.load(arguments.config_dir)
+    known = _name_cache.load(arguments.config_dir)
     kinds = known.words
     what = arguments.what
     in_full = arguments.long or arguments.json

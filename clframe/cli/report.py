@@ -86,7 +86,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _write_report(paths: Sequence[Path], out: Path, arguments: argparse.Namespace) -> None:
-    from clframe.report.drawings import save_drawings
+    from clframe.report.figure_specs import save_drawings
     from clframe.report.files import write_atomically
     from clframe.report.html import report_page
     from clframe.report.rendering import render

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clframe.cli.names import check_names
+from clframe.cli._names import check_names
 from clframe.cli.parser import Parser, named
 from clframe.errors import RunFolderError, SettingError
 from clframe.utils.console import hide_library_warnings, notice, say

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clframe.errors import ClframeError
 from clframe.report.compare import compare
-from clframe.report.names import HEADLINES, format_value
+from clframe.report.metric_formats import HEADLINES, format_value
 from clframe.report.sweeps import swept_settings
 from clframe.report.tables import as_text
 from clframe.runs.reader import Run, read_run
@@ -26,7 +26,7 @@ from clframe.sweep.launcher import Interrupts, Launcher, run_all
 from clframe.sweep.launchers import make_launcher
 from clframe.sweep.manifest import Manifest, lock_folder
 from clframe.utils.console import columns, notice, say, say_lines, tell, wrapped
-from clframe.utils.remaining import duration
+from clframe.utils.eta import duration
 
 _FIGURES = ("gem.acc", "gem.bwt", *HEADLINES)
 

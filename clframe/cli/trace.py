@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clframe.cli.names import check_names
+from clframe.cli._names import check_names
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError
 from clframe.utils.console import hide_library_warnings, say, say_lines

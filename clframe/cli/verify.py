@@ -43,8 +43,8 @@ def main(words: Sequence[str]) -> int:
     arguments = parser().parse(words)
     at_least(arguments.tolerance, 0, "--tolerance")
     hide_library_warnings()
-    from clframe.lineage.bundle import opened
-    from clframe.lineage.verify import verify
+    from clframe.reproduce.bundle import opened
+    from clframe.reproduce.verify import verify
 
     with opened(arguments.run) as folder:
         findings = verify(folder, arguments.experience, arguments.tolerance, arguments.plugin_path)

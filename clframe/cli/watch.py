@@ -12,7 +12,7 @@ from clframe.errors import SettingError
 from clframe.utils.console import say
 
 if TYPE_CHECKING:
-    from clframe.watch.place import OneRun, SweepWatcher
+    from clframe.watch.resolve import OneRun, SweepWatcher
 
 
 def parser() -> Parser:
@@ -50,7 +50,7 @@ def main(words: Sequence[str]) -> int:
         if getattr(arguments, name) and not arguments.web:
             raise SettingError(f"--{name} is for the page; add --web")
     from clframe.watch import terminal
-    from clframe.watch.place import watcher
+    from clframe.watch.resolve import watcher
 
     watched = watcher(arguments.run)
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe.config.changes import change
-from clframe.config.named import DEFAULT_MODEL, store
+from clframe.config.config_store import DEFAULT_MODEL, store
 from clframe.config.overrides import (
     EMPTY_CHOICES,
     names_of,

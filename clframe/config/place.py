@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.config.changes import resolve
-from clframe.core.learning import STREAMS_OWN
+from clframe.core.learner_factory import STREAMS_OWN
 from clframe.core.registry import GIVEN, Kind, Registry
 from clframe.core.trainer import TrainerSettings
 from clframe.errors import SettingError, nearest

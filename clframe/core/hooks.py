@@ -10,12 +10,12 @@ import contextlib
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from clframe.core.answers import ANSWERS, refuse
+from clframe.core.hook_results import ANSWERS, refuse
 from clframe.core.plugin import Plugins
 from clframe.core.step import Term
 from clframe.data.dataset import Batch, Data
 from clframe.data.inputs import tensors_of
-from clframe.data.joined import join
+from clframe.data.concat import join
 from clframe.errors import PluginError, nearest
 from clframe.utils.console import notice
 

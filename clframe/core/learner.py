@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe.core import hooks, step_log
-from clframe.core.active import ActiveLogits
+from clframe.core.competing_logits import ActiveLogits
 from clframe.core.plugin import Plugin, Plugins
 from clframe.core.state import RunState
 from clframe.core.step import Step
@@ -89,7 +89,7 @@ class Learner(LightningModule):
         self.pretrained: dict[str, Any] | None = None
         """Which run the model's weights come from."""
         self.forked: dict[str, Any] | None = None
-        """Which run's state a forked run began with; see :mod:`clframe.lineage.fork`."""
+        """Which run's state a forked run began with; see :mod:`clframe.reproduce.fork`."""
         self.step_log = step_log.StepLog()
         self.current_task: Tensor | None = None
         """The task of each sample that goes through the model, for layers that are gated by it."""

@@ -24,7 +24,7 @@ from clframe.core.config_files import find_config_dirs, stream_defaults
 from clframe.core.plugin import Plugin
 from clframe.errors import PluginError, UnknownNameError, nearest
 from clframe.utils import settings
-from clframe.utils.installed import entry_points_of
+from clframe.utils.entry_points import entry_points_of
 from clframe.utils.processes import USER_MODULE
 from clframe.utils.source_file import spec_of_file
 
@@ -43,7 +43,7 @@ BUILT_IN = (
 BUILT_IN_MODULES = (
     "clframe.training.optimizers",
     "clframe.training.schedulers",
-    "clframe.core.learning",
+    "clframe.core.learner_factory",
     "clframe.robot.learner",
 )
 

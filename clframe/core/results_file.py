@@ -17,7 +17,7 @@ from clframe.errors import RunFolderError
 from clframe.utils import regular
 from clframe.utils.console import printable
 from clframe.utils.regular import LARGEST
-from clframe.utils.sums import check_file
+from clframe.utils.checksums import check_file
 
 SCHEMA = 1
 RESULTS = "results.json"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from torch import Tensor
 
 from clframe.core.matrix import AccuracyMatrix
-from clframe.core.tensor import ForgettingTensor
+from clframe.evaluation.forgetting_tensor import ForgettingTensor
 from clframe.core.timing import Timing
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pluggy
 
-from clframe.core.answers import describe
+from clframe.core.hook_results import describe
 
 PER_STEP = frozenset(
     {"extra_batches", "penalty", "after_backward", "after_step", "predict", "working"}

@@ -4,7 +4,7 @@
 mapped file, shared by all experiences, which are only lists of indices into them (see
 :mod:`clframe.data.storage` for where they are). ``MapData`` carries any map-style PyTorch data
 set through worker processes. All give the same batches for the same order; several of them become
-one in :mod:`clframe.data.joined`.
+one in :mod:`clframe.data.concat`.
 """
 
 from __future__ import annotations

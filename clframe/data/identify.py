@@ -19,8 +19,8 @@ from torch import Tensor
 
 from clframe.data.dataset import Data, MapData, TensorData
 from clframe.data.inputs import tensors_of
-from clframe.data.joined import JoinedData
-from clframe.data.ordered import OrderedData
+from clframe.data.concat import JoinedData
+from clframe.data.reindexed import OrderedData
 
 Ids = NDArray[np.uint64]
 _SAMPLES = 16

@@ -21,11 +21,11 @@ from lightning.fabric.loggers.tensorboard import TensorBoardLogger
 from clframe.core.media import Media
 from clframe.hookspecs import hookimpl
 from clframe.runs import append_file
-from clframe.runs.table import first_rows, with_columns
+from clframe.runs.csv_prefix import first_rows, with_columns
 from clframe.utils.console import notice
 from clframe.utils.files import write_text
 from clframe.utils.settings import at_least
-from clframe.utils.sums import PrefixSum, mark_of
+from clframe.utils.checksums import PrefixSum, mark_of
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clframe.core.plugin import Plugin
 from clframe.data.dataset import Data
-from clframe.data.joined import join
+from clframe.data.concat import join
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:

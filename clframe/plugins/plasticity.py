@@ -12,7 +12,7 @@ from torch.nn.modules import activation
 
 from clframe.core import hooks
 from clframe.core.plugin import Plugin
-from clframe.core.undisturbed import undisturbed
+from clframe.evaluation.evaluation_mode import undisturbed
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.utils.settings import check_at_least

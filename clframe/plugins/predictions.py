@@ -11,7 +11,7 @@ from clframe.core import hooks
 from clframe.core.matrix import BEFORE
 from clframe.core.media import Heatmap
 from clframe.core.plugin import Plugin
-from clframe.core.undisturbed import undisturbed
+from clframe.evaluation.evaluation_mode import undisturbed
 from clframe.hookspecs import hookimpl
 from clframe.utils.settings import check_at_least
 

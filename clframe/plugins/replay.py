@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from clframe.core.memory import make_buffer, remember
+from clframe.data.class_buffer import make_buffer, remember
 from clframe.core.plugin import Plugin
 from clframe.data.buffer import Buffer
 from clframe.errors import SettingError

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from clframe.report.canvas import (
+from clframe.report.figure_style import (
     GRID,
     HALF,
     INK,
@@ -19,7 +19,7 @@ from clframe.report.canvas import (
     percent_axis,
     style,
 )
-from clframe.report.names import format_value
+from clframe.report.metric_formats import format_value
 from clframe.report.styles import styles_of
 from clframe.utils.statistics import Summary
 

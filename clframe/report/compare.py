@@ -15,7 +15,7 @@ from clframe.core.class_sizes import class_line
 from clframe.core.matrix import names_differ
 from clframe.errors import SettingError, nearest
 from clframe.report.differences import difference_columns, difference_notes
-from clframe.report.names import (
+from clframe.report.metric_formats import (
     HEADLINES,
     format_value,
     higher_is_better,

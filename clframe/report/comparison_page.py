@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clframe.core.matrix import names_differ
-from clframe.report.blocks import (
+from clframe.report.page_blocks import (
     Block,
     Card,
     Cell,
@@ -20,15 +20,15 @@ from clframe.report.blocks import (
     Section,
     Text,
 )
-from clframe.report.blocks import Table as TableBlock
+from clframe.report.page_blocks import Table as TableBlock
 from clframe.report.compare import Cell as Compared
 from clframe.report.compare import Group, Table, compare
 from clframe.report.comparison_figures import factors, stream_figures
-from clframe.report.drawings import Drawing
-from clframe.report.family import as_lines, families, family_figure, troubles, words_of
+from clframe.report.figure_specs import Drawing
+from clframe.report.fork_tree import as_lines, families, family_figure, troubles, words_of
 from clframe.report.figures import accuracy_curves, loss_curves, mean_matrix
 from clframe.report.intervals import seeds_interval
-from clframe.report.names import (
+from clframe.report.metric_formats import (
     card_words,
     direction,
     format_timing,
@@ -44,7 +44,7 @@ from clframe.report.run_page import (
     tensor_blocks,
 )
 from clframe.report.tables import cell_text, heading, legend, metric_heading
-from clframe.report.troubles import largest_drops
+from clframe.report.diagnostics import largest_drops
 from clframe.runs.reader import Epoch, Run
 from clframe.utils.statistics import summarize
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from clframe.core.matrix import BEFORE, AccuracyMatrix, Cells, names_differ
 from clframe.errors import SettingError
-from clframe.report.canvas import (
+from clframe.report.figure_style import (
     GRID,
     HALF,
     INK,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from clframe.report.blocks import Block, Details, Notes, Picture, Text
+from clframe.report.page_blocks import Block, Details, Notes, Picture, Text
 
 FOLDER = "films"
 MOST = 12_000_000

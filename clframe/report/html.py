@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from clframe.report.blocks import Page
+from clframe.report.page_blocks import Page
 from clframe.report.comparison_page import comparison_page
 from clframe.report.rendering import render
 from clframe.report.run_page import run_page

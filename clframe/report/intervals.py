@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clframe.core import intervals
+from clframe.evaluation import intervals
 from clframe.core.matrix import Cells
 from clframe.core.results import Result
-from clframe.report.names import format_value
+from clframe.report.metric_formats import format_value
 from clframe.utils.statistics import Summary
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from clframe.core.matrix import BEFORE
 from clframe.core.results import Result
 from clframe.errors import ClframeError
-from clframe.report.canvas import HALF, INK, MUTED, PAPER, colors, label, new_figure, style
+from clframe.report.figure_style import HALF, INK, MUTED, PAPER, colors, label, new_figure, style
 from clframe.runs.reader import LOG
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clframe.core.results import Result
 from clframe.core.results_file import number
-from clframe.report.blocks import Figures, Section
-from clframe.report.canvas import (
+from clframe.report.page_blocks import Figures, Section
+from clframe.report.figure_style import (
     GRID,
     HALF,
     INK,
@@ -24,7 +24,7 @@ from clframe.report.canvas import (
     percent_axis,
     style,
 )
-from clframe.report.drawings import Drawing
+from clframe.report.figure_specs import Drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clframe.core.intervals import CONFIDENCE
-from clframe.core.outcomes import CellOutcomes, outcomes_of
+from clframe.evaluation.intervals import CONFIDENCE
+from clframe.evaluation.episodes import CellOutcomes, outcomes_of
 from clframe.core.results import Result
 from clframe.report.tables import align, plain
-from clframe.utils.paired import mcnemar, sign_flips
-from clframe.utils.sequential import HOPELESS, Decision, decide
+from clframe.utils.paired_tests import mcnemar, sign_flips
+from clframe.utils.sequential_tests import HOPELESS, Decision, decide
 from clframe.utils.statistics import wilson
 
 _DATA_SETS = (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clframe.errors import SettingError
-from clframe.report.blocks import Page
+from clframe.report.page_blocks import Page
 from clframe.report.files import write_atomically
 
 FOLDER = Path(__file__).with_name("templates")

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from clframe.core.matrix import BEFORE, AccuracyMatrix, Cells
-from clframe.core.outcomes import outcomes_of
+from clframe.evaluation.episodes import outcomes_of
 from clframe.core.results import Result
 from clframe.core.results_file import leaves
-from clframe.report import family, intervals, measured, success
-from clframe.report.blocks import (
+from clframe.report import intervals, measured, success
+from clframe.report import fork_tree
+from clframe.report.page_blocks import (
     Block,
     Card,
     Cell,
@@ -29,11 +30,11 @@ from clframe.report.blocks import (
     Text,
 )
 from clframe.report.classes import class_blocks
-from clframe.report.drawings import Drawing
+from clframe.report.figure_specs import Drawing
 from clframe.report.figures import accuracy_curves, learning_curves, loss_curves, matrix_heatmap
 from clframe.report.films import films
 from clframe.report.lifetime import lifetime_figure, lifetime_of, tasks_come_back
-from clframe.report.names import (
+from clframe.report.metric_formats import (
     HEADLINES,
     PER_EXPERIENCE,
     card_words,
@@ -49,7 +50,7 @@ from clframe.report.names import (
 from clframe.report.samples import samples
 from clframe.report.settings import fit_command
 from clframe.report.tensor import perturbed_results, tensor_curves
-from clframe.report.troubles import troubles
+from clframe.report.diagnostics import troubles
 from clframe.runs.reader import Run
 
 _MOST_PANELS = 20  # experiences shown while learning; more would be a wall of small figures
@@ -148,7 +149,7 @@ def _family(run: Run) -> Iterator[Block]:
     origin = run.result.fork
     if origin is None:
         return
-    missing = family.troubles(family.families([run]))
+    missing = fork_tree.troubles(fork_tree.families([run]))
     if missing:
         yield Notes(missing)
     changed = origin.get("changed")

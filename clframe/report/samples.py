@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from clframe.report.blocks import Block, Picture, Pictures, Text
+from clframe.report.page_blocks import Block, Picture, Pictures, Text
 from clframe.report.films import data_address
 
 FOLDER = "samples"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clframe.runs.reader import Run
-from clframe.utils.override_text import override_value
+from clframe.utils.hydra_quote import override_value
 
 # Where a run is stored and continued from says nothing about what it computes.
 _PLACES = ("run_dir", "data_dir", "resume", "hydra", "strategy_name", "overrides")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clframe.errors import SettingError
-from clframe.report.canvas import GRID, HALF, INK, MUTED, label, labels, new_figure
+from clframe.report.figure_style import GRID, HALF, INK, MUTED, label, labels, new_figure
 from clframe.report.styles import Style, styles_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from clframe.core.matrix import BEFORE
 from clframe.core.results import Result
-from clframe.report.canvas import GRID, HALF, INK, MUTED, label, new_figure, style
+from clframe.report.figure_style import GRID, HALF, INK, MUTED, label, new_figure, style
 from clframe.report.styles import HUES, styles_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from clframe.report.compare import ALPHA, Cell, Group, Table, values_of
 from clframe.report.differences import MEMORY
-from clframe.report.names import format_value
+from clframe.report.metric_formats import format_value
 from clframe.utils.statistics import Summary, summarize
 
 CSV_HEADS = (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from clframe.report.compare import ALPHA, Cell, Group, Table
-from clframe.report.names import format_value
+from clframe.report.metric_formats import format_value
 from clframe.report.table_files import as_csv, as_latex
 from clframe.utils.console import printable
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from clframe.core.matrix import BEFORE
-from clframe.report.canvas import INK, MUTED, label, new_figure, style
+from clframe.report.figure_style import INK, MUTED, label, new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

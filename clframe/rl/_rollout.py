@@ -19,16 +19,16 @@ from torch import Tensor
 
 from clframe.core.plugin import Plugin
 from clframe.data.dataset import Batch, Data, TensorData
-from clframe.data.order import epoch_order
+from clframe.data.sampler import epoch_order
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
-from clframe.rl.live import LiveData
-from clframe.rl.slots import Maker
+from clframe.rl.online_data import LiveData
+from clframe.rl.env_slots import Maker
 from clframe.rl.stream import state_mask
 from clframe.rl.vector import VectorEnvironment
 from clframe.robot.evaluation import Evaluation
 from clframe.robot.task import TRAINING, seed_key
-from clframe.robot.windows import STATE, ObservationTransform
+from clframe.robot.observation_windows import STATE, ObservationTransform
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe.core import hooks
-from clframe.core.learning import Learning
+from clframe.core.learner_factory import Learning
 from clframe.data.dataset import Batch, Data
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
@@ -33,7 +33,7 @@ from clframe.models.categorical import CategoricalPolicy
 from clframe.rl._rollout import Collector, Portions, RolloutBatch, RolloutData
 from clframe.rl.actor import SquashedGaussian
 from clframe.rl.stream import live_stream
-from clframe.rl.value import Actor, renew, value_network
+from clframe.rl.value_network import Actor, renew, value_network
 from clframe.robot.learner import ImitationLearner
 from clframe.utils.settings import at_least, check_at_least
 

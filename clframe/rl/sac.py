@@ -9,11 +9,11 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from clframe.core.learning import Learning
+from clframe.core.learner_factory import Learning
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.rl.actor import SquashedGaussian
-from clframe.rl.live import LiveData
+from clframe.rl.online_data import LiveData
 from clframe.rl.sac_learner import SACLearner
 from clframe.rl.sac_settings import SACSettings
 from clframe.rl.stream import live_stream

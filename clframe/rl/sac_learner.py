@@ -19,10 +19,10 @@ from clframe.core import hooks
 from clframe.data.dataset import Batch, Data
 from clframe.errors import PluginError
 from clframe.models.policy import Body
-from clframe.rl._interaction import Interaction
+from clframe.rl.collector import Interaction
 from clframe.rl.actor import SquashedGaussian
 from clframe.rl.critics import Critics
-from clframe.rl.live import LiveData, TransitionBatch
+from clframe.rl.online_data import LiveData, TransitionBatch
 from clframe.rl.transitions import Transitions
 from clframe.robot.learner import ImitationLearner
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from clframe.errors import SettingError
-from clframe.rl.live import Pace
+from clframe.rl.online_data import Pace
 from clframe.utils.settings import at_least, check_at_least
 
 Part: TypeAlias = Literal["buffer", "optimizers", "critics", "temperature", "exploration"]

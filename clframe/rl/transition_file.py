@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import RunFolderError
-from clframe.utils.sums import PrefixSum, mark_of
+from clframe.utils.checksums import PrefixSum, mark_of
 
 NAME = "transitions.bin"
 

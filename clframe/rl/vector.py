@@ -1,6 +1,6 @@
 """Several environments of one task, stepped together; each goes from episode to episode by itself.
 
-Environments are dealt out to workers (:mod:`clframe.rl.slots`), or stay in this process; results
+Environments are dealt out to workers (:mod:`clframe.rl.env_slots`), or stay in this process; results
 are the same. An episode follows from the key, the number of its environment and its own number.
 So a checkpoint needs no state of a simulator: to come to the middle of the episodes, a resumed run
 begins them again and does the actions that were done in them.
@@ -18,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
-from clframe.rl import slots
-from clframe.rl.slots import Maker
+from clframe.rl import env_slots
+from clframe.rl.env_slots import Maker
 from clframe.robot.task import episode_seeds
 from clframe.robot.workers import environment_pool
 from clframe.utils.processes import WorkerPool
@@ -99,7 +99,7 @@ class VectorEnvironment:
     def step(self, actions: NDArray[Any]) -> Steps:
         """Do one action in each environment; where an episode ends, begin the next one."""
         windows, columns = self.windows, self._columns
-        moments = self._ask(slots.step, dict(enumerate(actions)))
+        moments = self._ask(env_slots.step, dict(enumerate(actions)))
         reward, terminated = np.zeros(self.n, np.float32), np.zeros(self.n, np.bool_)
         ended, last, finished = np.zeros(self.n, np.bool_), {}, []
         columns["actions"][np.arange(self.n), columns["steps"]] = actions
@@ -139,7 +139,7 @@ class VectorEnvironment:
             for slot in places
         }
         window = columns["windows"].shape[1]
-        seen = self._ask(slots.begin, episodes, self.make)
+        seen = self._ask(env_slots.begin, episodes, self.make)
         for slot, states in seen.items():
             # Before the first observation there is the first one again.
             places_seen = np.arange(len(states) - window, len(states)).clip(0)
@@ -182,7 +182,7 @@ class VectorEnvironment:
     def close(self) -> None:
         """Give the environments up, and the workers with them."""
         if self._pool is not None:
-            slots.forget(self._name)
+            env_slots.forget(self._name)
             self._pool.close()
             self._pool = None
         self._begun = False

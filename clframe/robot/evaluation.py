@@ -20,7 +20,7 @@ from clframe.robot.perturbation import Perturbation
 from clframe.robot.sequences import SequenceInputs
 from clframe.robot.stopping import StopRule
 from clframe.robot.task import EVALUATION, Observation, RobotTask, episode_seeds, seed_key
-from clframe.robot.windows import STATE, ObservationTransform
+from clframe.robot.observation_windows import STATE, ObservationTransform
 from clframe.robot.workers import RolloutPlace
 
 MEASURES = ("success", "steps")

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from clframe.core.learner import Learner
-from clframe.core.learning import Learning
+from clframe.core.learner_factory import Learning
 from clframe.core.stream import Stream
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl

@@ -21,7 +21,7 @@ from clframe.data.observations import TASK, ObservationLayout
 from clframe.data.storage import TensorSource, fetch
 from clframe.robot.chunks import chunk_labels, sequence_rows
 from clframe.robot.demonstrations import Demonstration
-from clframe.robot.windows import STATE, ObservationTransform, joined
+from clframe.robot.observation_windows import STATE, ObservationTransform, joined
 
 Encode: TypeAlias = "Callable[[Tensor, str, int], Tensor]"
 """Frames ``[n, side, side, 3]`` as bytes, of which pictures and task, to features ``[n, ...]``."""

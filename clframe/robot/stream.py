@@ -14,7 +14,7 @@ from clframe.data.dataset import Data, TensorData
 from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
 from clframe.robot import demonstrations
-from clframe.robot.ahead import Recorder
+from clframe.robot.prefetch_demos import Recorder
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.evaluation import MEASURES, Evaluation
 from clframe.robot.learner import ChoiceLearner, ImitationLearner
@@ -24,7 +24,7 @@ from clframe.robot.sequences import Encode, SequenceData, SequenceInputs, sequen
 from clframe.robot.stopping import StopSettings
 from clframe.robot.task import RobotTask
 from clframe.robot.task_vectors import TEXTS, TaskInput, task_vectors
-from clframe.robot.windows import STATE, Normalizer, ObservationTransform, data_of
+from clframe.robot.observation_windows import STATE, Normalizer, ObservationTransform, data_of
 from clframe.robot.workers import RolloutPlace
 from clframe.utils.settings import at_least
 

@@ -20,7 +20,7 @@ def environment_pool(processes: int | None, most: int, place: RolloutPlace = "lo
         place: On this machine, or on those of a Ray cluster.
     """
     if place == "ray":
-        from clframe.robot.farm import Farm
+        from clframe.robot.ray_envs import Farm
 
         return Farm(processes, most, _ADVICE)
     count = usable_cores() if processes is None else processes

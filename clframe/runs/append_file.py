@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clframe.utils.console import notice
-from clframe.utils.sums import PrefixSum, check_mark
+from clframe.utils.checksums import PrefixSum, check_mark
 
 
 class AppendOnlyFile:

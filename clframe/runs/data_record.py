@@ -22,7 +22,7 @@ from clframe.core.stream import Experience, Task
 from clframe.data.dataset import Data
 from clframe.data.identify import Ids, fingerprint, ids_of
 from clframe.errors import RunFolderError
-from clframe.utils.sums import check_file
+from clframe.utils.checksums import check_file
 
 DATA = "data.jsonl"
 _EXPERIENCE, _TASK = "experience", "task"

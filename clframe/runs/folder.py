@@ -15,18 +15,18 @@ from clframe.core.registry import LoadedFile
 from clframe.core.results import Result
 from clframe.core.results_file import RESULTS, read_text, refuse_links
 from clframe.errors import ClframeError, RunFolderError
-from clframe.runs import table
+from clframe.runs import csv_prefix
 from clframe.runs.data_record import DATA
-from clframe.runs.origin import Origin
+from clframe.runs.fork_source import Origin
 from clframe.runs.reader import CONFIG, EVENTS, LOG, LONGEST_CONFIG, parse_config
 from clframe.runs.received import confirm_run
 from clframe.runs.status import STATUS
-from clframe.utils import sums
+from clframe.utils import checksums
 from clframe.utils.console import notice, shortened
 from clframe.utils.files import make_folder, remove_temporary, write_bytes, write_json, write_text
 from clframe.utils.lock import Lock
 from clframe.utils.plain_yaml import as_yaml
-from clframe.utils.sums import SUMS, write_sums
+from clframe.utils.checksums import SUMS, write_sums
 
 LOG_FILES = ("data-log.tsv", "logger_info.json", "scenario_info.json")
 """What is in it."""
@@ -219,7 +219,7 @@ class RunFolder:
             RunFolderError: With the first of them, unless ``resume.allow`` has ``files``.
         """
         for name, mark in marks.items():
-            check = table.problem_with if "columns" in mark else sums.problem_with
+            check = csv_prefix.problem_with if "columns" in mark else checksums.problem_with
             problem = check(self.path / name, mark)
             if problem is None:
                 continue

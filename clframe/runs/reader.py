@@ -26,7 +26,7 @@ from clframe.core.results_file import (
 )
 from clframe.errors import RunFolderError
 from clframe.utils.regular import parse_json
-from clframe.utils.sums import check_file, read_sums
+from clframe.utils.checksums import check_file, read_sums
 
 CONFIG = "config.yaml"
 EVENTS = "events.jsonl"

@@ -1,7 +1,7 @@
 """Data sets of LeRobot as a stream: an experience for every task, or for every data set.
 
 There is no simulator, so what is measured is how near a policy's actions are to those of episodes
-that are held out; see :mod:`clframe.robot.held_out`.
+that are held out; see :mod:`clframe.robot.offline_evaluation`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clframe.robot.demonstrations import Demonstration
 from clframe.robot.formats.lerobot.checks import reading
 from clframe.robot.formats.lerobot.read import Episode, LerobotFolder, task_name
 from clframe.robot.formats.recording import RGB
-from clframe.robot.held_out import HeldOut
+from clframe.robot.offline_evaluation import HeldOut
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import STATE, RobotTask
 from clframe.robot.workers import RolloutPlace

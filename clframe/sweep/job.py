@@ -10,7 +10,7 @@ from typing import Literal
 
 from clframe.core.results_file import RESULTS
 from clframe.runs.reader import CONFIG
-from clframe.utils.override_text import override_value
+from clframe.utils.hydra_quote import override_value
 
 State = Literal["new", "broken", "finished"]
 STOPPED = 130

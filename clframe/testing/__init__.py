@@ -4,9 +4,9 @@
 that says what is wrong. ``clframe check`` runs them, and what takes longer, as a command.
 """
 
-from clframe.testing.others import check_metric as check_metric
-from clframe.testing.others import check_model as check_model
-from clframe.testing.others import check_stream as check_stream
+from clframe.testing.contracts import check_metric as check_metric
+from clframe.testing.contracts import check_model as check_model
+from clframe.testing.contracts import check_stream as check_stream
 from clframe.testing.plugins import check_plugin as check_plugin
 from clframe.testing.toy import Kill as Kill
 from clframe.testing.toy import Killed as Killed

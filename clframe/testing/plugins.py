@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 
 from clframe.core import random_state
-from clframe.core.answers import ANSWERS, describe
+from clframe.core.hook_results import ANSWERS, describe
 from clframe.core.learner import Learner
 from clframe.core.plugin import Plugin, check_composition
 from clframe.core.results import Result
@@ -27,7 +27,7 @@ from clframe.testing.toy import (
     toy_run,
     toy_stream,
 )
-from clframe.testing.verdict import Broken, Check, NotChecked, require
+from clframe.testing.result import Broken, Check, NotChecked, require
 
 GROWTH = 1.6
 """How often as long as near the beginning a step may take after many experiences."""
@@ -175,7 +175,7 @@ class PluginContract:
                 not drawn and bool((plain.matrix.values == first.matrix.values).all()),
                 f"plugin '{name}' says only_measures but changes what is learned"
                 + (f" (it draws from {listed})" if drawn else "")
-                + ": measure within clframe.core.undisturbed.undisturbed(learner)",
+                + ": measure within clframe.evaluation.evaluation_mode.undisturbed(learner)",
             )
         if self.plugin.supports_batched_seeds:
             require(

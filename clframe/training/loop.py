@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from clframe.core.state import LoopProgress
-from clframe.data.order import epoch_order
+from clframe.data.sampler import epoch_order
 from clframe.training.nonfinite import NonFiniteMonitor
-from clframe.training.step_values import StepValues, log_gradient_norm
+from clframe.training.step_metrics import StepValues, log_gradient_norm
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

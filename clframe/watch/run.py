@@ -12,7 +12,7 @@ from clframe.core.results_file import RESULTS, leaves, number
 from clframe.runs.reader import CONFIG, EVENTS, LONGEST_CONFIG, parse_config
 from clframe.runs.status import STATUS, read_status, words
 from clframe.utils.regular import read_json, read_text
-from clframe.utils.remaining import duration
+from clframe.utils.eta import duration
 from clframe.watch.events import Events
 from clframe.watch.process import holder
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from clframe.errors import SettingError
-from clframe.watch.place import OneRun, SweepWatcher
+from clframe.watch.resolve import OneRun, SweepWatcher
 
 LOOPBACK = "127.0.0.1"
 PORT = 8642

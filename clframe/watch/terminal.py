@@ -8,8 +8,8 @@ import time
 from typing import Any, TextIO
 
 from clframe.utils.console import colored, say_lines
-from clframe.watch import text
-from clframe.watch.place import OneRun, SweepWatcher
+from clframe.watch import text_view
+from clframe.watch.resolve import OneRun, SweepWatcher
 from clframe.watch.run import FAILED, RUNNING
 
 _EVERY = 0.5
@@ -21,7 +21,7 @@ _LINE_EVERY = 30.0
 def once(watched: OneRun | SweepWatcher) -> int:
     """Print the state as it is now."""
     view = watched.view()
-    _print(text.draw(view, _width(), None, colored(sys.stdout), _blocks(sys.stdout)))
+    _print(text_view.draw(view, _width(), None, colored(sys.stdout), _blocks(sys.stdout)))
     return _code(view)
 
 
@@ -37,9 +37,9 @@ def follow(watched: OneRun | SweepWatcher) -> int:
     next_line, said = 0.0, ""
     while True:
         view = watched.view()
-        lines = text.change(before, view)
+        lines = text_view.change(before, view)
         run = view if view["kind"] == "run" else view["run"]
-        now = text.place(run) if run is not None and view["state"] == RUNNING else ""
+        now = text_view.place(run) if run is not None and view["state"] == RUNNING else ""
         if lines:
             next_line = time.monotonic() + (0.0 if before is None else _LINE_EVERY)
         elif now and now != said and time.monotonic() >= next_line:
@@ -48,7 +48,7 @@ def follow(watched: OneRun | SweepWatcher) -> int:
         before = view
         if view["state"] != RUNNING:
             if view["kind"] == "run":
-                _print(["", *text.draw(view, _width(), None, colored(sys.stdout), False)])
+                _print(["", *text_view.draw(view, _width(), None, colored(sys.stdout), False)])
             else:
                 _print([view["sentence"]])
             return _code(view)
@@ -65,7 +65,7 @@ def _redraw(watched: OneRun | SweepWatcher) -> int:
         size = shutil.get_terminal_size((80, 24))
         height = None if ended else size.lines - 1
         # One column stays free, so that no terminal breaks a line.
-        lines = text.draw(view, size.columns - 1, height, colored(sys.stdout), _blocks(sys.stdout))
+        lines = text_view.draw(view, size.columns - 1, height, colored(sys.stdout), _blocks(sys.stdout))
         if height is not None:
             lines = lines[:height]
         if lines != last or ended:

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
-from clframe.cli.catalog import Catalog, Item, Setting, make, plural
+from clframe.cli._name_cache import Catalog, Item, Setting, make, plural
 from clframe.core.registry import Kind, Registry
 from clframe.metrics.catalog import CATALOG, FAMILIES
 from docs_site import results, text

@@ -10,9 +10,9 @@ import pytest
 import clframe
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.errors import SettingError
-from clframe.lineage.fork import fork
-from clframe.lineage.verify import verify
-from clframe.runs.origin import notes
+from clframe.reproduce.fork import fork
+from clframe.reproduce.verify import verify
+from clframe.runs.fork_source import notes
 from clframe.testing import toy_stream
 
 

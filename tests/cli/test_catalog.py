@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from clframe.cli import catalog, names
+from clframe.cli import _name_cache
+from clframe.cli import _names
 from clframe.cli.main import main
-from clframe.cli.meanings import meanings
+from clframe.cli._setting_docs import meanings
 from clframe.core import registry
 
 
@@ -21,20 +22,20 @@ from clframe.core import registry
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty place for the catalog's file."""
     path = tmp_path / "catalog.json"
-    monkeypatch.setattr(catalog, "_places", lambda: iter([path]))
+    monkeypatch.setattr(_name_cache, "_places", lambda: iter([path]))
     return path
 
 
 def test_the_file_gives_what_the_registry_says(place: Path) -> None:
-    assert catalog.cached() is None
-    made = catalog.load()
+    assert _name_cache.cached() is None
+    made = _name_cache.load()
     assert place.is_file()
-    assert catalog.cached() == made
+    assert _name_cache.cached() == made
     known = registry.discover()
     for kind in registry.KINDS:
         # Files of a group may be choices of their own (model/openloris_cnn.yaml).
         assert [name for name in made.items[kind] if name in known.names(kind)] == known.names(kind)
-    assert catalog.PLUGIN_POINTS == registry.ENTRY_POINT_GROUP
+    assert _name_cache.PLUGIN_POINTS == registry.ENTRY_POINT_GROUP
 
 
 def test_a_change_of_any_file_makes_it_outdated(
@@ -43,34 +44,34 @@ def test_a_change_of_any_file_makes_it_outdated(
     package = tmp_path / "package"
     (package / "streams").mkdir(parents=True)
     (package / "streams" / "mine.py").write_text("x = 1\n")
-    monkeypatch.setattr(catalog, "_PACKAGE", package)
-    marks = {catalog.fingerprint()}
-    assert {catalog.fingerprint()} == marks
+    monkeypatch.setattr(_name_cache, "_PACKAGE", package)
+    marks = {_name_cache.fingerprint()}
+    assert {_name_cache.fingerprint()} == marks
     (package / "streams" / "mine.py").write_text("x = 22\n")
-    marks.add(catalog.fingerprint())
+    marks.add(_name_cache.fingerprint())
     (package / "new.yaml").write_text("")
-    marks.add(catalog.fingerprint())
+    marks.add(_name_cache.fingerprint())
     (package / "new.yaml").unlink()
     (package / "streams" / "mine.py").unlink()
-    marks.add(catalog.fingerprint())
+    marks.add(_name_cache.fingerprint())
     assert len(marks) == 4
-    catalog.load()
+    _name_cache.load()
     (package / "streams" / "mine.py").write_text("x = 3\n")
-    assert catalog.cached() is None
-    assert catalog.cached(outdated=True) is not None
+    assert _name_cache.cached() is None
+    assert _name_cache.cached(outdated=True) is not None
 
 
 def test_a_process_older_than_a_file_does_not_keep_it(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has imported what the files were before."""
-    monkeypatch.setattr(catalog, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(_name_cache, "_PACKAGE", tmp_path)
     (tmp_path / "changed.py").write_text("x = 1\n")
-    os.utime(tmp_path / "changed.py", ns=(0, catalog._STARTED + 1))
-    catalog.load()
+    os.utime(tmp_path / "changed.py", ns=(0, _name_cache._STARTED + 1))
+    _name_cache.load()
     assert not place.exists()
-    os.utime(tmp_path / "changed.py", ns=(0, catalog._STARTED - 1))
-    catalog.load()
+    os.utime(tmp_path / "changed.py", ns=(0, _name_cache._STARTED - 1))
+    _name_cache.load()
     assert place.exists()
 
 
@@ -79,23 +80,23 @@ def test_a_new_package_with_plugins_makes_it_outdated(
 ) -> None:
     from importlib.metadata import EntryPoint
 
-    before = catalog.fingerprint()
+    before = _name_cache.fingerprint()
     module = tmp_path / "clframe_test_brought.py"
     module.write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     point = EntryPoint("brought", "clframe_test_brought", "clframe.plugins")
-    monkeypatch.setattr(catalog, "entry_points_of", lambda group: [point])
-    with_package = catalog.fingerprint()
+    monkeypatch.setattr(_name_cache, "entry_points_of", lambda group: [point])
+    with_package = _name_cache.fingerprint()
     module.write_text("x = 1\n")
-    assert len({before, with_package, catalog.fingerprint()}) == 3
+    assert len({before, with_package, _name_cache.fingerprint()}) == 3
     assert "clframe_test_brought" not in sys.modules
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"fingerprint": 1}'])
 def test_a_damaged_file_is_not_read(place: Path, content: str) -> None:
     place.write_text(content)
-    assert catalog.cached() is None
-    assert catalog.cached(outdated=True) is None
+    assert _name_cache.cached() is None
+    assert _name_cache.cached(outdated=True) is None
 
 
 def test_a_broken_package_is_asked_again_every_time(
@@ -104,7 +105,7 @@ def test_a_broken_package_is_asked_again_every_time(
     known = registry.discover()
     known.problems.append("installed plugin 'x' was passed over")
     monkeypatch.setattr(registry, "discover", lambda: known)
-    catalog.load()
+    _name_cache.load()
     assert not place.exists()
 
 
@@ -140,7 +141,7 @@ def test_a_typo_is_told_without_torch(words: list[str], sentence: str) -> None:
     # Tests that run beside this one install packages and touch files, which outdates the catalog
     # between the two lines below; then it is tried again.
     for _ in range(3):
-        catalog.load()  # as any earlier command has done
+        _name_cache.load()  # as any earlier command has done
         start = seconds_of_children()
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         seconds = seconds_of_children() - start
@@ -172,7 +173,7 @@ def test_it_is_the_sentence_that_composing_gives(words: list[str]) -> None:
     from clframe.errors import ClframeError
 
     with pytest.raises(ClframeError) as early:
-        names.check_names(words)
+        _names.check_names(words)
     with pytest.raises(ClframeError) as late:
         compose(words)
     assert str(early.value) == str(late.value)
@@ -193,11 +194,11 @@ def test_it_is_the_sentence_that_composing_gives(words: list[str]) -> None:
     ids=" ".join,
 )
 def test_what_it_cannot_judge_passes(words: list[str]) -> None:
-    names.check_names(words)
+    _names.check_names(words)
 
 
 def test_every_setting_of_ours_has_a_meaning() -> None:
-    known = catalog.load()
+    known = _name_cache.load()
     missing = [
         f"{item.kind} {item.name}.{name}"
         for items in known.items.values()

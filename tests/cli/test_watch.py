@@ -18,7 +18,7 @@ import pytest
 from clframe.cli.main import main
 from clframe.utils.lock import Lock
 from clframe.watch.events import Events
-from clframe.watch.place import OneRun, watcher
+from clframe.watch.resolve import OneRun, watcher
 from clframe.watch.process import holder
 from clframe.watch.run import RunWatcher
 from clframe.watch.server import PageServer

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from clframe.cli.main import main
-from clframe.watch.place import OneRun
+from clframe.watch.resolve import OneRun
 from clframe.watch.server import PageServer
 from tests.helpers import browser
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clframe.config.compose import compose, experiments
-from clframe.core.make import make_stream
+from clframe.core.factory import make_stream
 from clframe.core.registry import discover
 from clframe.errors import DataError
 from clframe.utils import settings

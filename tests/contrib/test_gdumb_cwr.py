@@ -34,7 +34,7 @@ def test_gdumb_learns_its_balanced_memory_from_the_first_weights() -> None:
     optimizer = torch.optim.Adam(learner.model.parameters(), lr=0.01)
     x, y = plugin.buffer.inputs[:21], plugin.buffer.column("labels")
     for epoch in range(4):
-        from clframe.data.order import epoch_order
+        from clframe.data.sampler import epoch_order
 
         for chosen in epoch_order(21, 0, 2, epoch).split(8):
             optimizer.zero_grad()

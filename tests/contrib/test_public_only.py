@@ -16,7 +16,7 @@ FILES = sorted(Path(clframe_contrib.__file__).parent.glob("*.py"))
 PUBLIC_MODULES = {
     "clframe.data.augment",
     "clframe.data.buffer",
-    "clframe.core.memory",
+    "clframe.data.class_buffer",
     "clframe.utils.settings",
     "clframe.testing",
 }

@@ -11,7 +11,7 @@ import torch
 import clframe
 from clframe import Learner, Plugin, hookimpl
 from clframe.cli.main import main
-from clframe.core.answers import ANSWERS
+from clframe.core.hook_results import ANSWERS
 from clframe.core.hooks import TaskContext
 from clframe.core.step import Term
 from clframe.hookspecs import HOOKS, HookSpecs

@@ -9,7 +9,7 @@ import torch
 
 from clframe.core.entries import Entries
 from clframe.core.matrix import AccuracyMatrix
-from clframe.core.tensor import ForgettingTensor
+from clframe.evaluation.forgetting_tensor import ForgettingTensor
 
 
 def test_a_state_stays_what_it_was_while_the_entries_grow() -> None:

@@ -16,7 +16,7 @@ from clframe.cli import doctor
 from clframe.cli.main import main
 from clframe.config.compose import compose, experiments
 from clframe.config.run_config import RunConfig
-from clframe.core.make import make_stream
+from clframe.core.factory import make_stream
 from clframe.core.registry import Registry, discover
 from clframe.core.stream import Experience, Stream, Task
 from clframe.core.trainer import TrainerSettings

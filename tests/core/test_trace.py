@@ -12,7 +12,7 @@ from torch import Tensor
 
 import clframe
 from clframe import Learner, Plugin, hookimpl
-from clframe.core.answers import describe
+from clframe.core.hook_results import describe
 from clframe.core.trace import mode
 from clframe.testing import toy_stream
 

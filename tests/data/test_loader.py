@@ -19,7 +19,7 @@ from clframe import DataError, MapData
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data import loader
 from clframe.data.dataset import Data, TensorData, keep_inputs
-from clframe.data.joined import JoinedData, join
+from clframe.data.concat import JoinedData, join
 from clframe.testing import killed_run, toy_run
 
 

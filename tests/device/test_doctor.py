@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from clframe import Plugin, Step, hookimpl, strategies, testing
-from clframe.cli import gpu
+from clframe.cli import _doctor_gpu
 from clframe.cli.main import main
 from clframe.config.compose import compose
 from clframe.core.stream import Stream
@@ -34,8 +34,8 @@ def test_a_report_without_what_is_compiled_or_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     left_out = ("methods", "options", "speed")
-    chosen = {title: check for title, check in gpu.CHECKS.items() if title not in left_out}
-    monkeypatch.setattr(gpu, "CHECKS", chosen)
+    chosen = {title: check for title, check in _doctor_gpu.CHECKS.items() if title not in left_out}
+    monkeypatch.setattr(_doctor_gpu, "CHECKS", chosen)
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     with virtual_device.virtual_card():
         assert main(["doctor", "--gpu", "--out", str(tmp_path / "report.md")]) == 0
@@ -53,8 +53,8 @@ def test_a_report_without_what_is_compiled_or_timed(
 def test_the_report_of_a_virtual_gpu(  # the methods have a test of their own
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    chosen = {title: check for title, check in gpu.CHECKS.items() if title != "methods"}
-    monkeypatch.setattr(gpu, "CHECKS", chosen)
+    chosen = {title: check for title, check in _doctor_gpu.CHECKS.items() if title != "methods"}
+    monkeypatch.setattr(_doctor_gpu, "CHECKS", chosen)
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     with virtual_device.virtual_card():
         assert main(["doctor", "--gpu", "--out", str(tmp_path / "report.md")]) == 0
@@ -79,14 +79,14 @@ def test_the_report_of_a_virtual_gpu(  # the methods have a test of their own
 def test_what_fails_is_bad_and_the_rest_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stops() -> gpu.Lines:
+    def stops() -> _doctor_gpu.Lines:
         yield True, "so far"
         raise RuntimeError("CUDA error: no kernel image is available\nmore")
 
-    monkeypatch.setattr(gpu, "CHECKS", {"first": stops, "second": gpu.CHECKS["machine"]})
+    monkeypatch.setattr(_doctor_gpu, "CHECKS", {"first": stops, "second": _doctor_gpu.CHECKS["machine"]})
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     with virtual_device.virtual_card():
-        assert gpu.main(tmp_path / "report.md") == 2
+        assert _doctor_gpu.main(tmp_path / "report.md") == 2
     report = (tmp_path / "report.md").read_text()
     assert "| **BAD** | RuntimeError: CUDA error: no kernel image is available |" in report
     assert "compute capability" in report
@@ -108,7 +108,7 @@ def test_methods_are_compared_between_devices(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(strategies, "known_strategies", two)
     monkeypatch.setattr(testing, "toy_run", stops)
     with virtual_device.virtual_card(own_generator=False):
-        lines = list(gpu.CHECKS["methods"]())
+        lines = list(_doctor_gpu.CHECKS["methods"]())
     assert lines == [
         (True, "naive (task): mean accuracies 0.000 apart"),
         (True, "naive (domain): mean accuracies 0.000 apart"),
@@ -131,7 +131,7 @@ def test_steps_that_wait_are_bad(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(testing, "toy_run", curious)
     with virtual_device.virtual_card():
-        assert list(gpu.CHECKS["waits"]()) == [(False, "1 synchronizations a step (naive)")]
+        assert list(_doctor_gpu.CHECKS["waits"]()) == [(False, "1 synchronizations a step (naive)")]
 
 
 def test_an_option_that_stops_is_bad_and_the_others_are_tried(
@@ -143,20 +143,20 @@ def test_an_option_that_stops_is_bad_and_the_others_are_tried(
         return toy_run(plugins, stream, accelerator="cpu")
 
     monkeypatch.setattr(testing, "toy_run", stops)
-    lines = list(gpu.CHECKS["options"]())
+    lines = list(_doctor_gpu.CHECKS["options"]())
     assert [good for good, _ in lines] == [True, True, True, False, True]
     assert lines[3][1] == "trainer.cuda_graphs=True: AssertionError"
 
 
 def test_the_command_for_two_gpus_is_understood() -> None:
-    trainer = compose([*gpu.ON_TWO.split()[1:], "trainer.accelerator=cuda"]).trainer
+    trainer = compose([*_doctor_gpu.ON_TWO.split()[1:], "trainer.accelerator=cuda"]).trainer
     settings = TrainerSettings(**trainer)
     assert (settings.devices, settings.strategy, settings.max_steps) == (2, "ddp", 20)
 
 
 def test_a_command_that_fails_is_bad_with_its_last_line(quick_python: None) -> None:
-    good, line = gpu._run_command("fit strategy=erx")
+    good, line = _doctor_gpu._run_command("fit strategy=erx")
     assert not good
     assert line.startswith("clframe fit strategy=erx: exit 2 ")
     assert "'erx'" in line
-    assert gpu._run_command("--help") == (True, "clframe --help: exit 0")
+    assert _doctor_gpu._run_command("--help") == (True, "clframe --help: exit 0")

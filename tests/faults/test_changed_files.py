@@ -13,7 +13,7 @@ import clframe
 from clframe import Experience, Plugin, hookimpl
 from clframe.cli.main import main
 from clframe.testing import toy_stream
-from clframe.utils.sums import SUMS, PrefixSum, problem_with
+from clframe.utils.checksums import SUMS, PrefixSum, problem_with
 
 SMALL = ["n_experiences=2", "max_epochs=1", "trainer.batch_size=500", "model.hidden=[4]"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from clframe.robot.point import PointEnvironment
+from clframe.robot.point_env import PointEnvironment
 from clframe.robot.stream import ImitationSettings, ImitationStream, imitation_stream
 from clframe.robot.task import RobotTask
 

@@ -13,7 +13,7 @@ import clframe
 from clframe.cli.main import main
 from clframe.metrics import MetricInfo, metric
 from clframe.metrics.info import family_of
-from clframe.report.names import higher_is_better
+from clframe.report.metric_formats import higher_is_better
 from clframe.testing import toy_stream
 
 ROOT = Path(__file__).parents[2]

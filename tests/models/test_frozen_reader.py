@@ -20,7 +20,7 @@ from clframe.errors import DataError, SettingError
 from clframe.models.libero.augment import Augment
 from clframe.models.libero.frozen_reader import WEIGHTS, FrozenEncoder
 from clframe.models.libero.keypoints import CELLS, SIDE, KeypointNet, read, to_bytes
-from clframe.robot.point import PointEnvironment
+from clframe.robot.point_env import PointEnvironment
 from clframe.robot.stream import ImitationSettings, ImitationStream, imitation_stream
 from clframe.robot.task import RobotTask
 from clframe.run import run

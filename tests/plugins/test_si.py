@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from clframe import SettingError
-from clframe.data.order import epoch_order
+from clframe.data.sampler import epoch_order
 from clframe.plugins.si import SI
 from clframe.run import run
 from clframe.testing import check_plugin, prepare_toy, toy_stream

@@ -11,7 +11,7 @@ import yaml
 from clframe.errors import RunFolderError
 from clframe.report.settings import complete_command, differing, setting
 from clframe.runs.reader import read_run
-from clframe.utils.override_text import override_value
+from clframe.utils.hydra_quote import override_value
 
 MakeRun = Callable[..., Path]
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from clframe.rl.live import TransitionBatch
+from clframe.rl.online_data import TransitionBatch
 from clframe.testing import prepare
 
 stable_baselines3 = pytest.importorskip("stable_baselines3")

@@ -20,11 +20,11 @@ from clframe.models.policy import Body
 from clframe.rl.actor import actor
 from clframe.rl.critics import Critics
 from clframe.rl.environment import HeldActions
-from clframe.rl.live import Pace
+from clframe.rl.online_data import Pace
 from clframe.rl.transitions import Transitions
-from clframe.robot.point import PointEnvironment
+from clframe.robot.point_env import PointEnvironment
 from clframe.testing import prepare
-from clframe.utils.sums import problem_with
+from clframe.utils.checksums import problem_with
 
 # ------------------------------------------------------------ transitions
 

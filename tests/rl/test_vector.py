@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from clframe.rl.slots import Maker
+from clframe.rl.env_slots import Maker
 from clframe.rl.vector import VectorEnvironment
-from clframe.robot.point import PointEnvironment
+from clframe.robot.point_env import PointEnvironment
 from clframe.robot.task import RobotTask, episode_seeds
 from clframe.testing import prepare, run_built
 

@@ -13,8 +13,9 @@ import pytest
 
 import clframe
 from clframe.errors import DataError, SettingError
-from clframe.robot import collect, demonstrations, point
-from clframe.robot.ahead import Recorder
+from clframe.robot import collect, demonstrations
+from clframe.robot import point_env
+from clframe.robot.prefetch_demos import Recorder
 from clframe.robot.task import RobotTask
 from tests.helpers.processes import ROOT, ProcessServer, until
 
@@ -27,7 +28,7 @@ GATE = "CLFRAME_TEST_GATE"
 """The variable that names the folder in which a slow task says that it waits, and is let go on."""
 
 
-class SlowPoint(point.PointEnvironment):
+class SlowPoint(point_env.PointEnvironment):
     """Begins no episode until the test lets it."""
 
     def reset(self, **settings: Any) -> Any:
@@ -38,7 +39,7 @@ class SlowPoint(point.PointEnvironment):
         return super().reset(**settings)
 
 
-class LostPoint(point.PointEnvironment):
+class LostPoint(point_env.PointEnvironment):
     """Never gets anywhere."""
 
     def step(self, action: Any) -> Any:
@@ -47,9 +48,9 @@ class LostPoint(point.PointEnvironment):
         return observation, reward, terminated, truncated, {**info, "success": False}
 
 
-def robot_task(number: int, kind: Any = point.PointEnvironment) -> RobotTask:
+def robot_task(number: int, kind: Any = point_env.PointEnvironment) -> RobotTask:
     make = functools.partial(kind, number, TASKS)
-    return RobotTask(f"turn_{number}", "ahead", f"turn {number}", make, point.expert, 60)
+    return RobotTask(f"turn_{number}", "ahead", f"turn {number}", make, point_env.expert, 60)
 
 
 def same(one: Path, other: Path) -> None:
@@ -132,7 +133,7 @@ from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.executable = {python!r}
 from tests.robot import test_ahead
-from clframe.robot.ahead import Recorder
+from clframe.robot.prefetch_demos import Recorder
 slow = [test_ahead.robot_task(k, test_ahead.SlowPoint) for k in (1, 2)]
 tasks = [test_ahead.robot_task(0), *slow]
 recorder = Recorder(tasks, Path({folder!r}), 8, num_workers=1, ahead=True)

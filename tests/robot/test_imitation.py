@@ -16,7 +16,7 @@ from clframe.data.dataset import Batch
 from clframe.errors import DataError, PluginError, SettingError
 from clframe.robot import demonstrations
 from clframe.robot.demonstrations import Demonstration
-from clframe.robot.windows import Normalizer, ObservationTransform, windowed
+from clframe.robot.observation_windows import Normalizer, ObservationTransform, windowed
 from clframe.testing import check_stream, prepare, run_built
 
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")

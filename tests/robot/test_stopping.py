@@ -18,14 +18,14 @@ import pytest
 
 import clframe
 from clframe.cli.main import main
-from clframe.core.outcomes import outcomes_of
+from clframe.evaluation.episodes import outcomes_of
 from clframe.core.results import Result
 from clframe.errors import SettingError
 from clframe.plugins.builtin import rollouts
 from clframe.report.paired import pairs_of
 from clframe.robot.stopping import StopRule
-from clframe.utils.paired import mcnemar
-from clframe.utils.sequential import decide
+from clframe.utils.paired_tests import mcnemar
+from clframe.utils.sequential_tests import decide
 from clframe.utils.statistics import wilson
 
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")

@@ -18,8 +18,8 @@ from clframe import ClframeError
 from clframe.cli.main import main
 from clframe.core.stream import Stream
 from clframe.data.dataset import TensorData, keep_inputs
-from clframe.data.joined import JoinedData
-from clframe.data.ordered import in_order, relabelled
+from clframe.data.concat import JoinedData
+from clframe.data.reindexed import in_order, relabelled
 from clframe.testing import check_stream
 
 NAMES = (
@@ -169,7 +169,7 @@ def test_domains_drift_too() -> None:
 
 
 def test_classes_occur_first_and_again_as_the_distributions_say() -> None:
-    from clframe.streams.boundaries.repetition import _present, first_occurrence
+    from clframe.streams.task_free.repetition import _present, first_occurrence
 
     weights = first_occurrence("geometric", 0.3, 8)
     by_hand = np.array([0.7**k * 0.3 for k in range(8)])

@@ -13,7 +13,7 @@ import clframe
 from clframe import ClframeError
 from clframe.core.stream import Stream
 from clframe.data.dataset import TensorData, keep_inputs, scale_images
-from clframe.data.joined import JoinedData
+from clframe.data.concat import JoinedData
 from clframe.streams.lifetime.plan import Regime, plan_by_order
 from clframe.streams.lifetime.variation import Variation, Variations
 from clframe.testing import check_stream
@@ -177,7 +177,7 @@ def test_data_of_several_sources_can_be_renamed() -> None:
 
 def test_samples_of_variants_can_be_replayed_together() -> None:
     """Data of all columns joins into one indexed data set, each sample under its own regime."""
-    from clframe.data.joined import join
+    from clframe.data.concat import join
 
     stream = lifetime(regimes=[{}, DARK], block_length=1, samples_per_lx=4)
     joined = join([e.data for e in stream])

@@ -71,7 +71,7 @@ def test_its_step_optimizer_and_schedule_are_those_of_a_plain_loop() -> None:
     assert len(model.calls) == len(watch.losses) == 10
     assert model.calls == list(range(10))
 
-    from clframe.data.order import epoch_order
+    from clframe.data.sampler import epoch_order
 
     plain = Lit(2)
     made = plain.configure_optimizers()

@@ -13,7 +13,7 @@ from clframe import Learner, Plugin, hookimpl
 from clframe.core.state import LoopProgress, NoCheckpoints
 from clframe.core.step import Step
 from clframe.core.trainer import Budget, TrainerSettings
-from clframe.data.order import epoch_order
+from clframe.data.sampler import epoch_order
 from clframe.run import set_up
 from clframe.testing import prepare, toy_stream
 from clframe.training.loop import EpochLoop, FitRequest, clip_gradients, run_epochs

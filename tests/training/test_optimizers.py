@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from clframe.core.make import make
+from clframe.core.factory import make
 from clframe.core.registry import discover
 from clframe.errors import SettingError
 from clframe.training import optimizers

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 import clframe
 from clframe.build import seed_everything
-from clframe.data.order import epoch_order
+from clframe.data.sampler import epoch_order
 from clframe.models.mlp import mlp
 from clframe.run import run
 from clframe.testing import prepare

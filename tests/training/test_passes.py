@@ -15,7 +15,7 @@ from clframe.core.step import Step
 from clframe.core.trainer import TrainerSettings
 from clframe.data.dataset import TensorData
 from clframe.testing import killed_run, toy_run, toy_stream
-from clframe.training.in_time import in_time
+from clframe.data.real_time import in_time
 
 
 class Seen(Plugin):

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from clframe.utils import installed
-from clframe.utils.installed import entry_points_of
+from clframe.utils import entry_points
+from clframe.utils.entry_points import entry_points_of
 
 
 def install(folder: Path, name: str) -> Path:
@@ -46,7 +46,7 @@ def test_they_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         reads.append(given["group"])
         return importlib.metadata.entry_points(**given)
 
-    monkeypatch.setattr(installed, "entry_points", counted)
+    monkeypatch.setattr(entry_points, "entry_points", counted)
     first = entry_points_of("clframe.testing.once")
     first.append(importlib.metadata.EntryPoint("mine", "mine:main", "clframe.testing.once"))
     assert entry_points_of("clframe.testing.once") == []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from clframe.utils.remaining import StreamClock, following
+from clframe.utils.eta import StreamClock, following
 
 N = 10
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from clframe.utils import sequential
-from clframe.utils.paired import DRAWS, EXACT, mcnemar, sign_flips
-from clframe.utils.sequential import (
+from clframe.utils import sequential_tests
+from clframe.utils.paired_tests import DRAWS, EXACT, mcnemar, sign_flips
+from clframe.utils.sequential_tests import (
     chance_to_decide,
     confidence_sequence,
     decide,
@@ -133,4 +133,4 @@ def test_false_alarms_are_rarer_than_stated(load_benchmark: Any) -> None:
     found = bench.simulate(case, 50, 60, seed=3)
     assert found.sequential == np.mean([end is not None and end.decided for end in ends])
     assert found.mean == np.mean([end.pairs for end in ends if end is not None])
-    assert sequential.HOPELESS < 0.05
+    assert sequential_tests.HOPELESS < 0.05

@@ -18,7 +18,7 @@ from typing import Any
 
 from clframe.errors import DataError
 from clframe.utils.regular import read_json, read_text
-from clframe.utils.sums import SUMS, check_file, read_sums
+from clframe.utils.checksums import SUMS, check_file, read_sums
 
 DATA_FILE = "data-log.tsv"
 LOGGER_FILE = "logger_info.json"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from clframe.core.plugin import Plugin
 from clframe.core.results_file import number
-from clframe.core.rows import tasks_of_row
+from clframe.evaluation.schedule import tasks_of_row
 from clframe.hookspecs import hookimpl
 from clframe.runs.reader import EVENTS
 from clframe.utils.regular import parse_json, read_bytes
-from clframe.utils.remaining import StreamClock
+from clframe.utils.eta import StreamClock
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -9,7 +9,7 @@ import torch
 
 from clframe.core import hooks
 from clframe.core.class_accuracy import CountsClasses, count_all
-from clframe.data.joined import join
+from clframe.data.concat import join
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:

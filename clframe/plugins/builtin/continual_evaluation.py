@@ -9,7 +9,7 @@ import torch
 
 from clframe.core import hooks
 from clframe.core.plugin import Plugin
-from clframe.core.undisturbed import undisturbed
+from clframe.evaluation.evaluation_mode import undisturbed
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.utils.settings import at_least
@@ -32,7 +32,7 @@ class ContinualEvaluation(Plugin):
     follow from the curves is in :mod:`clframe.metrics.measured_metrics` (family ``continual``).
 
     Tasks seen are those of the experiences learned before and of the current one. Training goes on
-    as if nothing had been measured (:func:`clframe.core.undisturbed.undisturbed`).
+    as if nothing had been measured (:func:`clframe.evaluation.evaluation_mode.undisturbed`).
 
     Args:
         every_n_steps: How often; steps count from the beginning of the run.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
-from clframe.robot.held_out import HeldOut, evaluate
+from clframe.robot.offline_evaluation import HeldOut, evaluate
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext

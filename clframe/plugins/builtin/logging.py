@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from clframe.core.media import Media
 from clframe.core.plugin import Plugin
-from clframe.core.rows import is_shown
+from clframe.evaluation.schedule import is_shown
 from clframe.hookspecs import hookimpl
 from clframe.plugins.builtin import pictures
 from clframe.utils.console import notice

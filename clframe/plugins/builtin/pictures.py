@@ -13,7 +13,7 @@ import numpy as np
 
 from clframe.core.media import FILMS, IMAGES, Heatmap, Media, Table, kind_of, picture
 from clframe.report import figures
-from clframe.report.canvas import new_figure, style
+from clframe.report.figure_style import new_figure, style
 from clframe.utils.files import write_bytes
 
 if TYPE_CHECKING:

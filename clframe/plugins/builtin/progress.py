@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from clframe.hookspecs import hookimpl
 from clframe.plugins.builtin._following import Following
 from clframe.utils.console import printable, shortened, tell
-from clframe.utils.remaining import duration
+from clframe.utils.eta import duration
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from clframe.core.outcomes import NAME, outcomes_json
+from clframe.evaluation.episodes import NAME, outcomes_json
 from clframe.core.plugin import Plugin
-from clframe.core.tensor import perturbed_measure
+from clframe.evaluation.forgetting_tensor import perturbed_measure
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.robot.episodes import Outcome
@@ -30,7 +30,7 @@ class Rollouts(Plugin):
     """Measures the success rate on a task by running its episodes.
 
     What came of each episode of a cell is kept, so that two runs can be compared episode by
-    episode (:mod:`clframe.core.outcomes`), and where a cell was stopped early
+    episode (:mod:`clframe.evaluation.episodes`), and where a cell was stopped early
     (``stream.stop_threshold``, ``stream.stop_width``) so is why.
     """
 
@@ -112,7 +112,7 @@ class Rollouts(Plugin):
         if not isinstance(evaluation, Evaluation):
             return
         if evaluation.rollouts == "ray":
-            from clframe.robot.farm import check_cluster
+            from clframe.robot.ray_envs import check_cluster
 
             check_cluster()
         if evaluation.perturbations:

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from clframe.core.plugin import Plugin
-from clframe.core.rows import is_shown
-from clframe.core.undisturbed import undisturbed
+from clframe.evaluation.schedule import is_shown
+from clframe.evaluation.evaluation_mode import undisturbed
 from clframe.data.inputs import tensors_of
 from clframe.hookspecs import hookimpl
 from clframe.utils.files import make_folder, write_bytes

@@ -19,7 +19,7 @@ import numpy as np
 from clframe.errors import DataError, SettingError, nearest
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
-from clframe.robot.windows import Normalizer
+from clframe.robot.observation_windows import Normalizer
 from clframe.streams.behavior import corpus, features, generate, tasks
 from clframe.streams.behavior.efficiency import METRICS, NORMALIZED
 from clframe.streams.behavior.faults import at_goal

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from clframe.data.order import epoch_order
+from clframe.data.sampler import epoch_order
 from clframe.errors import DataError, SettingError, UnknownNameError, nearest
 from clframe.streams.lifetime.variation import checked_parameters
 from clframe.utils.plain_yaml import read_yaml

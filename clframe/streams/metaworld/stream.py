@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from clframe.errors import SettingError, nearest
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask, episode_seeds
-from clframe.robot.windows import Normalizer
+from clframe.robot.observation_windows import Normalizer
 from clframe.streams.metaworld import environments as simulation
 from clframe.utils.settings import at_least
 

@@ -10,7 +10,7 @@ from clframe.errors import SettingError, nearest
 from clframe.robot.evaluation import MEASURES
 from clframe.robot.perturbation import PerturbSettings
 from clframe.robot.stream import ImitationSettings, imitation_stream
-from clframe.robot.windows import Normalizer
+from clframe.robot.observation_windows import Normalizer
 from clframe.streams.tabletop.compiler import RobotKind
 from clframe.streams.tabletop.imitation import LIMIT, START_NOISE, robot_task
 from clframe.streams.tabletop.observation import (

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clframe.data.dataset import Batch, Data
 from clframe.data.inputs import map_inputs
-from clframe.data.joined import join
+from clframe.data.concat import join
 
 
 class Chunk(NamedTuple):

@@ -16,7 +16,7 @@ from clframe.training.batched.data import Chunk, Feed, stack_inputs
 from clframe.training.batched.masks import Masks
 from clframe.training.batched.stack import Stack
 from clframe.training.loop import FitRequest, clip_gradients, run_epochs
-from clframe.training.step_values import log_gradient_norm
+from clframe.training.step_metrics import log_gradient_norm
 
 
 def train_batched(stack: Stack, requests: Sequence[FitRequest]) -> None:

@@ -12,7 +12,7 @@ from PIL import Image
 
 import clframe
 from clframe.data.dataset import TensorData
-from clframe.data.joined import join
+from clframe.data.concat import join
 from clframe.errors import DataError, SettingError
 from clframe.streams.openloris import catalog
 from clframe.streams.openloris.official import decode

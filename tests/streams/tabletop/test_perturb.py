@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import clframe
-from clframe.core.tensor import ForgettingTensor
+from clframe.evaluation.forgetting_tensor import ForgettingTensor
 from clframe.errors import RunFolderError, SettingError
 from clframe.metrics import robustness
 from clframe.report.html import report_html

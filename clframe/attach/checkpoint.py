@@ -1,0 +1,157 @@
+"""The state of what is attached, for the host's own checkpoint.
+
+In the midst of an experience it holds two moments: now, and the experience's beginning, since
+plugins make some things anew when an experience begins (a teacher, the start of a path).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from clframe.attach.learner import AttachedLearner
+from clframe.attach.torch_hooks import Passes
+from clframe.checkpoint.snapshot import clone
+from clframe.core.stream import Experience, Task
+from clframe.data.dataset import Data
+from clframe.errors import SettingError
+
+VERSION = 1
+
+
+class Attachment(Protocol):
+    """What is attached, as far as its state is concerned."""
+
+    learner: AttachedLearner
+    passes: Passes
+    epoch_steps: int
+    within: dict[str, Any] | None
+    pending: dict[str, Any] | None
+
+    def place_of(self, name: str) -> Task:
+        """The task of this name."""
+
+
+def beginning(learner: AttachedLearner) -> dict[str, Any]:
+    """What there is when an experience begins."""
+    return {
+        "model": clone(dict(learner.model.state_dict())),
+        "plugins": clone(learner.plugins.state_dict()),
+        "generator": learner.generator.get_state(),
+    }
+
+
+def capture(attachment: Attachment) -> dict[str, Any]:
+    """The state now."""
+    learner, passes = attachment.learner, attachment.passes
+    if passes.active and attachment.within is None:
+        raise SettingError(
+            "the state cannot be taken in the midst of an experience with resume_within=False: "
+            "take it between two of them"
+        )
+    experiences = learner.stream.experiences
+    return {
+        "version": VERSION,
+        "plugins": clone(learner.plugins.state_dict()),
+        "generator": learner.generator.get_state(),
+        "experiences": [
+            {
+                "name": experience.name,
+                "task": experience.tasks[0].name,
+                "units": None if experience.units is None else list(experience.units),
+            }
+            for experience in experiences
+        ],
+        "seen": len(learner.seen),
+        "within": attachment.within if passes.active else None,
+        "epoch": learner.epoch,
+        "epoch_steps": attachment.epoch_steps,
+        "steps": learner.global_steps,
+        "samples": learner.samples,
+    }
+
+
+def restore(attachment: Attachment, state: dict[str, Any]) -> None:
+    """Go on from a state."""
+    learner = attachment.learner
+    if learner.experience is not None:
+        raise SettingError("a state is loaded before the first experience begins")
+    if state.get("version") != VERSION:
+        raise SettingError(
+            f"the state is of version {state.get('version')}; this version of clframe reads "
+            f"{VERSION}"
+        )
+    names, there = list(state["plugins"]), [p.name for p in learner.plugins.ordered]
+    if names != there:
+        raise SettingError(
+            f"the state is of strategy {'+'.join(names) or 'naive'}, but "
+            f"{'+'.join(there) or 'naive'} is attached"
+        )
+    experiences: Any = learner.stream.experiences
+    for index, one in enumerate(state["experiences"]):
+        units = None if one["units"] is None else tuple(one["units"])
+        task = attachment.place_of(one["task"])
+        past = Experience(index, one["name"], (task,), _data_now(attachment), {}, units)
+        experiences.append(past)
+        learner.activate(past)
+    learner.state.seen.extend(experiences[: state["seen"]])
+    if learner.seen:
+        learner.state.experience = learner.seen[-1]
+    learner.state.global_steps, learner.state.samples = state["steps"], state["samples"]
+    if state["within"] is None:
+        del experiences[state["seen"] :]  # one that an exception ended was not learned
+        _put(learner, state)
+    else:
+        attachment.pending = state
+
+
+def begin_again(attachment: Attachment, experience: Experience) -> None:
+    """Begin the experience as it once began, then go to where it was."""
+    learner, state = attachment.learner, attachment.pending
+    assert state is not None
+    model, engine = learner.model, learner.host_engine
+    now = clone(dict(model.state_dict()))
+    model.load_state_dict(state["within"]["model"])
+    _put(learner, state["within"])
+    engine.keep_optimizer = True
+    try:
+        learner.plugins.hook.before_experience(learner=learner, experience=experience)
+    finally:
+        engine.keep_optimizer = False
+        model.load_state_dict(now)
+    _put(learner, state)
+    learner.state.epoch = state["epoch"]
+    attachment.epoch_steps = state["epoch_steps"]
+    attachment.within, attachment.pending = state["within"], None
+
+
+def _put(learner: AttachedLearner, state: dict[str, Any]) -> None:
+    learner.plugins.load_state_dict(_on(state["plugins"], learner.engine.device))
+    learner.generator.set_state(state["generator"].cpu())
+
+
+def _on(value: Any, device: torch.device) -> Any:
+    """The same with its own tensors, on a device."""
+    if isinstance(value, Tensor):
+        return value.to(device, copy=True)
+    if isinstance(value, dict):
+        return {key: _on(item, device) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_on(item, device) for item in value]
+    return value
+
+
+def _data_now(attachment: Attachment) -> Any:
+    """The data of a past experience is gone; how inputs are stored is that of the current one."""
+
+    def load() -> Data:
+        if attachment.passes.data is None:
+            raise SettingError(
+                "a memory that was loaded has to know how inputs are stored: give the current "
+                "experience data="
+            )
+        return attachment.passes.data
+
+    return load

@@ -1,0 +1,341 @@
+"""What the host has in its hands: experiences, batches and the state of what is attached."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from clframe.attach import checkpoint
+from clframe.attach.checks import check_data
+from clframe.attach.data import Losses, as_data
+from clframe.attach.learner import UNNAMED, AttachedLearner, Retrain
+from clframe.attach.batches import ShownBatches
+from clframe.core import hooks
+from clframe.core.stream import Experience, Task
+from clframe.data.dataset import Data
+from clframe.errors import DataError, PluginError, SettingError, nearest
+from clframe.utils.settings import at_least
+
+
+class Attachment(ShownBatches):
+    """A strategy at work in somebody else's training code; made by :func:`clframe.attach`.
+
+    Args:
+        learner: The host's model and optimizer, with the plugins.
+        resume_within: Keep what is needed to resume in the midst of an experience.
+        release: Called when it is closed.
+    """
+
+    def __init__(
+        self,
+        learner: AttachedLearner,
+        resume_within: bool,
+        release: Callable[[], None],
+    ) -> None:
+        super().__init__(learner)
+        self.resume_within = resume_within
+        self.closed = False
+        self._release = release
+        self.within: dict[str, Any] | None = None
+        """What was there when the current experience began."""
+        self.pending: dict[str, Any] | None = None
+        """A state that was saved in the midst of an experience, until that is begun again."""
+        learner.host_engine.hand_over = self.passes.host_at_work
+        self.passes.put_on()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self.close(error)
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Take all hooks off model and optimizer; what was learned stays in the model."""
+        if self.closed:
+            return
+        self.closed = True
+        self.passes.take_off()
+        self._release()
+        hooks.teardown(self.learner, error)
+
+    # ------------------------------------------------------------ how far it is
+
+    @property
+    def seen(self) -> list[str]:
+        """The names of the experiences learned so far."""
+        return [experience.name for experience in self.learner.seen]
+
+    @property
+    def steps(self) -> int:
+        """Steps of the optimizer so far, in experiences."""
+        return self.learner.global_steps
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the current experience, as :meth:`batches` and :meth:`loader` count it."""
+        return self.learner.epoch
+
+    # ------------------------------------------------------------ experiences
+
+    @contextlib.contextmanager
+    def experience(
+        self,
+        name: str,
+        data: Any = None,
+        *,
+        outputs: Sequence[int] | None = None,
+        task: str | None = None,
+        importance: Callable[[], Tensor] | None = None,
+        importance_batches: int = 32,
+        retrain: Retrain | None = None,
+        last: bool = False,
+    ) -> Iterator[Experience]:
+        """What is trained within is one experience; plugins act at its beginning and its end.
+
+        Where an exception leaves it, it has not been learned and plugins do not end it.
+
+        Args:
+            name: Of the experience, and of its task.
+            data: What it is learned from: clframe's :class:`clframe.Data`, a pair of inputs and
+                labels, or a map-style ``torch.utils.data.Dataset`` of ``(input, label)``. Methods
+                that estimate importance or remember samples need it.
+            outputs: ``scenario="class"``: the output units it has labels for; None for those that
+                occur in the data.
+            task: Of which it teaches more, where it is not a new one.
+            importance: In the place of data, for ``ewc`` with ``fisher=batch``: makes the loss of a
+                mini-batch of your choice, with its graph.
+            importance_batches: How often it is asked.
+            retrain: Trains your way for a :class:`clframe.Budget`, for methods with a phase after
+                training (``packnet``); None has clframe's loop do it on the data.
+            last: Nothing comes after it, so that importance need not be estimated at its end.
+
+        Raises:
+            ClframeError: Something that a plugin needs is missing.
+        """
+        learner, passes = self.learner, self.passes
+        self._check_open(name)
+        at_least(importance_batches, 1, "importance_batches")
+        if importance is not None and data is not None:
+            raise SettingError("importance takes the place of data: give one of them")
+        of_task = self.place_of(task or name)
+        own = None if data is None else as_data(data, of_task.index, f"experience '{name}'")
+        own = None if own is None else own.to(learner.engine.device)
+        self._check_data(name, own, importance is not None, retrain is not None, of_task)
+        experience = self._begin(name, of_task, own, self._units(name, outputs, own))
+        engine = learner.host_engine
+        engine.retrain, learner.last = retrain, last
+        passes.data, passes.task, self._given = own, of_task.index, data
+        passes.told.waiting.clear()
+        with passes.plugins_at_work():
+            self._before_experience(experience)
+        passes.active = True
+        try:
+            passes.begin_epoch()
+            yield experience
+            left: Any = own
+            if importance is not None:
+                size = self._batch_size()
+                left = Losses(importance, importance_batches, size, engine.device)
+            with passes.plugins_at_work(), _modes_kept(learner):
+                learner.seen.append(experience)
+                learner.plugins.hook.after_experience(
+                    learner=learner, experience=experience, data=left
+                )
+            self.within = None
+        finally:
+            passes.active = False
+            engine.retrain = None
+
+    def _check_open(self, name: str) -> None:
+        if self.closed:
+            raise SettingError(f"experience '{name}': what was attached has been closed")
+        if self.passes.active:
+            current = self.learner.experience
+            raise SettingError(
+                f"experience '{name}' begins within experience "
+                f"'{current.name if current else ''}': leave that one first"
+            )
+
+    def _check_data(
+        self, name: str, data: Data | None, losses: bool, retrained: bool, task: Task
+    ) -> None:
+        learner = self.learner
+        for plugin in learner.plugins.ordered:
+            check_data(plugin, name, data is not None, losses, retrained)
+            floats = data is not None and data.labels.is_floating_point()
+            if plugin.requires_class_labels and floats:
+                raise PluginError(
+                    f"plugin '{plugin.name}' needs labels that are classes, but those of "
+                    f"experience '{name}' are numbers"
+                )
+        if data is None:
+            return
+        if not len(data):
+            raise DataError(f"experience '{name}' has no sample")
+        if losses or data.labels.is_floating_point() or data.labels.ndim != 1:
+            return
+        if int(data.tasks.max()) >= len(learner.stream.tasks):
+            raise DataError(
+                f"experience '{name}' has samples of task {int(data.tasks.max())}, but tasks= says "
+                f"that {len(learner.stream.tasks)} may come"
+            )
+
+    def place_of(self, name: str) -> Task:
+        """The task of this name; a new one takes the next free place."""
+        tasks: Any = self.learner.stream.tasks
+        for place, task in enumerate(tasks):
+            if task.name == name:
+                return task  # type: ignore[no-any-return]
+            if task.name.startswith(UNNAMED):
+                tasks[place] = Task(place, name, task.outputs)
+                return tasks[place]  # type: ignore[no-any-return]
+        raise SettingError(
+            f"task '{name}' is one more than the {len(tasks)} that may come: attach with tasks="
+        )
+
+    def _units(
+        self, name: str, outputs: Sequence[int] | None, data: Data | None
+    ) -> tuple[int, ...] | None:
+        stream = self.learner.stream
+        if stream.scenario != "class":
+            if outputs is not None:
+                raise SettingError(
+                    f"experience '{name}': outputs= is for scenario=class; the outputs of tasks "
+                    "are given to attach by tasks="
+                )
+            return None
+        if outputs is None and (data is None or data.labels.is_floating_point()):
+            raise SettingError(
+                f"experience '{name}': which outputs it has labels for has to be known in "
+                "scenario=class: give data= or outputs="
+            )
+        units = data.labels.unique().tolist() if outputs is None else sorted(outputs)  # type: ignore[union-attr]
+        if units[0] < 0 or units[-1] >= stream.n_outputs:
+            raise SettingError(
+                f"experience '{name}' has labels from {units[0]} to {units[-1]}, but the model has "
+                f"{stream.n_outputs} outputs; if that is not so, attach with n_outputs="
+            )
+        return tuple(units)
+
+    def _begin(
+        self, name: str, task: Task, data: Data | None, units: tuple[int, ...] | None
+    ) -> Experience:
+        """Make the experience the current one, or take up the one that was being learned."""
+        learner, stream = self.learner, self.learner.stream
+        experiences: Any = stream.experiences
+
+        def load() -> Data:
+            if data is None:
+                raise PluginError(f"a plugin needs the data of experience '{name}': give data=")
+            return data
+
+        if self.pending is not None:
+            current = experiences[-1]
+            if name != current.name:
+                raise SettingError(
+                    f"the state that was loaded is in the midst of experience '{current.name}', "
+                    f"but '{name}' begins"
+                )
+            experiences.pop()
+        experience = Experience(len(experiences), name, (task,), load, {}, units)
+        if learner.plugins.hook.fit_experience(
+            learner=learner, experience=experience, data=data, budget=learner.engine.settings.budget
+        ):
+            raise PluginError(
+                f"the strategy learns nothing in experience '{name}', since what belongs to task "
+                f"'{task.name}' is fixed: leave it out"
+            )
+        experiences.append(experience)
+        return experience
+
+    def _before_experience(self, experience: Experience) -> None:
+        learner, hook = self.learner, self.learner.plugins.hook
+        learner.begin(experience)
+        if self.pending is not None:
+            checkpoint.begin_again(self, experience)
+            return
+        self.epoch_steps = 0
+        self.within = checkpoint.beginning(learner) if self.resume_within else None
+        hook.before_experience(learner=learner, experience=experience)
+
+    def _batch_size(self) -> int:
+        """Of the mini-batches that plugins take a loss to be of."""
+        for plugin in self.learner.plugins.ordered:
+            if getattr(plugin, "fisher", "") == "batch":
+                return (
+                    getattr(plugin, "batch_size", None) or self.learner.engine.settings.batch_size
+                )
+        return self.learner.engine.settings.batch_size
+
+    @contextlib.contextmanager
+    def task(self, name: str) -> Iterator[None]:
+        """Measure a task within: with its outputs and, for ``packnet``, its weights.
+
+        Args:
+            name: Of a task that has been begun.
+        """
+        known = {t.name: t for t in self.learner.stream.tasks if not t.name.startswith(UNNAMED)}
+        if name not in known:
+            raise SettingError(f"there is no task '{name}'; {nearest(name, known)}")
+        before, self.passes.task = self.passes.task, known[name].index
+        try:
+            with hooks.in_task(self.learner, known[name]):
+                yield
+        finally:
+            self.passes.task = before
+
+    # ------------------------------------------------------------ loss and optimizer
+
+    def loss(self, loss: Tensor) -> Tensor:
+        """Your loss with the terms of plugins that look at outputs (replay, LwF, DER).
+
+        These come in by the backward pass in any case. Taking them into the loss is for those who
+        log it, scale it (a gradient scaler, accumulated steps) or want the very bits of
+        :func:`clframe.fit` where the parts' weights are no powers of two.
+
+        Args:
+            loss: Of your own samples.
+        """
+        return self.passes.whole_loss(loss)
+
+    def rebind(self, optimizer: torch.optim.Optimizer) -> None:
+        """Act in the steps of another optimizer, where the trainer has made a new one.
+
+        Args:
+            optimizer: Over the same model.
+        """
+        self.passes.rebind(optimizer)
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that plugins know, as tensors and plain values, to be saved with your checkpoint.
+
+        Take it between two steps. Model and optimizer are not in it: you save them as ever.
+        """
+        return checkpoint.capture(self)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state_dict` gave, before the first experience begins.
+
+        Skip the experiences in :attr:`seen`; one that was being learned is begun again by its name.
+
+        Args:
+            state: As it was saved.
+        """
+        checkpoint.restore(self, state)
+
+
+@contextlib.contextmanager
+def _modes_kept(model: nn.Module) -> Iterator[None]:
+    """Leave every module in the mode in which it was."""
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training

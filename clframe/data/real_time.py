@@ -1,0 +1,58 @@
+"""A stream that does not wait for the learner: ``trainer.step_cost``."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from clframe.data.sampler import epoch_order
+from clframe.data.reindexed import in_order
+
+if TYPE_CHECKING:
+    from clframe.core.stream import Experience, Stream
+    from clframe.core.trainer import TrainerSettings
+    from clframe.data.dataset import Data
+
+
+def without_waiting(stream: Stream, settings: TrainerSettings, seed: int) -> Stream:
+    """The same stream without the samples that pass while the learner is busy.
+
+    They are missed by everything: by steps, memories and estimates alike.
+
+    Args:
+        stream: What is learned.
+        settings: What a step costs, in what portions samples come, and in which order.
+        seed: Of an order that is drawn by lot.
+    """
+    cost = settings.step_cost
+    if cost is None or cost <= 1:
+        return stream
+
+    def load(experience: Experience) -> Data:
+        data = experience.data
+        order = torch.arange(len(data))
+        if settings.budget.shuffle:
+            order = epoch_order(len(data), seed, experience.index)
+        return in_order(data, in_time(order, settings.batch_size, cost))
+
+    met = [dataclasses.replace(e, load=functools.cache(functools.partial(load, e))) for e in stream]
+    return dataclasses.replace(stream, experiences=met)
+
+
+def in_time(order: Tensor, batch_size: int, cost: float) -> Tensor:
+    """The samples of those batches that come when the learner is free for one.
+
+    A batch takes the time in which ``cost`` batches come.
+
+    >>> in_time(torch.arange(9), 2, 1.5).tolist()
+    [0, 1, 4, 5, 6, 7]
+    """
+    batches = order.split(batch_size)
+    taken = 1 + int((len(batches) - 1) / cost + 1e-9)
+    places = [math.ceil(k * cost - 1e-9) for k in range(taken)]
+    return torch.cat([batches[place] for place in places])

@@ -1,0 +1,121 @@
+"""Two policies on the same episodes in turns, until it is decided which is better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+
+from clframe.core import hooks
+from clframe.evaluation.episodes import CellOutcomes
+from clframe.errors import SettingError
+from clframe.robot.episodes import Act, Outcome
+from clframe.robot.evaluation import Evaluation, evaluate, policy_of
+from clframe.robot.workers import environment_pool
+
+if TYPE_CHECKING:
+    from clframe.core.learner import Learner
+    from clframe.core.stream import Task
+    from clframe.utils.processes import WorkerPool
+
+
+@dataclass
+class Policy:
+    """One of the two.
+
+    Args:
+        learner: Whose policy it is.
+        name: Of its run, for messages.
+    """
+
+    learner: Learner
+    name: str
+    found: dict[str, list[Outcome]] = field(default_factory=dict)
+    """What came of its episodes so far, by task."""
+    acts: dict[str, Act] = field(default_factory=dict)
+    """How it acts on each task; what it draws goes on from block to block."""
+
+    @property
+    def tasks(self) -> dict[str, tuple[Task, Evaluation]]:
+        """The tasks that are environments, with how they are measured."""
+        return {
+            task.name: (task, task.info["evaluation"])
+            for task in self.learner.stream.tasks
+            if isinstance(task.info.get("evaluation"), Evaluation)
+        }
+
+    def run(self, name: str, seeds: Sequence[int], pool: WorkerPool) -> None:
+        """Run further episodes of a task."""
+        task, how = self.tasks[name]
+        with hooks.in_task(self.learner, task):
+            if name not in self.acts:
+                self.acts[name] = policy_of(self.learner, task, how.inputs)
+            self.found.setdefault(name, []).extend(
+                evaluate(self.learner, task, how, pool, seeds, act=self.acts[name])
+            )
+
+    def outcomes(self, name: str) -> CellOutcomes:
+        """What came of a task's episodes so far."""
+        how, found = self.tasks[name][1], self.found[name]
+        names = [measure for measure in how.measures if measure not in ("success", "steps")]
+        measures = {measure: tuple(o.measures[measure] for o in found) for measure in names}
+        return CellOutcomes(how.identity, tuple(o.success for o in found), measures)
+
+
+def common_tasks(first: Policy, second: Policy) -> list[str]:
+    """The tasks that both can be run on, on the same episodes.
+
+    Raises:
+        SettingError: There are none, or the episodes of one are not the same.
+    """
+    names = [name for name in first.tasks if name in second.tasks]
+    if not names:
+        for policy in (first, second):
+            if not policy.tasks:
+                stream = policy.learner.stream.name
+                raise SettingError(
+                    f"run '{policy.name}' learned '{stream}', which has no environments to act in"
+                )
+        raise SettingError(f"runs '{first.name}' and '{second.name}' have no task in common")
+    for name in names:
+        if first.tasks[name][1].identity != second.tasks[name][1].identity:
+            raise SettingError(
+                f"the episodes of task '{name}' are not the same in runs '{first.name}' and "
+                f"'{second.name}' (another environment, start states or horizon)"
+            )
+    return names
+
+
+def run_in_turns(
+    first: Policy, second: Policy, most: int, decided: Callable[[], bool] | None = None
+) -> None:
+    """Run both on the same episodes, in rounds of a few episodes of each task.
+
+    A round is about as many episodes as environments are stepped at once, so that no task is far
+    ahead of another.
+
+    Args:
+        first: A policy.
+        second: Another.
+        most: Episodes of each task, at most.
+        decided: Asked after each round whether no more are needed.
+    """
+    names = common_tasks(first, second)
+    how = first.tasks[names[0]][1]
+    size = max(1, -(-how.num_envs // len(names)))
+    pool = environment_pool(how.num_workers, how.num_envs, how.rollouts)
+    for policy in (first, second):
+        policy.learner.eval()
+    try:
+        with torch.inference_mode():
+            for start in range(0, most, size):
+                for name in names:
+                    seeds = first.tasks[name][1].first_seeds(min(start + size, most))[start:]
+                    for policy in (first, second):
+                        policy.run(name, seeds, pool)
+                if decided is not None and decided():
+                    return
+    finally:
+        pool.close()

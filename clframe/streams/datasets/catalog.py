@@ -1,0 +1,22 @@
+"""All published layouts by the names of their streams."""
+
+from __future__ import annotations
+
+from clframe.streams.datasets import clear
+from clframe.streams.datasets import core50
+from clframe.streams.datasets import cub200
+from clframe.streams.datasets import domainnet
+from clframe.streams.datasets import imagenet_r
+from clframe.streams.datasets import tiny_imagenet
+from clframe.streams.datasets.layout import Layout
+
+_MODULES = (clear, core50, cub200, domainnet, imagenet_r, tiny_imagenet)
+
+
+def layouts() -> dict[str, Layout]:
+    """The layout of each stream.
+
+    >>> layouts()["cub200"].stream
+    'cub200'
+    """
+    return {module.LAYOUT.stream: module.LAYOUT for module in _MODULES}

@@ -1,0 +1,83 @@
+"""DomainNet: 345 classes as clip art, infographics, paintings, doodles, photographs, sketches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from clframe.core.stream import Scenario, Stream
+from clframe.core.stream_from import Split
+from clframe.errors import DataError
+from clframe.streams.custom.listing import TEST, TRAIN, Entry
+from clframe.streams.custom.pictures import PictureSettings
+from clframe.streams.custom.stream import stream_of
+from clframe.streams.datasets.layout import Layout, lines
+
+DOMAINS = ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")
+
+
+def domainnet(
+    data_dir: Path,
+    path: str | None = None,
+    seed: int = 0,
+    scenario: Scenario | None = None,
+    domains: list[str] | None = None,
+    pictures: PictureSettings = PictureSettings(size=224),
+) -> Stream:
+    """DomainNet: 345 classes in six domains, an experience for each domain.
+
+    Peng et al., "Moment Matching for Multi-Source Domain Adaptation" (2019), with its own split.
+
+    Args:
+        data_dir: The data folder.
+        path: The folder with the domains' folders and lists; null is ``domainnet`` in the data
+            folder.
+        seed: Draws nothing here.
+        scenario: null is domain.
+        domains: Which ones, in order; null takes those that are there, in alphabetical order.
+        pictures: How pictures are read.
+    """
+    root = LAYOUT.place(path, data_dir)
+    entries = read(root)
+    here = {entry.columns["domain"] for entry in entries}
+    for name in domains or ():
+        if name not in here:
+            raise LAYOUT.missing(root, f"domain '{name}' (there are {', '.join(sorted(here))})")
+    groups: list[Any] | None = None if domains is None else list(domains)
+    if domains is not None:
+        entries = [entry for entry in entries if entry.columns["domain"] in domains]
+    split = Split("domain", groups, None, scenario, 0.2, None, seed)
+    return stream_of("domainnet", entries, split, "domain", root, pictures)
+
+
+def read(root: Path) -> list[Entry]:
+    """The pictures of the domains whose lists are there."""
+    entries = []
+    for domain in DOMAINS:
+        found = {split: root / f"{domain}_{split}.txt" for split in (TRAIN, TEST)}
+        there = [split for split, path in found.items() if path.is_file()]
+        if len(there) == 1:
+            other = TEST if there == [TRAIN] else TRAIN
+            raise LAYOUT.missing(root, f"the list {domain}_{other}.txt")
+        for split in there:
+            for number, words in lines(found[split]):
+                place = Path(words[0])
+                if len(place.parts) < 3:
+                    raise DataError(
+                        f"list '{found[split]}', line {number}: '{place}' should be "
+                        "DOMAIN/CLASS/picture"
+                    )
+                columns = {"domain": domain}
+                entries.append(Entry(root / place, place.parts[-2], split, columns))
+    if not entries:
+        raise LAYOUT.missing(root, f"lists such as {DOMAINS[0]}_train.txt")
+    return entries
+
+
+LAYOUT = Layout(
+    "domainnet",
+    "DomainNet",
+    "domainnet",
+    "each domain's folder and lists (clipart, clipart_train.txt, clipart_test.txt, ...)",
+    read,
+)

@@ -1,0 +1,120 @@
+"""What all published layouts share: where they are looked for, their lists, their streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from clframe.core.stream import Scenario, Stream
+from clframe.core.stream_from import Split
+from clframe.errors import DataError, SettingError
+from clframe.streams.custom.listing import SUFFIXES, Entry
+from clframe.streams.custom.pictures import PictureSettings
+from clframe.streams.custom.stream import stream_of
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A published data set.
+
+    Args:
+        stream: The stream's name.
+        title: What it is called.
+        folder: Its own folder below the data folder.
+        needs: What has to be in it, for a sentence.
+        read: All pictures of a folder; raises DataError where the layout is another.
+    """
+
+    stream: str
+    title: str
+    folder: str
+    needs: str
+    read: Callable[[Path], list[Entry]]
+
+    def place(self, path: str | None, data_dir: Path) -> Path:
+        """The folder.
+
+        Raises:
+            DataError: It is not there; the sentence says what to put where.
+        """
+        root = data_dir / self.folder if path is None else Path(path).expanduser()
+        if not root.is_dir():
+            raise DataError(
+                f"{self.title} is not in '{root}': put {self.needs} there, or say where it is with "
+                f"stream.path=DIR; clframe data check {self.stream} DIR shows what is found"
+            )
+        return root
+
+    def missing(self, root: Path, what: str) -> DataError:
+        """The error that says that something is not in the folder."""
+        return DataError(f"{self.title} in '{root}' lacks {what}: put {self.needs} there")
+
+
+def lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The words of each line of a list that is not empty, with the line's number.
+
+    Raises:
+        DataError: The list cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"list '{path}' cannot be read: {error}") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            yield number, line.split()
+
+
+def pairs(path: Path) -> Iterator[tuple[str, str]]:
+    """The two words of each line of a list.
+
+    Raises:
+        DataError: A line has another number of words; it is named.
+    """
+    for number, words in lines(path):
+        if len(words) != 2:
+            raise DataError(f"list '{path}', line {number}: two words should be there")
+        yield words[0], words[1]
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    """The pictures of a folder and of those below it, in order."""
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+
+
+def by_class(
+    layout: Layout,
+    entries: Sequence[Entry],
+    root: Path,
+    pictures: PictureSettings,
+    seed: int,
+    scenario: Scenario | None,
+    n_experiences: int,
+    class_order: str | None,
+    test_fraction: float = 0.2,
+    split_seed: int | None = None,
+) -> Stream:
+    """The stream of a data set whose classes are shared out over experiences."""
+    classes = sorted({entry.label for entry in entries}, key=str)
+    if class_order == "shuffled":
+        order = torch.randperm(len(classes), generator=torch.Generator().manual_seed(seed))
+        classes = [classes[int(k)] for k in order]
+    elif class_order is not None:
+        raise SettingError(f"class_order must be null or 'shuffled', got {class_order!r}")
+    if not 1 <= n_experiences <= len(classes):
+        raise SettingError(
+            f"stream '{layout.stream}': n_experiences must be between 1 and {len(classes)}, got "
+            f"{n_experiences}"
+        )
+    groups: list[Any] = [
+        [classes[int(k)] for k in part]
+        for part in np.array_split(np.arange(len(classes)), n_experiences)
+    ]
+    drawn = seed if split_seed is None else split_seed
+    split = Split("class", groups, None, scenario, test_fraction, None, drawn)
+    return stream_of(layout.stream, entries, split, None, root, pictures)

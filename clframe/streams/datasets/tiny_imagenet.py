@@ -1,0 +1,99 @@
+"""TinyImageNet: 200 classes of ImageNet, 64 pixels wide."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from clframe.core.stream import Scenario, Stream
+from clframe.errors import DataError
+from clframe.streams.custom.listing import TEST, TRAIN, Entry
+from clframe.streams.custom.pictures import PictureSettings
+from clframe.streams.datasets.layout import Layout, by_class, lines, pictures_in
+
+
+def tiny_imagenet(
+    data_dir: Path,
+    path: str | None = None,
+    seed: int = 0,
+    scenario: Scenario | None = None,
+    n_experiences: int = 10,
+    class_order: str | None = None,
+    pictures: PictureSettings = PictureSettings(),
+) -> Stream:
+    """TinyImageNet: 200 classes, 500 pictures each to learn; the validation set is tested on.
+
+    Le & Yang, "Tiny ImageNet Visual Recognition Challenge" (2015). Labels of its test set are not
+    published.
+
+    Args:
+        data_dir: The data folder.
+        path: The folder ``tiny-imagenet-200``; null is the one in the data folder.
+        seed: Of a shuffled class order.
+        scenario: class or task; null is class.
+        n_experiences: How many; classes are shared out as evenly as can be.
+        class_order: null for the alphabetical order of names, or ``shuffled``.
+        pictures: How pictures are read.
+    """
+    root = LAYOUT.place(path, data_dir)
+    return by_class(LAYOUT, read(root), root, pictures, seed, scenario, n_experiences, class_order)
+
+
+def read(root: Path) -> list[Entry]:
+    """The pictures of train, and of val by its list."""
+    train, val = root / "train", root / "val"
+    if not train.is_dir():
+        raise LAYOUT.missing(root, "the folder train")
+    names = class_names(root / "words.txt")
+    folders = sorted(folder for folder in train.iterdir() if folder.is_dir())
+    titles = _titles([folder.name for folder in folders], names)
+    entries = [
+        Entry(picture, titles[folder.name], TRAIN, {})
+        for folder in folders
+        for picture in pictures_in(folder)
+    ]
+    annotations = val / "val_annotations.txt"
+    if annotations.is_file():
+        for number, words in lines(annotations):
+            if len(words) < 2 or words[1] not in titles:
+                raise DataError(
+                    f"list '{annotations}', line {number}: a picture and the name of a class of "
+                    "train should be there"
+                )
+            entries.append(Entry(val / "images" / words[0], titles[words[1]], TEST, {}))
+        return entries
+    own = [folder for folder in folders if (val / folder.name).is_dir()]
+    if not own:
+        raise LAYOUT.missing(root, "the list val/val_annotations.txt")
+    return entries + [
+        Entry(picture, titles[folder.name], TEST, {})
+        for folder in own
+        for picture in pictures_in(val / folder.name)
+    ]
+
+
+def class_names(path: Path) -> dict[str, str]:
+    """The first name of each WordNet number in a list of them; nothing where there is no list."""
+    if not path.is_file():
+        return {}
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        number, _, words = line.partition("\t")
+        found[number] = words.partition(",")[0].strip()
+    return found
+
+
+def _titles(numbers: list[str], names: dict[str, str]) -> dict[str, str]:
+    """What classes are called: by name where it is one class's alone."""
+    given = {number: names.get(number) or number for number in numbers}
+    often = Counter(given.values())
+    return {number: name if often[name] == 1 else number for number, name in given.items()}
+
+
+LAYOUT = Layout(
+    "tiny_imagenet",
+    "TinyImageNet",
+    "tiny-imagenet-200",
+    "the folders train (CLASS/images/...) and val (images and val_annotations.txt)",
+    read,
+)

@@ -1,0 +1,71 @@
+"""Experiences that pass into each other: around each boundary both kinds of samples occur."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clframe.core.registry import Registry
+from clframe.core.stream import Scenario, Stream
+from clframe.errors import SettingError
+from clframe.streams.task_free.pool import Pool, generator, shuffled
+from clframe.streams.lifetime.stream import base_stream
+
+
+def gradual(
+    registry: Registry,
+    data_dir: Path,
+    download: bool = False,
+    seed: int = 0,
+    scenario: Scenario | None = None,
+    base: str | dict[str, Any] = "split_mnist",
+    width: float = 0.5,
+) -> Stream:
+    """Around each boundary the share of the next experience's samples rises linearly from 0 to 1.
+
+    At the place u (0 to 1) of such a stretch, a sample is of the next experience with the
+    probability u. All samples come once, and experiences are as long as the base stream's: the
+    first half of the stretch is learned with the one, the second half with the next. Within a
+    stretch the order matters, so ``trainer.passes=1`` shows the drift itself; with epochs an
+    experience is learned as the mixture that it is.
+
+    Args:
+        registry: Where the base stream is found.
+        data_dir: The data folder.
+        download: Whether missing data may be fetched.
+        seed: Of the base stream and of the order.
+        scenario: task, domain or class; null takes the base stream's own.
+        base: The base stream: a name, or a mapping with ``name`` and settings.
+        width: How long a stretch is, as a share of the smaller of the two experiences; at 1 one
+            stretch follows the other.
+    """
+    if not 0 < width <= 1:
+        raise SettingError(f"stream.width must be above 0 and at most 1, got {width!r}")
+    pool = Pool.of(base_stream(registry, base, scenario, seed, data_dir, download))
+    if len(pool) < 2:
+        raise SettingError(f"stream '{pool.base.name}' has one experience, and nowhere to drift")
+    draw = generator(seed)
+    parts = [shuffled((pool.owner == k).nonzero().squeeze(1), draw) for k in range(len(pool))]
+    for k in range(len(parts) - 1):
+        n = int(width / 2 * min(len(parts[k]), len(parts[k + 1])))
+        mixed = _mixed(parts[k][len(parts[k]) - n :], parts[k + 1][:n], draw)
+        parts[k] = torch.cat([parts[k][: len(parts[k]) - n], mixed[:n]])
+        parts[k + 1] = torch.cat([mixed[n:], parts[k + 1][n:]])
+    return pool.stream("gradual", parts, seed, boundaries=False)
+
+
+def _mixed(old: Tensor, new: Tensor, draw: torch.Generator) -> Tensor:
+    """Equally many of both, the share of new ones rising linearly.
+
+    The new ones' places have the density 2u, the old ones' 2(1 - u): together they are even, and
+    the share of the new ones is u. Places are drawn one in each n-th of the distribution.
+    """
+    n = len(old)
+    steps = torch.arange(n)
+    rising = ((steps + torch.rand(n, generator=draw)) / n).sqrt()
+    falling = 1 - ((steps + torch.rand(n, generator=draw)) / n).sqrt()
+    order = torch.cat([falling, rising]).argsort(stable=True)
+    return torch.cat([old, new])[order]

@@ -1,0 +1,78 @@
+"""Long-tailed class-incremental learning: from class to class exponentially fewer samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from clframe.core.registry import Registry
+from clframe.core.stream import Scenario, Stream
+from clframe.streams.task_free.pool import Pool, generator, shuffled
+from clframe.streams.lifetime.stream import base_stream
+from clframe.utils.settings import at_least
+
+
+def long_tailed(
+    registry: Registry,
+    data_dir: Path,
+    download: bool = False,
+    seed: int = 0,
+    scenario: Scenario | None = None,
+    base: str | dict[str, Any] = "split_mnist",
+    imbalance: float = 100.0,
+    order: Literal["ordered", "shuffled"] = "ordered",
+) -> Stream:
+    """The class of rank r keeps n * imbalance^(-r / (C - 1)) samples, rounded down, at least one.
+
+    Liu et al., "Long-Tailed Class Incremental Learning" (2022), after Cao et al., "Learning
+    Imbalanced Datasets with Label-Distribution-Aware Margin Loss" (2019): the first class has
+    ``imbalance`` times as many samples as the last. C is the number of classes and n what the
+    smallest class of any experience has, so that the profile is exact also where classes differ.
+    Ordered, experiences have fewer and fewer samples; shuffled, ranks are drawn by lot. What is
+    measured stays as it is.
+
+    Args:
+        registry: Where the base stream is found.
+        data_dir: The data folder.
+        download: Whether missing data may be fetched.
+        seed: Of the base stream, of the samples that are kept and of shuffled ranks.
+        scenario: task, domain or class; null takes the base stream's own.
+        base: The base stream: a name, or a mapping with ``name`` and settings.
+        imbalance: Samples of the largest class to those of the smallest.
+        order: Whether ranks are ``ordered`` as classes are learned, or ``shuffled``.
+    """
+    at_least(imbalance, 1, "stream.imbalance")
+    pool = Pool.of(base_stream(registry, base, scenario, seed, data_dir, download))
+    draw = generator(seed)
+    labels, owner = pool.labels, pool.owner
+    here = [labels[owner == k].unique().tolist() for k in range(len(pool))]
+    units = list(dict.fromkeys(unit for group in here for unit in group))
+    ranks = torch.arange(len(units))
+    if order == "shuffled":
+        ranks = shuffled(ranks, draw)
+    rank = dict(zip(units, ranks.tolist(), strict=True))
+    found = [
+        [((owner == k) & (labels == unit)).nonzero().squeeze(1) for unit in group]
+        for k, group in enumerate(here)
+    ]
+    most = min(len(samples) for group in found for samples in group)
+    parts = []
+    for group, own in zip(here, found, strict=True):
+        kept = [
+            shuffled(samples, draw)[: profile(rank[unit], len(units), most, imbalance)]
+            for unit, samples in zip(group, own, strict=True)
+        ]
+        parts.append(torch.cat(kept).sort().values)
+    return pool.stream("long_tailed", parts, seed, pool.base.boundaries)
+
+
+def profile(rank: int, n_classes: int, most: int, imbalance: float) -> int:
+    """Samples of the class of this rank.
+
+    >>> [profile(r, 3, 500, 100) for r in range(3)]
+    [500, 50, 5]
+    """
+    share = imbalance ** (-rank / max(1, n_classes - 1))
+    return max(1, int(most * share + 1e-9))

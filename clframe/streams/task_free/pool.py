@@ -1,0 +1,147 @@
+"""All training samples of a base stream, to be shared out anew over experiences.
+
+Tasks stay those of the base stream: what is measured does not change with what is learned when.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clframe.core.stream import Experience, Stream
+from clframe.data.dataset import Data
+from clframe.data.concat import join
+from clframe.data.reindexed import in_order
+from clframe.errors import SettingError
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """A base stream's training samples in the order in which it teaches them.
+
+    Args:
+        base: The stream.
+        data: All of its training samples.
+        owner: The base stream's experience of each sample.
+    """
+
+    base: Stream
+    data: Data
+    owner: Tensor
+
+    @classmethod
+    def of(cls, base: Stream) -> Pool:
+        """The samples of a stream; its data is read now."""
+        parts = [experience.data for experience in base]
+        sizes = torch.tensor([len(part) for part in parts])
+        return cls(base, join(parts), torch.arange(len(parts)).repeat_interleave(sizes))
+
+    @property
+    def labels(self) -> Tensor:
+        """The label of each sample."""
+        return self.data.labels
+
+    def classes(self) -> list[list[int]]:
+        """The classes that each experience brings, in order.
+
+        Raises:
+            SettingError: Experiences share their classes, so that none can be moved.
+        """
+        found = [sorted(self.labels[self.owner == k].unique().tolist()) for k in range(len(self))]
+        if sum(map(len, found)) > len({unit for units in found for unit in units}):
+            raise SettingError(
+                f"stream '{self.base.name}' ({self.base.scenario}-incremental) has the same "
+                "classes in several experiences: this needs a base stream whose experiences bring "
+                "new classes, such as split_mnist with scenario=class; stream=gradual takes others"
+            )
+        return found
+
+    def of_class(self, unit: int) -> Tensor:
+        """Where the samples of a class are."""
+        return (self.labels == unit).nonzero().squeeze(1)
+
+    def __len__(self) -> int:
+        """Experiences of the base stream."""
+        return len(self.base)
+
+    def stream(
+        self,
+        name: str,
+        parts: Sequence[Tensor],
+        seed: int,
+        boundaries: bool,
+        names: Sequence[str] | None = None,
+        info: Sequence[Mapping[str, Any]] | None = None,
+        data: Data | None = None,
+    ) -> Stream:
+        """The stream that teaches these samples.
+
+        Args:
+            name: Of the stream.
+            parts: Where the samples of each experience are, in the order of learning.
+            seed: Of what was drawn.
+            boundaries: Whether it still has boundaries.
+            names: Of the experiences; None takes the base stream's.
+            info: Of the experiences, beside what the base stream's say.
+            data: The same samples with other labels; None takes them as they are.
+        """
+        base, samples = self.base, self.data if data is None else data
+        by_index = {task.index: task for task in base.tasks}
+
+        @functools.cache
+        def load(number: int) -> Data:
+            return in_order(samples, parts[number])
+
+        experiences = []
+        for number, positions in enumerate(parts):
+            taught = [by_index[i] for i in samples.tasks[positions].unique().tolist()]
+            found, counts = samples.labels[positions].unique(return_counts=True)
+            units = tuple(found.tolist())
+            old = base.experiences[number] if names is None else None
+            experiences.append(
+                Experience(
+                    number,
+                    old.name if old is not None else names[number],  # type: ignore[index]
+                    tuple(taught),
+                    functools.partial(load, number),
+                    {
+                        **(old.info if old is not None else {}),
+                        "counts": dict(zip(units, counts.tolist(), strict=True)),
+                        **(info[number] if info else {}),
+                    },
+                    None if base.scenario == "domain" else units,
+                )
+            )
+        return Stream(
+            name,
+            base.scenario,
+            experiences,
+            base.tasks,
+            base.input_shape,
+            base.n_outputs,
+            f"{base.name}: {base.source}",
+            seed,
+            boundaries=boundaries,
+        )
+
+
+def generator(seed: int) -> torch.Generator:
+    """Where all that a stream draws comes from."""
+    return torch.Generator().manual_seed(seed)
+
+
+def shuffled(values: Tensor, draw: torch.Generator) -> Tensor:
+    """The same values in an order drawn by lot."""
+    return values[torch.randperm(len(values), generator=draw)]
+
+
+def check_share(value: float, name: str, below_one: bool = False) -> None:
+    """Refuse what is no share of a whole."""
+    if not 0 <= value <= 1 or (below_one and value == 1):
+        limit = "from 0 to below 1" if below_one else "from 0 to 1"
+        raise SettingError(f"{name} must be a share {limit}, got {value!r}")
