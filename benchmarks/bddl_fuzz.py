@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from clframe.bddl import BDDLError, Leniency, Problem, parse, write
+from clframe.worlds.bddl import BDDLError, Leniency, Problem, parse, write
 
 # fmt: off
 SPECIAL = [

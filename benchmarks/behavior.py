@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from clframe.errors import ClframeError
-from clframe.streams.behavior.corpus import CORPORA, activities, load_activity
-from clframe.streams.behavior.env import BehaviorEnv
-from clframe.streams.behavior.planner.search import plan
-from clframe.streams.behavior.sampling import sample
-from clframe.streams.behavior.tracker import GoalTracker
-from clframe.streams.behavior.verbs import act
+from clframe.worlds.behavior.corpus import CORPORA, activities, load_activity
+from clframe.worlds.behavior.env import BehaviorEnv
+from clframe.worlds.behavior.planner.search import plan
+from clframe.worlds.behavior.sampling import sample
+from clframe.worlds.behavior.tracker import GoalTracker
+from clframe.worlds.behavior.verbs import act
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 TARGETS = {"b100": 98, "b1k": 730}

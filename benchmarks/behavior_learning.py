@@ -20,9 +20,9 @@ import grid
 import robot_grid
 
 from clframe.streams.behavior import tasks
-from clframe.streams.behavior.layout import VERBS, Primitives
+from clframe.worlds.behavior.layout import VERBS, Primitives
 from clframe.streams.behavior.stream import TWELVE
-from clframe.streams.behavior.supplies import gather
+from clframe.worlds.behavior.supplies import gather
 
 PAPER = (1.0, 0.95, 0.83, 0.0, 0.56, 0.94, 0.55, 0.56, 0.0, 0.5, 0.67, 1.0)
 """Q of the paper's Table 2 by PPO with primitives, full observability and no physics."""

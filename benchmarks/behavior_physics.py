@@ -29,16 +29,16 @@ from PIL import Image, ImageDraw, ImageFont
 
 from clframe.errors import ClframeError
 from clframe.robot.film_files import write
-from clframe.streams.behavior.corpus import CORPORA, activities, load_activity
-from clframe.streams.behavior.egocentric import EgocentricEnv
-from clframe.streams.behavior.physics.env import PhysicalBehaviorEnv
-from clframe.streams.behavior.physics.fitting import fit
-from clframe.streams.behavior.physics.layout import lay_out
-from clframe.streams.behavior.physics.solve import solve
-from clframe.streams.behavior.planner.search import plan
-from clframe.streams.behavior.sampling import sample
-from clframe.streams.behavior.verbs import Verb
-from clframe.streams.tabletop.pictures import Pictures
+from clframe.worlds.behavior.corpus import CORPORA, activities, load_activity
+from clframe.worlds.behavior.egocentric import EgocentricEnv
+from clframe.worlds.behavior.physics.env import PhysicalBehaviorEnv
+from clframe.worlds.behavior.physics.fitting import fit
+from clframe.worlds.behavior.physics.layout import lay_out
+from clframe.worlds.behavior.physics.solve import solve
+from clframe.worlds.behavior.planner.search import plan
+from clframe.worlds.behavior.sampling import sample
+from clframe.worlds.behavior.verbs import Verb
+from clframe.worlds.tabletop.pictures import Pictures
 from clframe.utils.files import write_json
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"

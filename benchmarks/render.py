@@ -22,7 +22,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from clframe.render import Frame, Light, Lighting, RayCamera, Texture, View
+from clframe.worlds.render import Frame, Light, Lighting, RayCamera, Texture, View
 from clframe.utils.files import write_json
 
 ONE_LIGHT = Lighting(lights=(Light(position=(-1.2, -1.6, 3.0), intensity=0.85),))

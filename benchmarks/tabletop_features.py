@@ -27,7 +27,7 @@ from clframe.models.libero import libero_policy
 from clframe.models.libero.augment import Augment
 from clframe.models.libero.frozen_reader import WEIGHTS, FrozenEncoder
 from clframe.robot.demonstrations import read
-from clframe.streams.tabletop.observation import HAND_SIZE, OBJECT_SIZE, suite_layout
+from clframe.worlds.tabletop.observation import HAND_SIZE, OBJECT_SIZE, suite_layout
 
 CAMERAS = ("agentview_rgb", "wrist_rgb")
 WINDOWS, STEPS = 16, 5

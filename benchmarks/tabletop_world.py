@@ -25,11 +25,11 @@ from pathlib import Path
 import numpy as np
 
 from clframe.streams.tabletop import SUITES, TabletopTask, tasks
-from clframe.streams.tabletop.compiler import ROBOTS, RobotKind
-from clframe.streams.tabletop.env import HORIZON, make
-from clframe.streams.tabletop.expert import Expert
-from clframe.streams.tabletop.pictures import CAMERAS
-from clframe.streams.tabletop.world import World
+from clframe.worlds.tabletop.compiler import ROBOTS, RobotKind
+from clframe.worlds.tabletop.env import HORIZON, make
+from clframe.worlds.tabletop.expert import Expert
+from clframe.worlds.tabletop.pictures import CAMERAS
+from clframe.worlds.tabletop.world import World
 
 TEN = ("tabletop_spatial", "tabletop_object", "tabletop_goal", "tabletop_long")
 
@@ -61,7 +61,7 @@ def speed(steps: int, robot: RobotKind) -> None:
 _CAMERAS = """
 import inspect, sys, time
 import numpy as np
-from clframe.streams.tabletop.env import TabletopEnv, make
+from clframe.worlds.tabletop.env import TabletopEnv, make
 choice = "robot" in inspect.signature(TabletopEnv).parameters
 robot = {"robot": sys.argv[2]} if choice or sys.argv[2] != "hand" else {}
 envs = [make(s, "3", cameras=("agentview", "wrist"), **robot) for s in sys.argv[3:]]

@@ -22,7 +22,7 @@ from clframe.core.results import Result
 from clframe.evaluation.forgetting_tensor import ForgettingTensor
 from clframe.report.figure_style import save
 from clframe.report.tensor import tensor_curves
-from clframe.streams.tabletop.perturb import AXES
+from clframe.worlds.tabletop.perturb import AXES
 
 METHODS = ("naive", "er")
 COLUMNS = ("learned", "final", "skill_left", "robust_left", "lead")

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from clframe.bddl import Leniency, Literal, Problem, parse
+from clframe.worlds.bddl import Leniency, Literal, Problem, parse
 
 DATA = Path(__file__).parent.parent / "clframe" / "streams" / "behavior" / "data"
 

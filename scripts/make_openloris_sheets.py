@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from clframe.streams.openloris import catalog
-from clframe.streams.openloris.rendered import RenderSettings, render_segment
+from clframe.worlds.objects import catalog
+from clframe.worlds.objects.rendered import RenderSettings, render_segment
 
 DOCS = Path(__file__).parent.parent / "docs"
 SIZE, GAP, LINE = 112, 3, 13

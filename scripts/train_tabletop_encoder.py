@@ -22,11 +22,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from clframe.models.libero.keypoints import CELLS, SIDE, KeypointNet, Points, read, to_bytes
-from clframe.streams.tabletop.compiler import ROBOTS, RobotKind
-from clframe.streams.tabletop.pictures import CAMERAS
-from clframe.streams.tabletop.scenes import Scene, mixed_problems, point_names
-from clframe.streams.tabletop.suites import tasks
-from clframe.streams.tabletop.world import World
+from clframe.worlds.tabletop.compiler import ROBOTS, RobotKind
+from clframe.worlds.tabletop.pictures import CAMERAS
+from clframe.worlds.tabletop.scenes import Scene, mixed_problems, point_names
+from clframe.worlds.tabletop.suites import tasks
+from clframe.worlds.tabletop.world import World
 from clframe.utils.files import write_bytes
 
 PER_START = 4

@@ -94,7 +94,7 @@ def check_openloris(root: Path) -> None:
     Raises:
         DataError: No stream can use the folder.
     """
-    from clframe.streams.openloris import catalog
+    from clframe.worlds.objects import catalog
     from clframe.streams.openloris.layouts import scan
 
     found = scan(root)
@@ -129,7 +129,7 @@ def check_openloris(root: Path) -> None:
 
 def _table(found: Found) -> list[str]:
     """One line for every factor, level (or batch) and split."""
-    from clframe.streams.openloris import catalog
+    from clframe.worlds.objects import catalog
     from clframe.streams.openloris.clips import MIXTURE
     from clframe.streams.openloris.plan import SPLITS
 
@@ -165,7 +165,7 @@ def _table(found: Found) -> list[str]:
 
 def _classes(found: Found) -> list[str]:
     """One line for every category: which of its instances are there, with how many images."""
-    from clframe.streams.openloris import catalog
+    from clframe.worlds.objects import catalog
 
     images: Counter[str] = Counter()
     for clip in found.clips:
@@ -200,7 +200,7 @@ def _grouped(
 
 def _gaps(found: Found) -> list[str]:
     """What a complete folder of the same instances would have and this one has not."""
-    from clframe.streams.openloris import catalog
+    from clframe.worlds.objects import catalog
 
     lines = []
     names = catalog.instances()

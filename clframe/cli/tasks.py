@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from clframe.bddl.errors import BDDLError
-from clframe.bddl.generate import generate_tasks
-from clframe.bddl.parser import parse
-from clframe.bddl.problem import Problem
-from clframe.bddl.settings import Leniency
-from clframe.bddl.words import explain
-from clframe.bddl.writer import save
+from clframe.worlds.bddl.errors import BDDLError
+from clframe.worlds.bddl.generate import generate_tasks
+from clframe.worlds.bddl.parser import parse
+from clframe.worlds.bddl.problem import Problem
+from clframe.worlds.bddl.settings import Leniency
+from clframe.worlds.bddl.words import explain
+from clframe.worlds.bddl.writer import save
 from clframe.cli.parser import Parser, named, whole
 from clframe.utils.console import say_lines
 

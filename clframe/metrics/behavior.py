@@ -26,7 +26,7 @@ IGNORED = frozenset({"nextto", "inroom"})
 
 
 class Goal(Protocol):
-    """What `clframe.bddl.parse(...).goal` offers."""
+    """What `clframe.worlds.bddl.parse(...).goal` offers."""
 
     def score(self, true_literals: Iterable[Sequence[str]]) -> float:
         """Q of a state."""

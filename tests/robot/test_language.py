@@ -88,7 +88,7 @@ def words(texts: list[str]) -> Any:
 def test_all_instructions_of_libero_have_vectors_of_their_own(
     encode: Callable[[list[str]], Any],
 ) -> None:
-    suites = pytest.importorskip("clframe.streams.tabletop.suites")
+    suites = pytest.importorskip("clframe.worlds.tabletop.suites")
     by_suite = {name: [task.instruction for task in suites.tasks(name)] for name in suites.SHIPPED}
     texts = sorted({text for suite in by_suite.values() for text in suite})
     assert len(texts) == 112

@@ -8,11 +8,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from clframe.bddl import Problem
-from clframe.streams.behavior import efficiency, features
-from clframe.streams.behavior.env import KEPT, BehaviorEnv, Observation
-from clframe.streams.behavior.features import Features
-from clframe.streams.behavior.layout import VERBS, Layout, Primitives
+from clframe.worlds.bddl import Problem
+from clframe.streams.behavior import efficiency
+from clframe.worlds.behavior import features
+from clframe.worlds.behavior.env import KEPT, BehaviorEnv, Observation
+from clframe.worlds.behavior.features import Features
+from clframe.worlds.behavior.layout import VERBS, Layout, Primitives
 
 
 class ChoiceEnv(BehaviorEnv):
@@ -22,7 +23,7 @@ class ChoiceEnv(BehaviorEnv):
     first numbers are the mask of choices that are possible.
 
     Args:
-        problem: An activity as read by `clframe.bddl`, or (corpus, name) of a published one.
+        problem: An activity as read by `clframe.worlds.bddl`, or (corpus, name) of a published one.
         horizon: Steps until the episode is cut off.
         slots: Of the stream.
         primitives: The paper's ``six``, or ``all``.

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 
 from clframe.metrics.behavior import Episode, efficiency, normalize
-from clframe.streams.behavior.planner.search import plan
-from clframe.streams.behavior.record import Recorder, replay
-from clframe.streams.behavior.sampling import Instance
+from clframe.worlds.behavior.planner.search import plan
+from clframe.worlds.behavior.record import Recorder, replay
+from clframe.worlds.behavior.sampling import Instance
 
 METRICS = (
     "simulated_time",

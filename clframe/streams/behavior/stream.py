@@ -20,13 +20,16 @@ from clframe.errors import DataError, SettingError, nearest
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
 from clframe.robot.observation_windows import Normalizer
-from clframe.streams.behavior import corpus, features, generate, tasks
+from clframe.worlds.behavior import corpus
+from clframe.worlds.behavior import features
+from clframe.worlds.behavior import generate
+from clframe.streams.behavior import tasks
 from clframe.streams.behavior.efficiency import METRICS, NORMALIZED
-from clframe.streams.behavior.faults import at_goal
-from clframe.streams.behavior.layout import VERBS, Primitives
-from clframe.streams.behavior.planner.search import require
-from clframe.streams.behavior.sampling import sample
-from clframe.streams.behavior.supplies import gather
+from clframe.worlds.behavior.faults import at_goal
+from clframe.worlds.behavior.layout import VERBS, Primitives
+from clframe.worlds.behavior.planner.search import require
+from clframe.worlds.behavior.sampling import sample
+from clframe.worlds.behavior.supplies import gather
 from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
@@ -165,7 +168,7 @@ def _check_table(activities: Sequence[Activity]) -> str:
     """Refuse activities that a table cannot have; the result is MuJoCo's version."""
     import mujoco
 
-    from clframe.streams.behavior.physics.choices import require_table
+    from clframe.streams.behavior.physics_choices import require_table
 
     for activity in activities:
         require_table(tasks.problem_of(activity.source, activity.published))

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from clframe.bddl import Leniency, Problem
-from clframe.streams.behavior.corpus import load_activity, read_activity
-from clframe.streams.behavior.layout import Primitives
+from clframe.worlds.bddl import Leniency, Problem
+from clframe.worlds.behavior.corpus import load_activity, read_activity
+from clframe.worlds.behavior.layout import Primitives
 
 if TYPE_CHECKING:
     from clframe.streams.behavior.choices import ChoiceEnv
@@ -46,7 +46,7 @@ def environment(
     """The environment of an activity."""
     made: type[ChoiceEnv]
     if physics:
-        from clframe.streams.behavior.physics.choices import PhysicalChoiceEnv as made
+        from clframe.streams.behavior.physics_choices import PhysicalChoiceEnv as made
     else:
         from clframe.streams.behavior.choices import ChoiceEnv as made
     return made(problem_of(source, published), horizon, slots, primitives, record)
@@ -54,7 +54,7 @@ def environment(
 
 def expert(environment: Any) -> Iterator[int]:
     """The planner's way, as choices."""
-    from clframe.streams.behavior.planner.search import require
+    from clframe.worlds.behavior.planner.search import require
 
     for verb, slot in require(environment.instance).steps:
         yield environment.layout.number(verb, slot)
@@ -62,6 +62,6 @@ def expert(environment: Any) -> Iterator[int]:
 
 def physical_expert(environment: Any) -> Iterator[int]:
     """The planner's way with physics, made anew after what fails, as choices."""
-    from clframe.streams.behavior.physics.choices import choices
+    from clframe.streams.behavior.physics_choices import choices
 
     return choices(environment)

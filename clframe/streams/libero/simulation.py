@@ -290,7 +290,7 @@ class LiberoEnvironment:
 
     def picture(self, camera: str, size: int) -> NDArray[np.uint8]:
         """What a camera sees now, right side up, by ray casting."""
-        from clframe.render import RayCamera, View
+        from clframe.worlds.render import RayCamera, View
 
         model, data = self.simulation.sim.model._model, self.simulation.sim.data._data
         # Every episode has a model of its own.

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from clframe.bddl import Problem
+from clframe.worlds.bddl import Problem
 from clframe.errors import SettingError
-from clframe.streams.tabletop import suites
+from clframe.worlds.tabletop import suites
 
 # The tabletop streams ship the same task descriptions, unchanged.
 _SAME_TASKS = {

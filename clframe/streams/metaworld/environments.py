@@ -203,7 +203,7 @@ def _environment_class() -> Any:
 
         def picture(self, camera: str, size: int) -> NDArray[np.uint8]:
             """What a camera sees, right side up, by ray casting."""
-            from clframe.render import RayCamera, View
+            from clframe.worlds.render import RayCamera, View
 
             inner = self.simulation
             if size not in self._eyes:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from clframe.streams.openloris import catalog
+from clframe.worlds.objects import catalog
 
 MIXTURE = "mixture"
 """Group of the challenge's batches."""

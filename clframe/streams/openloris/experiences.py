@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from clframe.errors import DataError
-from clframe.streams.openloris import catalog
+from clframe.worlds.objects import catalog
 from clframe.streams.openloris.clips import MIXTURE
 from clframe.streams.openloris.plan import Plan, Section
 from clframe.utils.console import notice

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from clframe.errors import DataError
-from clframe.streams.openloris import catalog, lists
+from clframe.streams.openloris import lists
+from clframe.worlds.objects import catalog
 from clframe.streams.openloris.clips import (
     MIXTURE,
     SPLIT_FOLDERS,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from clframe.errors import DataError
-from clframe.streams.openloris import catalog
+from clframe.worlds.objects import catalog
 from clframe.streams.openloris.clips import MIXTURE, Clip, images_of, natural, place_of
 
 _LIST = re.compile(r"(?:(train|validation|test)_batch_?(\d+)|(train|validation|test))\.txt")

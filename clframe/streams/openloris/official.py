@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
-from clframe.streams.openloris import catalog
+from clframe.worlds.objects import catalog
 from clframe.streams.openloris.clips import Clip
 from clframe.streams.openloris.layouts import Found
 from clframe.streams.openloris.plan import FARTHEST, SPLITS, Bad, Job, Plan, Section, split_frames

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.streams.openloris import catalog
+from clframe.worlds.objects import catalog
 from clframe.streams.openloris.plan import FARTHEST, Bad, Job, Plan, Section, split_frames
 
 if TYPE_CHECKING:
-    from clframe.streams.openloris.rendered import RenderSettings
+    from clframe.worlds.objects.rendered import RenderSettings
 
 _INSTANCES_PER_JOB = 8
 """Scenes are made one per instance, so this is a matter of progress and balance only."""
@@ -76,7 +76,7 @@ def plan_rendered(settings: RenderSettings, instances: Sequence[str]) -> Plan:
 
 def produce(job: Job) -> tuple[dict[str, NDArray[np.generic]], Bad]:
     """Render the frames of a job."""
-    from clframe.streams.openloris.rendered import RenderSettings, render_segment
+    from clframe.worlds.objects.rendered import RenderSettings, render_segment
 
     settings = RenderSettings(**job["settings"])
     segment = render_segment(job["factor"], job["segment"], job["instances"], settings)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from clframe.core.stream import Experience, Stream, Task
 from clframe.errors import DataError, SettingError
-from clframe.streams.openloris import catalog
+from clframe.worlds.objects import catalog
 from clframe.streams.openloris.clips import MIXTURE
 from clframe.streams.openloris.experiences import SEQUENCE, experience_specs
 from clframe.streams.openloris.frames import Frames
@@ -98,7 +98,7 @@ def openloris(
     root = _official_root(source, folder, data_dir, name)
     if root is None:
         # Brings MuJoCo, which nobody needs who only lists streams or has real frames.
-        from clframe.streams.openloris.rendered import RenderSettings
+        from clframe.worlds.objects.rendered import RenderSettings
 
         render_settings = RenderSettings(
             size=size,

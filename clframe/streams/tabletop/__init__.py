@@ -1,6 +1,6 @@
 """Lifelong robot manipulation on a table top: LIBERO's tasks on bodies made of primitives.
 
-A task description (`clframe.bddl`) is compiled to a MuJoCo model (`compiler`), simulated
+A task description (`clframe.worlds.bddl`) is compiled to a MuJoCo model (`compiler`), simulated
 (`simulation`), started from its regions (`placement`), stepped by a hand with or without an arm
 (`world`, `control`),
 judged by its predicates (`predicates`), seen by two ray-cast cameras (`pictures`), and solved by a
@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clframe.hookspecs import hookimpl
-from clframe.streams.tabletop.suites import ORDERS, SUITES, TabletopTask, ordered, task, tasks
+from clframe.worlds.tabletop.suites import ORDERS, SUITES, TabletopTask, ordered, task, tasks
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

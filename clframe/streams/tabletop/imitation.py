@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from clframe.robot.collect import AFTER_SUCCESS
 from clframe.robot.perturbation import Perturbation
 from clframe.robot.task import RobotTask
-from clframe.streams.tabletop.compiler import RobotKind
-from clframe.streams.tabletop.disturbance import Disturbance, Disturber
-from clframe.streams.tabletop.gripper import HAND
-from clframe.streams.tabletop.observation import Layout
-from clframe.streams.tabletop.suites import FILES, GENERATED, TabletopTask
-from clframe.streams.tabletop.wording import paraphrase
+from clframe.worlds.tabletop.compiler import RobotKind
+from clframe.worlds.tabletop.disturbance import Disturbance, Disturber
+from clframe.worlds.tabletop.gripper import HAND
+from clframe.worlds.tabletop.observation import Layout
+from clframe.worlds.tabletop.suites import FILES, GENERATED, TabletopTask
+from clframe.worlds.tabletop.wording import paraphrase
 
 if TYPE_CHECKING:
-    from clframe.streams.tabletop.env import TabletopEnv
-    from clframe.streams.tabletop.expert import Action
+    from clframe.worlds.tabletop.env import TabletopEnv
+    from clframe.worlds.tabletop.expert import Action
 
 LIMIT = 600
 """Steps that the expert may take, as LIBERO's evaluation."""
@@ -95,12 +95,12 @@ def robot_task(
 def perturbed(
     robot: RobotTask, perturbation: Perturbation, cameras: Sequence[str] = ()
 ) -> RobotTask:
-    """A task whose environment is perturbed; see `clframe.streams.tabletop.perturb`.
+    """A task whose environment is perturbed; see `clframe.worlds.tabletop.perturb`.
 
     Raises:
         SettingError: There is no such axis, or it would make no difference.
     """
-    from clframe.streams.tabletop.perturb import check
+    from clframe.worlds.tabletop.perturb import check
 
     check(perturbation, cameras)
     if perturbation.level == 0:
@@ -128,7 +128,7 @@ def environment(
     perturbations: Sequence[Perturbation] = (),
 ) -> TabletopEnv:
     """The environment of a task, made where it is needed."""
-    from clframe.streams.tabletop.env import TabletopEnv
+    from clframe.worlds.tabletop.env import TabletopEnv
 
     return TabletopEnv(
         task,
@@ -152,7 +152,7 @@ class Demonstrator(Iterator["Action"]):
     """
 
     def __init__(self, env: TabletopEnv, rng: np.random.Generator) -> None:
-        from clframe.streams.tabletop.expert import Expert
+        from clframe.worlds.tabletop.expert import Expert
 
         self._expert, self._world, self._n = Expert(env.world, rng), env.world, 0
         self._actions = self._run()

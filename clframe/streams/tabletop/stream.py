@@ -11,18 +11,18 @@ from clframe.robot.evaluation import MEASURES
 from clframe.robot.perturbation import PerturbSettings
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.observation_windows import Normalizer
-from clframe.streams.tabletop.compiler import RobotKind
+from clframe.worlds.tabletop.compiler import RobotKind
 from clframe.streams.tabletop.imitation import LIMIT, START_NOISE, robot_task
-from clframe.streams.tabletop.observation import (
+from clframe.worlds.tabletop.observation import (
     Layout,
     Proprioception,
     common_layout,
     layout_of,
     suite_layout,
 )
-from clframe.streams.tabletop.suites import FILES, GENERATED, SHIPPED, ordered
-from clframe.streams.tabletop.suites import tasks as suite_tasks
-from clframe.streams.tabletop.task_files import tasks_from_files
+from clframe.worlds.tabletop.suites import FILES, GENERATED, SHIPPED, ordered
+from clframe.worlds.tabletop.suites import tasks as suite_tasks
+from clframe.worlds.tabletop.task_files import tasks_from_files
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream
@@ -114,7 +114,7 @@ def tabletop(
             ``joint_states`` and ``gripper_states`` only: where the hand is must be learned.
         imitation: What all robot streams have in common; the goals that are drawn are start states
             here. LIBERO takes a horizon of 600.
-        perturbed: The axes of `clframe.streams.tabletop.perturb` under which tasks are measured
+        perturbed: The axes of `clframe.worlds.tabletop.perturb` under which tasks are measured
             too.
     """
     import mujoco

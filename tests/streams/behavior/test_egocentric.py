@@ -7,9 +7,9 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from clframe.errors import SettingError
-from clframe.streams.behavior.egocentric import FAR, HEAD, EgocentricEnv
-from clframe.streams.behavior.planner.search import plan
-from clframe.streams.behavior.verbs import Verb
+from clframe.worlds.behavior.egocentric import FAR, HEAD, EgocentricEnv
+from clframe.worlds.behavior.planner.search import plan
+from clframe.worlds.behavior.verbs import Verb
 
 
 @pytest.mark.filterwarnings("ignore:.*Box observation space.*")

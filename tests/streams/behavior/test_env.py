@@ -13,13 +13,13 @@ pytest.importorskip("gymnasium")
 
 from gymnasium.utils.env_checker import check_env
 
-from clframe.bddl import Goal, parse
+from clframe.worlds.bddl import Goal, parse
 from clframe.errors import SettingError
 from clframe.metrics import behavior as metrics
-from clframe.streams.behavior.env import BehaviorEnv
-from clframe.streams.behavior.planner.search import plan
-from clframe.streams.behavior.record import replay
-from clframe.streams.behavior.verbs import PRIMITIVES, Verb
+from clframe.worlds.behavior.env import BehaviorEnv
+from clframe.worlds.behavior.planner.search import plan
+from clframe.worlds.behavior.record import replay
+from clframe.worlds.behavior.verbs import PRIMITIVES, Verb
 
 ACTIVITIES = [
     ("b100", "making_tea"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from clframe.bddl import BDDLError
+from clframe.worlds.bddl import BDDLError
 from clframe.errors import UnknownNameError
-from clframe.streams.behavior.corpus import activities, activity_text, load_activity, read_activity
-from clframe.streams.behavior.facts import fact, literals
-from clframe.streams.behavior.faults import ActivityError
-from clframe.streams.behavior.planner.search import require
-from clframe.streams.behavior.sampling import sample
+from clframe.worlds.behavior.corpus import activities, activity_text, load_activity, read_activity
+from clframe.worlds.behavior.facts import fact, literals
+from clframe.worlds.behavior.faults import ActivityError
+from clframe.worlds.behavior.planner.search import require
+from clframe.worlds.behavior.sampling import sample
 
 TEXT = """(define (problem p) (:domain igibson)
 (:objects agent.n.01_1 - agent.n.01 floor.n.01_1 - floor.n.01 table.n.02_1 - table.n.02

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from clframe.streams.behavior.corpus import load_activity
-from clframe.streams.behavior.env import BehaviorEnv
-from clframe.streams.behavior.faults import ActivityError
-from clframe.streams.behavior.physics.env import PhysicalBehaviorEnv
-from clframe.streams.behavior.physics.solve import solve
-from clframe.streams.behavior.physics.sync import write_back
-from clframe.streams.behavior.planner.search import plan
-from clframe.streams.behavior.tracker import GoalTracker
-from clframe.streams.behavior.verbs import Verb
-from clframe.streams.tabletop.simulation import Simulation
+from clframe.worlds.behavior.corpus import load_activity
+from clframe.worlds.behavior.env import BehaviorEnv
+from clframe.worlds.behavior.faults import ActivityError
+from clframe.worlds.behavior.physics.env import PhysicalBehaviorEnv
+from clframe.worlds.behavior.physics.solve import solve
+from clframe.worlds.behavior.physics.sync import write_back
+from clframe.worlds.behavior.planner.search import plan
+from clframe.worlds.behavior.tracker import GoalTracker
+from clframe.worlds.behavior.verbs import Verb
+from clframe.worlds.tabletop.simulation import Simulation
 
 
 @pytest.mark.parametrize("name", ["sorting_books", "storing_food"])

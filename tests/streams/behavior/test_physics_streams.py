@@ -18,8 +18,8 @@ from clframe.api import load_learner
 from clframe.cli.main import main
 from clframe.streams.behavior import tasks
 from clframe.streams.behavior.efficiency import METRICS, NORMALIZED
-from clframe.streams.behavior.physics.choices import PhysicalChoiceEnv
-from clframe.streams.behavior.planner.search import plan
+from clframe.streams.behavior.physics_choices import PhysicalChoiceEnv
+from clframe.worlds.behavior.planner.search import plan
 
 TWO = ["bringing_in_wood", "laying_tile_floors"]
 """Of the twelve, two short ones that fit a table."""

@@ -6,14 +6,14 @@ import math
 
 import pytest
 
-from clframe.bddl import parse
-from clframe.streams.behavior import heat
-from clframe.streams.behavior.corpus import activities, load_activity
-from clframe.streams.behavior.facts import fact, literals
-from clframe.streams.behavior.places import next_to
-from clframe.streams.behavior.sampling import Instance, sample
-from clframe.streams.behavior.state import State
-from clframe.streams.behavior.verbs import PRIMITIVES, Verb, act, possible
+from clframe.worlds.bddl import parse
+from clframe.worlds.behavior import heat
+from clframe.worlds.behavior.corpus import activities, load_activity
+from clframe.worlds.behavior.facts import fact, literals
+from clframe.worlds.behavior.places import next_to
+from clframe.worlds.behavior.sampling import Instance, sample
+from clframe.worlds.behavior.state import State
+from clframe.worlds.behavior.verbs import PRIMITIVES, Verb, act, possible
 
 KITCHEN = """(define (problem kitchen) (:domain {domain})
   (:objects agent.n.01_1 - agent.n.01 floor.n.01_1 - floor.n.01 table.n.02_1 - table.n.02

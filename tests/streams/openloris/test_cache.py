@@ -15,7 +15,7 @@ from clframe.core.registry import discover
 from clframe.errors import DataError
 from clframe.streams.openloris.build import ensure
 from clframe.streams.openloris.plan import Plan
-from clframe.streams.openloris.rendered import RenderSettings
+from clframe.worlds.objects.rendered import RenderSettings
 from clframe.streams.openloris.rendered_source import plan_rendered
 from clframe.utils import processes
 from tests.helpers.processes import Process, ProcessServer, until
@@ -25,7 +25,7 @@ BUILD = """
 import sys
 from pathlib import Path
 from clframe.streams.openloris.build import ensure
-from clframe.streams.openloris.rendered import RenderSettings
+from clframe.worlds.objects.rendered import RenderSettings
 from clframe.streams.openloris.rendered_source import plan_rendered
 frames, workers = int(sys.argv[2]), int(sys.argv[3])
 plan = plan_rendered(RenderSettings(size=16, frames=frames), ["bottle_01", "cup_01", "wallet_02"])

@@ -14,7 +14,7 @@ import clframe
 from clframe.data.dataset import TensorData
 from clframe.data.concat import join
 from clframe.errors import DataError, SettingError
-from clframe.streams.openloris import catalog
+from clframe.worlds.objects import catalog
 from clframe.streams.openloris.official import decode
 from clframe.testing import check_stream
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from clframe.errors import DataError
-from clframe.streams.openloris import catalog
-from clframe.streams.openloris.objects import _MAKERS, attach, build, meshes
+from clframe.worlds.objects import catalog
+from clframe.worlds.objects.models import _MAKERS, attach, build
+from clframe.worlds.objects.models import meshes
 
 
 def test_there_is_a_maker_for_each_category() -> None:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from clframe.errors import DataError, SettingError
-from clframe.streams.openloris import catalog, factors
-from clframe.streams.openloris.rendered import RenderSettings, render_segment, set_stage
-from clframe.streams.openloris.segment import Segment
+from clframe.worlds.objects import catalog
+from clframe.worlds.objects import factors
+from clframe.worlds.objects.rendered import RenderSettings, render_segment, set_stage
+from clframe.worlds.objects.segment import Segment
 
 SOME = ("cup_01", "knife_01", "pencil_02", "toy_03", "glasses_02", "umbrella_01")
 SETTINGS = RenderSettings(frames=3)

@@ -12,16 +12,16 @@ from clframe.errors import DataError, SettingError
 from clframe.robot import collect
 from clframe.robot.replay import replay
 from clframe.streams.tabletop import task, tasks
-from clframe.streams.tabletop.arm import BASE, JOINTS, TORQUES
-from clframe.streams.tabletop.control import Arm
-from clframe.streams.tabletop.env import make
-from clframe.streams.tabletop.expert import Expert
-from clframe.streams.tabletop.gripper import HAND, HOME, pointing_down
+from clframe.worlds.tabletop.arm import BASE, JOINTS, TORQUES
+from clframe.worlds.tabletop.control import Arm
+from clframe.worlds.tabletop.env import make
+from clframe.worlds.tabletop.expert import Expert
+from clframe.worlds.tabletop.gripper import HAND, HOME, pointing_down
 from clframe.streams.tabletop.imitation import robot_task
-from clframe.streams.tabletop.kinematics import HIGHEST, LOWEST, NEAR_HOME, forward, inverse
-from clframe.streams.tabletop.observation import ARM_PARTS, suite_layout
-from clframe.streams.tabletop.poses import rotvec_of_matrix
-from clframe.streams.tabletop.world import World
+from clframe.worlds.tabletop.kinematics import HIGHEST, LOWEST, NEAR_HOME, forward, inverse
+from clframe.worlds.tabletop.observation import ARM_PARTS, suite_layout
+from clframe.worlds.tabletop.poses import rotvec_of_matrix
+from clframe.worlds.tabletop.world import World
 
 
 def make_world(suite: str, number: int, seed: int = 0) -> World:

@@ -6,12 +6,12 @@ import mujoco
 import numpy as np
 import pytest
 
-from clframe.bddl import BDDLError
-from clframe.bddl.generate import shipped_catalog
+from clframe.worlds.bddl import BDDLError
+from clframe.worlds.bddl.generate import shipped_catalog
 from clframe.streams.tabletop import SUITES, TabletopTask, tasks
-from clframe.streams.tabletop.assets import ARENAS, FIXTURES, OBJECTS, find
-from clframe.streams.tabletop.compiler import TIMESTEP, blueprint, to_mjcf
-from clframe.streams.tabletop.world import RATE, World
+from clframe.worlds.tabletop.assets import ARENAS, FIXTURES, OBJECTS, find
+from clframe.worlds.tabletop.compiler import TIMESTEP, blueprint, to_mjcf
+from clframe.worlds.tabletop.world import RATE, World
 
 SHIPPED = [task for suite in SUITES[:-1] for task in tasks(suite)]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clframe.bddl import BDDLError, parse
+from clframe.worlds.bddl import BDDLError, parse
 from clframe.streams.tabletop import tasks
-from clframe.streams.tabletop.expert import Expert
-from clframe.streams.tabletop.expert.plan import ordered_goals
-from clframe.streams.tabletop.poses import quat_of_matrix, rotate_x
-from clframe.streams.tabletop.world import World
+from clframe.worlds.tabletop.expert import Expert
+from clframe.worlds.tabletop.expert.plan import ordered_goals
+from clframe.worlds.tabletop.poses import quat_of_matrix, rotate_x
+from clframe.worlds.tabletop.world import World
 
 
 def make_world(suite: str, number: int, seed: int = 0) -> World:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clframe.cli.main import main
-from clframe.streams.tabletop.env import make
+from clframe.worlds.tabletop.env import make
 
 h5py = pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
 

@@ -17,10 +17,10 @@ from clframe.report.html import report_html
 from clframe.robot.perturbation import Perturbation, PerturbSettings
 from clframe.runs.reader import read_run
 from clframe.streams.tabletop import tasks
-from clframe.streams.tabletop.env import TabletopEnv, make
-from clframe.streams.tabletop.gripper import HAND
-from clframe.streams.tabletop.perturb import AXES
-from clframe.streams.tabletop.wording import paraphrase
+from clframe.worlds.tabletop.env import TabletopEnv, make
+from clframe.worlds.tabletop.gripper import HAND
+from clframe.worlds.tabletop.perturb import AXES
+from clframe.worlds.tabletop.wording import paraphrase
 
 SIZE = 24
 PHYSICS = [axis for axis in AXES if axis != "wording"]

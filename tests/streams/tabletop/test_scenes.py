@@ -11,10 +11,10 @@ import torch
 pytest.importorskip("mujoco")
 
 from clframe.models.libero.keypoints import CELLS, read
-from clframe.streams.tabletop.compiler import ROBOTS, RobotKind
-from clframe.streams.tabletop.scenes import Scene, mixed_problems, point_names
-from clframe.streams.tabletop.suites import tasks
-from clframe.streams.tabletop.world import World
+from clframe.worlds.tabletop.compiler import ROBOTS, RobotKind
+from clframe.worlds.tabletop.scenes import Scene, mixed_problems, point_names
+from clframe.worlds.tabletop.suites import tasks
+from clframe.worlds.tabletop.world import World
 from scripts import train_tabletop_encoder
 
 

@@ -11,7 +11,7 @@ import clframe
 from clframe.core.results import Result
 from clframe.errors import SettingError
 from clframe.streams.tabletop import SUITES, tasks
-from clframe.streams.tabletop.observation import suite_layout
+from clframe.worlds.tabletop.observation import suite_layout
 from clframe.streams.tabletop.stream import normalizer, summaries
 
 

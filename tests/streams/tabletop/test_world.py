@@ -6,13 +6,13 @@ import mujoco
 import numpy as np
 import pytest
 
-from clframe.bddl import Literal
-from clframe.render import View
+from clframe.worlds.bddl import Literal
+from clframe.worlds.render import View
 from clframe.streams.tabletop import tasks
-from clframe.streams.tabletop.gripper import HAND, HOME, MAX_OPENING
-from clframe.streams.tabletop.pictures import CAMERAS, Pictures
-from clframe.streams.tabletop.poses import quat_of_matrix, rotate_z
-from clframe.streams.tabletop.world import MOVE, World
+from clframe.worlds.tabletop.gripper import HAND, HOME, MAX_OPENING
+from clframe.worlds.tabletop.pictures import CAMERAS, Pictures
+from clframe.worlds.tabletop.poses import quat_of_matrix, rotate_z
+from clframe.worlds.tabletop.world import MOVE, World
 
 
 def make_world(suite: str, number: int, seed: int = 0) -> World:

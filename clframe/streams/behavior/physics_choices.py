@@ -1,0 +1,41 @@
+"""The environment of a stream's activity with physics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clframe.worlds.bddl import Problem
+from clframe.streams.behavior import efficiency
+from clframe.streams.behavior.choices import ChoiceEnv
+from clframe.worlds.behavior.physics.env import PhysicalBehaviorEnv
+from clframe.worlds.behavior.physics.fitting import fit
+from clframe.worlds.behavior.physics.layout import lay_out
+from clframe.worlds.behavior.physics.solve import attempts, solve
+from clframe.worlds.behavior.sampling import sample
+
+
+class PhysicalChoiceEnv(ChoiceEnv, PhysicalBehaviorEnv):
+    """A `ChoiceEnv` whose primitives are done by the hand of a `PhysicalBehaviorEnv`."""
+
+    def _reference(self) -> dict[str, float] | None:
+        twin = PhysicalBehaviorEnv(self.problem, self.instance.seed, self.horizon, record=True)
+        solved = solve(twin).score == 1.0
+        assert twin.recorder is not None
+        return efficiency.of_recorder(twin.recorder) if solved else None
+
+
+def choices(env: PhysicalChoiceEnv) -> Iterator[int]:
+    """The planner's way with physics, as choices; it ends where the stream lacks a verb for it."""
+    for _, verb, slot in attempts(env):
+        if verb not in env.verbs:
+            return
+        yield env.layout.number(verb, slot)
+
+
+def require_table(problem: Problem) -> None:
+    """Refuse an activity that a table cannot have.
+
+    Raises:
+        ActivityError: It names the literal or the thing, and its place in the text.
+    """
+    lay_out(fit(sample(problem)))
