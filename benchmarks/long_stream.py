@@ -50,7 +50,7 @@ _EDGE = 50
 class Clock(Plugin):
     """Notes the CPU time and the memory at the start of each experience."""
 
-    only_measures = True
+    is_evaluator = True
 
     def __init__(self) -> None:
         self.seconds: list[float] = []

@@ -27,7 +27,7 @@ from clframe.checkpoint.settings import CheckpointSettings
 from clframe.config.run_config import RunConfig, refuse_objects
 from clframe.core.context import RunContext
 from clframe.core.learner import Learner, OptimizerFactory
-from clframe.core.learner_factory import STREAMS_OWN, Learning, make_learning, name_of
+from clframe.core.learner_factory import STREAMS_OWN, LearnerFactory, make_learner_factory, name_of
 from clframe.core.factory import make, make_stream
 from clframe.core.plugin import Plugin, check_composition, check_online
 from clframe.core.registry import Registry, discover
@@ -45,7 +45,7 @@ from clframe.strategies import DEFAULT_PLUGINS, compose
 from clframe.training.augment import augmented
 from clframe.training.batched.single_seed import stacked_plugins
 from clframe.training.engine import Engine
-from clframe.data.real_time import without_waiting
+from clframe.data.real_time import drop_missed_batches
 from clframe.training.lightning_model import (
     LightningLearner,
     brings_optimizer,
@@ -89,7 +89,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     """
     registry = discover(config.plugin_paths)
     stream = build_stream(config, registry)
-    learning = make_learning(registry, config.learner, stream)
+    learning = make_learner_factory(registry, config.learner, stream)
     trainer = trainer_settings(config, registry, stream, learning)
     stream = in_order(stream, trainer.experience_order)
     strategy, plugins = build_strategy(config, registry, stream)
@@ -104,7 +104,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     engine = build_engine(config, trainer, plugins, learning)
     model = build_model(config, registry, stream)
     pretrained = pretrain.begin(config.pretrain, folder, model)
-    stream = without_waiting(stream, trainer, config.seed)
+    stream = drop_missed_batches(stream, trainer, config.seed)
     stream = prepare_stream(stream, model, engine, learning)
     if folder is not None:
         folder.describe(content, identity.describe(content, plugins), registry.files)
@@ -140,7 +140,7 @@ def write_config(config: RunConfig) -> RunFolder:
     """
     registry = discover(config.plugin_paths)
     stream = build_stream(config, registry)
-    learning = make_learning(registry, config.learner, stream)
+    learning = make_learner_factory(registry, config.learner, stream)
     trainer = trainer_settings(config, registry, stream, learning)
     stream = in_order(stream, trainer.experience_order)
     strategy = build_strategy(config, registry, stream)
@@ -176,7 +176,7 @@ def build_stream(config: RunConfig, registry: Registry) -> Stream:
 
 
 def trainer_settings(
-    config: RunConfig, registry: Registry, stream: Stream, learning: Learning
+    config: RunConfig, registry: Registry, stream: Stream, learning: LearnerFactory
 ) -> TrainerSettings:
     """How to train: what the user says, over the stream's own defaults.
 
@@ -235,7 +235,7 @@ def seed_everything(seed: int) -> None:
 
 
 def build_engine(
-    config: RunConfig, trainer: TrainerSettings, plugins: Sequence[Plugin], learning: Learning
+    config: RunConfig, trainer: TrainerSettings, plugins: Sequence[Plugin], learning: LearnerFactory
 ) -> Engine:
     """Seed, and start the other processes of the run, if there are any and they can be used."""
     seed_everything(config.seed)
@@ -275,7 +275,7 @@ def build_model(config: RunConfig, registry: Registry, stream: Stream) -> nn.Mod
 
 
 def learner_class(
-    config: RunConfig, model: nn.Module, stream: Stream, engine: Engine, learning: Learning
+    config: RunConfig, model: nn.Module, stream: Stream, engine: Engine, learning: LearnerFactory
 ) -> Callable[..., LightningModule]:
     """The chosen one, the stream's own, or one that uses what a LightningModule brings."""
     if not has_own_step(model):
@@ -291,7 +291,7 @@ def learner_class(
     return LightningLearner
 
 
-def prepare_stream(stream: Stream, model: nn.Module, engine: Engine, learning: Learning) -> Stream:
+def prepare_stream(stream: Stream, model: nn.Module, engine: Engine, learning: LearnerFactory) -> Stream:
     """The stream with augmented training images, and with what model and learner make of it."""
     stream = augmented(stream, engine.settings.augment)
     # A model may replace the inputs by something that it makes of them once (frozen features).

@@ -28,8 +28,8 @@ A run goes like this; names with parentheses are hooks, the rest is core::
             evaluate_task(learner, task)                 the evaluator asks, for each batch:
                 predict(learner, x, task)
         after_evaluation(learner, row, results)          one row of the matrix
-    after_measurement(learner, name, step, values)   whenever a plugin has measured something
-    working(learner, unit, done, total, task)        now and then while something takes long
+    on_metric(learner, name, step, values)   whenever a plugin has measured something
+    on_progress(learner, unit, done, total, task)        now and then while something takes long
     metrics(result)                            numbers computed from the matrix
     after_run(learner, result)
     teardown(learner, error)                   always, however the run ended
@@ -247,25 +247,25 @@ class HookSpecs:
         """
 
     @hookspec
-    def after_measurement(
+    def on_metric(
         self, learner: Learner, name: str, step: int, values: dict[str, float]
     ) -> None:
         """Take numbers that a plugin measured on the way, beside the rows of the matrix.
 
-        Plugins call it, not core: ``learner.plugins.hook.after_measurement(learner=learner,
+        Plugins call it, not core: ``learner.plugins.hook.on_metric(learner=learner,
         name="mine", step=step, values={"task0": 0.5})``. The built-in answers write an event and
         send ``mine/task0`` to every logger. ``step`` counts optimizer steps from the beginning of
         the run. The return value is not used.
         """
 
     @hookspec
-    def working(self, learner: Learner, unit: str, done: int, total: int | None, task: str) -> None:
+    def on_progress(self, learner: Learner, unit: str, done: int, total: int | None, task: str) -> None:
         """Show how far the work at hand is; nothing that is learned may depend on it.
 
         Core calls it within training, a few times a second at most (``unit`` is "steps", of this
         call of the loop), and before each task that is measured ("tasks"); rollouts call it for
         "episodes". ``task`` is the name of the task that is measured, else empty. A plugin whose
-        own work takes long may call it, too: ``learner.plugins.hook.working(learner=learner,
+        own work takes long may call it, too: ``learner.plugins.hook.on_progress(learner=learner,
         unit="samples", done=500, total=6000, task="")``. The return value is not used.
         """
 

@@ -36,7 +36,7 @@ from clframe.runs.errors import translate_errors
 from clframe.runs.folder import RunFolder
 from clframe.runs.plugin_faults import name_plugin, report_hanging_hooks
 from clframe.runs.status import STATUS
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 
 def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | None = None) -> Result:
@@ -68,9 +68,9 @@ def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | Non
             around.enter_context(signals.listening(checkpointer.stop, names))
             if checkpointer.resumed_from:
                 began = "resumed" if folder.resumed else "begun"
-                notice(f"{began} {checkpointer.resumed_from}")
+                warn_user(f"{began} {checkpointer.resumed_from}")
             for sentence in checkpointer.notes:
-                notice(sentence)
+                warn_user(sentence)
         status = None if folder is None else folder.path / STATUS
         around.enter_context(report_hanging_hooks(learner, status))
         learn(learner, stream, state, checkpointer)
@@ -176,7 +176,7 @@ def learn(
         all_data = hooks.training_data(learner, experience, data)
         hooks.fit_experience(learner, experience, all_data, engine.settings.budget)
         state.seen.append(experience)
-        left = learner.left_by(experience, data).to(engine.device)
+        left = learner.data_for_plugins(experience, data).to(engine.device)
         hook.after_experience(learner=learner, experience=experience, data=left)
         engine.check_in_sync(learner)
         state.timing.stop()
@@ -202,12 +202,12 @@ def measure(
     learner.eval()
     tasks = [task for task in tasks_to_measure(learner) if task.name not in results]
     with learner.state.timing.measuring():
-        hooks.working(learner, "tasks", 0, len(tasks))
+        hooks.on_progress(learner, "tasks", 0, len(tasks))
         with torch.inference_mode():
             results |= hooks.evaluate_tasks(learner, tasks) if tasks else {}
         for number, task in enumerate(tasks):
             if task.name not in results:
-                hooks.working(learner, "tasks", number, len(tasks), task.name)
+                hooks.on_progress(learner, "tasks", number, len(tasks), task.name)
                 with torch.inference_mode():
                     results[task.name] = hooks.evaluate_task(learner, task)
                 if checkpointer is not None:
@@ -281,7 +281,7 @@ def _check_identity(saved: dict[str, object], folder: RunFolder) -> None:
     """Refuse to continue another run; note the differences that are meant."""
     allowed = identity.compare(saved, folder.identity, folder.allowed, folder.path)
     for difference in allowed:
-        notice(f"{difference}, as resume.allow says")
+        warn_user(f"{difference}, as resume.allow says")
     if allowed:
         folder.write_config()
 
@@ -302,4 +302,4 @@ def _check_data(stream: Stream, folder: RunFolder) -> None:
             "is intended, add resume.allow=[data]"
         )
     if changes:
-        notice(f"{listed(changes)}, as resume.allow says")
+        warn_user(f"{listed(changes)}, as resume.allow says")

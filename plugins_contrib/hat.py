@@ -60,7 +60,7 @@ class HAT(Plugin):
     name = "hat"
     paper = "Serra et al., Overcoming Catastrophic Forgetting with Hard Attention to the Task, 2018"
     scenarios = ("task",)
-    gates_by_task = True
+    task_gated = True
     needs_boundaries = True
     conflicts = ("xdg", "packnet", "cwr_star", "gdumb")
     conflict_reasons: ClassVar[dict[str, str]] = {

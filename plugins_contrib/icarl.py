@@ -53,7 +53,7 @@ class ICaRL(Plugin):
     requires_class_labels = True
     name = "icarl"
     needs_boundaries = True
-    revisits = True
+    multi_pass = True
     paper = "Rebuffi et al., iCaRL: Incremental Classifier and Representation Learning, 2017"
     scenarios = ("class", "task")
     conflicts = ("cumulative", "multitask")

@@ -49,7 +49,7 @@ class PNN(Plugin):
     name = "pnn"
     paper = "Rusu et al., Progressive Neural Networks, 2016"
     scenarios = ("task",)
-    gates_by_task = True  # what a sample's features are depends on its task
+    task_gated = True  # what a sample's features are depends on its task
     needs_boundaries = True
     conflicts = ("packnet", "xdg", "hat", "cbp", "shrink_perturb", "reptile", "gdumb", "cwr_star",
                  "freeze", "multitask", "feedback_replay")  # fmt: skip

@@ -65,7 +65,7 @@ class PODNet(Plugin):
     )
     scenarios = ("class", "task")
     needs_boundaries = True
-    revisits = True  # fine-tunes the head on a balanced memory of the experience, too
+    multi_pass = True  # fine-tunes the head on a balanced memory of the experience, too
     conflicts = ("icarl", "er_ace", "lamaml", "cumulative", "multitask", "gdumb", "cwr_star",
                  "packnet", "hat", "pnn", "cbp", "feedback_replay", "lucir", "bic", "wa", "scr",
                  "xder")  # fmt: skip

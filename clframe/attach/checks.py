@@ -30,7 +30,7 @@ def reason_against(plugin: type[Plugin] | Plugin) -> str:
         return ""
     if isinstance(said, str):
         return said
-    if plugin.only_measures:
+    if plugin.is_evaluator:
         return "it measures runs of clframe's own and changes nothing that is learned"
     for hook in _OF_STEPS:
         how = getattr(implementation(plugin, hook), "clframe_impl", {})
@@ -79,7 +79,7 @@ def check_data(plugin: Plugin, name: str, given: bool, losses: bool, retrained: 
     """
     if given or not asks_for(plugin, "after_experience", "data"):
         return
-    if plugin.revisits:
+    if plugin.multi_pass:
         if not retrained:
             raise PluginError(
                 f"plugin '{plugin.name}' trains again when experience '{name}' has been learned: "

@@ -175,7 +175,7 @@ class AttachedLearner(Learner):
         return {n: p for n, p in self._learned.items() if p.requires_grad}
 
     @property
-    def more_to_come(self) -> bool:
+    def has_next_experience(self) -> bool:
         """Yes, unless the host says that this is the last: nobody knows what it will name next."""
         return not self.last
 

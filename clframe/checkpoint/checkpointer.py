@@ -36,7 +36,7 @@ from clframe.checkpoint.foreign import checked
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.checkpoint.signals import StopRequest
 from clframe.checkpoint.unsaved import Unsaved
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 if TYPE_CHECKING:
     from clframe.checkpoint.store import CheckpointInfo, CheckpointStore
@@ -293,7 +293,7 @@ class Checkpointer:
         """Write a checkpoint and, before it, its parents; stop if that was asked for."""
         number = self._write(saved, parents)
         if self.stop:
-            notice(f"{self.stop.signal}: saved {describe(saved['position'])}")
+            warn_user(f"{self.stop.signal}: saved {describe(saved['position'])}")
             raise Stopped
         return number
 
@@ -318,7 +318,7 @@ class Checkpointer:
         number = self._store.write(saved, position, parents, self._identity, files)
         if self._store.full and not was_full:
             size = self._settings.max_bytes / 1e6
-            notice(
+            warn_user(
                 f"the states after each experience take more than {size:g} MB, so later ones are "
                 "not kept for clframe fork and verify; a larger checkpoint.max_bytes keeps more"
             )

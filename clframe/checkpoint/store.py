@@ -25,7 +25,7 @@ from typing import IO, Any, BinaryIO, cast
 import torch
 
 from clframe.errors import RunFolderError
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.files import make_folder, replacing, sync_file, sync_folder, write_json
 from clframe.utils.regular import open_regular, read_json
 
@@ -241,7 +241,7 @@ class CheckpointStore:
                 )
             if chosen is None:
                 raise RunFolderError(f"{where}; there is none before it to continue from")
-            notice(f"{where}; continuing from the one before it")
+            warn_user(f"{where}; continuing from the one before it")
         # What is older stays known, so that it is kept until there are newer ones.
         for number in self.numbers():
             if chosen is not None and number < chosen.number and number not in self._infos:

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from clframe.core.plugin import Plugin
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -120,7 +120,7 @@ class Unsaved:
         comma = "," if len(one.state) + len(new) == 1 else ""
         quoted = ", ".join(f"'{name}'" for name in new)
         are = "is" if len(new) == 1 else "are"
-        notice(
+        warn_user(
             f"plugin '{plugin}': {quoted} {are} not saved, so a resumed run may end with other "
             f"results. Write state = ({listed}{comma}) in class {type(one).__name__}"
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe.errors import ClframeError, DataError
-from clframe.utils.console import say
+from clframe.utils.console import print_out
 
 if TYPE_CHECKING:
     from clframe.streams.custom.listing import Entry
@@ -42,24 +42,24 @@ def check_pictures(stream: str, path: Path, quick: bool) -> None:
     from clframe.streams.custom.pictures import survey
 
     entries = _reader(stream)(path)
-    say(f"{stream} in {path}: {len(entries):,} pictures of {_n_classes(entries)} classes")
+    print_out(f"{stream} in {path}: {len(entries):,} pictures of {_n_classes(entries)} classes")
     for line in _table(entries):
-        say(line)
+        print_out(line)
     if stream == "folder" and (empty := _empty_folders(path)):
-        say(f"folders without an image: {len(empty):,}: {_some(empty)}")
+        print_out(f"folders without an image: {len(empty):,}: {_some(empty)}")
     pictures = [entry.path for entry in entries]
     gone = [p for p in pictures if isinstance(p, Path) and not os.path.isfile(p)]
     if gone:
-        say(f"missing: {len(gone):,} of {len(entries):,}: {_some(gone)}")
+        print_out(f"missing: {len(gone):,} of {len(entries):,}: {_some(gone)}")
     absent = {id(picture) for picture in gone}
     here = [picture for picture in pictures if id(picture) not in absent]
     if quick:
-        say("not opened: --quick was given, so the command to train with is not known")
+        print_out("not opened: --quick was given, so the command to train with is not known")
         _check_classes(entries, path)
         return
     unreadable, sizes = survey(here, None, "rgb")
     bad = [picture for picture, _ in unreadable]
-    say(f"unreadable: {f'{len(bad):,}: {_some(bad)}' if bad else 'none'}")
+    print_out(f"unreadable: {f'{len(bad):,}: {_some(bad)}' if bad else 'none'}")
     if len(gone) + len(bad) == len(entries):
         raise DataError(f"no picture of '{path}' can be read")
     left_out = {id(picture) for picture in (*gone, *bad)}
@@ -71,10 +71,10 @@ def check_pictures(stream: str, path: Path, quick: bool) -> None:
     if stream in _UNSCALED and (side := _side_for(sizes)) is not None:
         settings["size"] = side
         shown = ", ".join(f"{w}x{h} ({n:,})" for (w, h), n in sizes.most_common(3))
-        say(f"sizes: {len(sizes):,}, such as {shown}")
+        print_out(f"sizes: {len(sizes):,}, such as {shown}")
     if stream in _IN_TEN and _n_classes(good) < _TEN:
         settings["n_experiences"] = _n_classes(good)
-    say(f"usable: {_command(stream, settings)}")
+    print_out(f"usable: {_command(stream, settings)}")
 
 
 def _check_classes(entries: Sequence[Entry], path: Path) -> None:
@@ -85,7 +85,7 @@ def _check_classes(entries: Sequence[Entry], path: Path) -> None:
     """
     alone = _in_one_split(entries)
     if alone:
-        say(f"classes in one split only: {_some(alone)}")
+        print_out(f"classes in one split only: {_some(alone)}")
         raise DataError(f"{len(alone)} classes of '{path}' occur in one split only: {_some(alone)}")
     counts = Counter(entry.label for entry in entries)
     single = [str(label) for label, n in counts.items() if n == 1]

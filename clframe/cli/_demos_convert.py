@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from clframe.cli.parser import Parser, whole
 from clframe.errors import DataError, SettingError
-from clframe.utils.console import say
+from clframe.utils.console import print_out
 from clframe.utils.inside import file_name
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def export(
     out = arguments.out.expanduser()
     if arguments.to == "lerobot":
         for sentence in write(out, found, arguments.fps, arguments.video):
-            say(sentence)
-        say(f"{len(found)} task{'s' * (len(found) > 1)} in {out}")
+            print_out(sentence)
+        print_out(f"{len(found)} task{'s' * (len(found) > 1)} in {out}")
         return
     for recording, path in zip(found, _targets(out, found.names), strict=True):
         if arguments.to == "robomimic":
@@ -81,8 +81,8 @@ def export(
         else:
             absent = libero.write(path, recording)
             if absent:
-                say(f"{recording.name}: the demonstrations have no {', '.join(absent)}")
-        say(f"{recording.name}: {len(recording.demos)} demonstrations in {path}")
+                print_out(f"{recording.name}: the demonstrations have no {', '.join(absent)}")
+        print_out(f"{recording.name}: {len(recording.demos)} demonstrations in {path}")
 
 
 def _recordings(
@@ -164,7 +164,7 @@ def import_(arguments: argparse.Namespace) -> None:
     for recording, path in zip(found, _targets(arguments.out.expanduser(), names), strict=True):
         complete, parts = with_state(recording)
         if parts:
-            say(f"{recording.name}: the state is put together of {', '.join(parts)}")
+            print_out(f"{recording.name}: the state is put together of {', '.join(parts)}")
         write(path, complete)
         steps = sum(len(demo) for demo in complete.demos)
-        say(f"{recording.name}: {len(complete.demos)} demonstrations, {steps:,} steps in {path}")
+        print_out(f"{recording.name}: {len(complete.demos)} demonstrations, {steps:,} steps in {path}")

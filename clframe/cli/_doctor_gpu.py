@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from clframe.errors import SettingError
-from clframe.utils.console import say
+from clframe.utils.console import print_out
 from clframe.utils.files import write_text
 from clframe.utils.version import __version__
 
@@ -56,16 +56,16 @@ def main(out: Path) -> int:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     lines, broken = [f"# clframe on {torch.cuda.get_device_name(0)}", ""], 0
     for title, check in CHECKS.items():
-        say(title)
+        print_out(title)
         lines += [f"## {title}", "", "| | |", "| --- | --- |"]
         for good, line in _guarded(check):
             broken += not good
-            say(f"  {'ok ' if good else 'BAD'} {line}")
+            print_out(f"  {'ok ' if good else 'BAD'} {line}")
             lines.append(f"| {'ok' if good else '**BAD**'} | {line.replace('|', '/')} |")
         lines.append("")
     lines.append(f"{broken} bad." if broken else "Nothing is bad.")
     write_text(out, "\n".join(lines) + "\n")
-    say(f"written to '{out}'")
+    print_out(f"written to '{out}'")
     return 2 if broken else 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clframe.metrics.catalog import CATALOG
-from clframe.utils.console import wrapped
+from clframe.utils.console import wrap
 
 _FIRST = ("gem", "openloris", "libero")
 """The families most people look for first; others follow in the order of the catalogue."""
@@ -26,5 +26,5 @@ def headline(metrics: Mapping[str, Mapping[str, Any]], measure: str = "accuracy"
         value = metrics.get(family, {}).get(key)
         if isinstance(value, int | float):
             words = words.replace("accuracy", measure)
-            lines += wrapped(words, 30, f"{family + '.' + key:<20}{value:>8.3f}  ")
+            lines += wrap(words, 30, f"{family + '.' + key:<20}{value:>8.3f}  ")
     return "\n".join(lines)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError
-from clframe.utils.console import say
+from clframe.utils.console import print_out
 
 
 def parser() -> Parser:
@@ -43,5 +43,5 @@ def main(words: Sequence[str]) -> int:
     chosen = pack(folder, out, [int(number) for number in numbers])
     which = ", ".join(map(str, chosen))
     size = f"{out.stat().st_size / 1e6:.1f} MB"
-    say(f"{out} ({size}; clframe verify can learn experience {which} again)")
+    print_out(f"{out} ({size}; clframe verify can learn experience {which} again)")
     return 0

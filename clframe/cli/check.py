@@ -21,7 +21,7 @@ from typing import Any
 
 from clframe.cli.parser import Parser, whole
 from clframe.errors import PluginError
-from clframe.utils.console import colored, say, say_lines
+from clframe.utils.console import colored, print_out, print_lines
 
 OK, FAILED, NOT_CHECKED = "ok", "FAILED", "not checked"
 CHILD = ("-m", "clframe.cli._check_worker")
@@ -70,16 +70,16 @@ def main(words: Sequence[str]) -> int:
         if not arguments.json:
             if item["of"] != shown:
                 shown = item["of"]
-                say(shown)
-            say_lines(_line(item))
+                print_out(shown)
+            print_lines(_line(item))
     verdicts = [item["verdict"] for item in items]
     failed, left = verdicts.count(FAILED), verdicts.count(NOT_CHECKED)
     unseen = any(i["item"] in ESSENTIAL and i["verdict"] == NOT_CHECKED for i in items)
     code = 1 if failed else 2 if unseen else 0
     if arguments.json:
-        say_lines(json.dumps({"kept": code == 0, "items": items}, indent=1))
+        print_lines(json.dumps({"kept": code == 0, "items": items}, indent=1))
     else:
-        say(_verdict(len(items), failed, left, unseen))
+        print_out(_verdict(len(items), failed, left, unseen))
     return code
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from clframe.cli.parser import Parser
 from clframe.errors import PluginError
-from clframe.utils.console import wrapped
+from clframe.utils.console import wrap
 from clframe.utils.entry_points import entry_points_of
 
 ENTRY_POINT_GROUP = "clframe.commands"
@@ -156,7 +156,7 @@ def overview() -> str:
         "  clframe fit -m strategy=ewc,si seed=0..4",
         "  clframe fit resume=RUN",
         "",
-        *wrapped("clframe COMMAND --help explains a command; clframe list NAME explains a name."),
+        *wrap("clframe COMMAND --help explains a command; clframe list NAME explains a name."),
         "CLFRAME_DEBUG=1 shows the traceback of an error.",
     ]
     return "\n".join(lines) + "\n"
@@ -165,4 +165,4 @@ def overview() -> str:
 def _lines(command: Command, origin: str = "") -> list[str]:
     start = f"  {f'clframe {command.name} {command.arguments}':<29} "
     words = f"{command.summary}{origin}".strip()
-    return wrapped(words, 32, start) or [start.rstrip()]
+    return wrap(words, 32, start) or [start.rstrip()]

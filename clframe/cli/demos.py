@@ -10,7 +10,7 @@ from clframe.cli import _demos_convert
 from clframe.cli._names import check_names
 from clframe.cli.parser import Parser, whole
 from clframe.errors import DataError, SettingError, nearest
-from clframe.utils.console import say
+from clframe.utils.console import print_out
 
 if TYPE_CHECKING:
     import argparse
@@ -98,12 +98,12 @@ def make(arguments: argparse.Namespace) -> None:
         arguments.again,
     )
     if not made:
-        say(f"all {len(chosen)} tasks have {n} demonstrations or more")
+        print_out(f"all {len(chosen)} tasks have {n} demonstrations or more")
         return
-    say(f"{'task':<28}{'kept':>6}{'tried':>7}{'steps':>8}{'seconds':>9}  file")
+    print_out(f"{'task':<28}{'kept':>6}{'tried':>7}{'steps':>8}{'seconds':>9}  file")
     for robot, kept, tried, seconds in made:
         path = collect.path_of(robot, folder, goal_seed)
-        say(f"{robot.name:<28}{kept:>6}{tried:>7}{_steps(path):>8,}{seconds:>9.1f}  {path}")
+        print_out(f"{robot.name:<28}{kept:>6}{tried:>7}{_steps(path):>8,}{seconds:>9.1f}  {path}")
 
 
 def _steps(path: Path) -> int:
@@ -124,24 +124,24 @@ def check(arguments: argparse.Namespace) -> None:
         demos = demonstrations.read(path)
         lengths = [len(demo) for demo in demos]
         actions = np.concatenate([demo.actions for demo in demos])
-        say(f"{path}")
-        say(f"  task: {info.name or '(not said)'}; instruction: {info.language or '(not said)'}")
-        say(
+        print_out(f"{path}")
+        print_out(f"  task: {info.name or '(not said)'}; instruction: {info.language or '(not said)'}")
+        print_out(
             f"  {info.demos} demonstrations, {sum(lengths):,} steps; each "
             f"{min(lengths)} to {max(lengths)}, mean {np.mean(lengths):.1f}"
         )
-        say(
+        print_out(
             f"  actions: {actions.shape[1]} numbers from {actions.min():.3g} to {actions.max():.3g}"
         )
         for name, values in demos[0].observations.items():
-            say(f"  obs/{name}: {values.dtype} {list(values.shape[1:])}")
+            print_out(f"  obs/{name}: {values.dtype} {list(values.shape[1:])}")
         if info.facts:
             # A task file is a page of text; that it is there is enough.
             said = ", ".join(
                 f"{key} {value if len(str(value)) <= 80 else f'({len(str(value)):,} characters)'}"
                 for key, value in info.facts.items()
             )
-            say(f"  made with: {said}")
+            print_out(f"  made with: {said}")
         if not np.isfinite(np.concatenate([_flat(demo) for demo in demos])).all():
             raise DataError(f"'{path}' holds observations that are NaN or infinite")
 
@@ -188,7 +188,7 @@ def _play_one(
     every = every or (1 if out is None else film_files.stride(out, rate))
     recorded = video.RecordVideo(environment, every) if out is not None else None
     result = replay(how.robot, recorded or environment, demo)
-    say(
+    print_out(
         f"{how.robot.name}, demonstration {number}: {len(demo)} steps, goal "
         f"{'reached' if result.reached else 'NOT reached'}; largest difference to what was "
         f"recorded {result.apart:.3g}"
@@ -197,7 +197,7 @@ def _play_one(
     if recorded is not None and out is not None:
         pictures = recorded.captioned(how.robot.language, f"the expert, demonstration {number}")
         film_files.write(out, pictures, rate / every)
-        say(f"{len(pictures)} pictures in {out}")
+        print_out(f"{len(pictures)} pictures in {out}")
     if not (result.equal and result.reached):
         raise _differs(path, how, f"demonstration {number}", result.first)
 
@@ -206,14 +206,14 @@ def _play_all(folder: Path, chosen: list[Evaluation]) -> None:
     from clframe.robot import collect, demonstrations
     from clframe.robot.replay import replay
 
-    say(f"{'task':<44}{'played':>7}{'equal':>7}{'goal':>6}{'largest difference':>20}")
+    print_out(f"{'task':<44}{'played':>7}{'equal':>7}{'goal':>6}{'largest difference':>20}")
     wrong: list[DataError] = []
     for how in chosen:
         path = collect.path_of(how.robot, folder, how.goal_seed)
         environment = how.robot.make_recording()
         results = [replay(how.robot, environment, demo) for demo in demonstrations.read(path)]
         good = [result.equal and result.reached for result in results]
-        say(
+        print_out(
             f"{how.robot.name[:43]:<44}{len(results):>7}{sum(r.equal for r in results):>7}"
             f"{sum(r.reached for r in results):>6}{max(r.apart for r in results):>20.3g}"
         )

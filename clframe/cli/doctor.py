@@ -12,7 +12,7 @@ from pathlib import Path
 from clframe.cli import commands
 from clframe.cli.parser import Parser
 from clframe.errors import DataError
-from clframe.utils.console import say, wrapped
+from clframe.utils.console import print_out, wrap
 
 _MARKS = {True: "ok ", None: "-  ", False: "BAD"}
 """Before a line: it is there, it is not there but nothing is broken, it is broken."""
@@ -68,11 +68,11 @@ def main(words: Sequence[str]) -> int:
         ("W&B", _wandb()),
         ("plugins", _plugins()),
     ):
-        say(title)
+        print_out(title)
         for good, line in lines:
             broken = broken or good is False
-            for part in wrapped(line, 6, f"  {_MARKS[good]} "):
-                say(part)
+            for part in wrap(line, 6, f"  {_MARKS[good]} "):
+                print_out(part)
     return 2 if broken else 0
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from clframe.cli.parser import Parser
 from clframe.errors import DataError, SettingError
 from clframe.robot.perturbation import Perturbation
-from clframe.utils.console import columns, matrix_table, notice, say, say_lines
+from clframe.utils.console import columns, matrix_table, warn_user, print_out, print_lines
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream
@@ -60,12 +60,12 @@ def main(words: Sequence[str]) -> int:
     rows = [f"recorded ({recorded['rows'][-1]})", *fresh.rows]
     values = [recorded["values"][-1], *fresh.cells]
     terminal = sys.stdout.isatty()
-    say_lines(matrix_table(rows, matrix.columns, values, width=columns() if terminal else None))
+    print_lines(matrix_table(rows, matrix.columns, values, width=columns() if terminal else None))
     if values[0] != values[1] and not changed:
-        say("the two differ: data, code or hardware changed since the run")
+        print_out("the two differ: data, code or hardware changed since the run")
     if not terminal:  # for programs
         note = {"other_test_data": True} if changed else {}
-        say(json.dumps({"columns": matrix.columns, "values": values[1], **note}))
+        print_out(json.dumps({"columns": matrix.columns, "values": values[1], **note}))
     return 0
 
 
@@ -82,14 +82,14 @@ def _check_data(folder: Path, stream: Stream) -> bool:
     tasks = [task for task in stream.tasks if task.load is not None]
     if record is None:
         if tasks and ids_of(tasks[0].data) is not None:
-            notice(
+            warn_user(
                 f"run '{folder}' has no record of its data, so test samples may be among those "
                 "that it was trained on"
             )
         return False
     new = [task.name for task in tasks if task.name not in record.tasks]
     if record.own_data and new:
-        notice(f"not measured, because the run does not know them: {listed(new)}")
+        warn_user(f"not measured, because the run does not know them: {listed(new)}")
     changes = record.changes([], tasks)
     if not changes:
         return False
@@ -98,7 +98,7 @@ def _check_data(folder: Path, stream: Stream) -> bool:
             f"the data of run '{folder}' has changed: the run was trained on {n:,} of {total:,} "
             f"test samples of task '{name}'. Put the old data back, or test on new samples only"
         )
-    notice(f"these are not the run's test samples: {listed(changes)}")
+    warn_user(f"these are not the run's test samples: {listed(changes)}")
     return True
 
 

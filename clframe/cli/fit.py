@@ -22,9 +22,9 @@ from clframe.utils.console import (
     hide_library_warnings,
     matrix_table,
     printable,
-    say,
-    say_lines,
-    wrapped,
+    print_out,
+    print_lines,
+    wrap,
 )
 from clframe.utils.processes import hangup
 
@@ -93,7 +93,7 @@ def _choices() -> str:
     text = (importlib.resources.files("clframe.configs") / "fit.yaml").read_text(encoding="utf-8")
     known = _name_cache.cached()
     first = "groups, chosen by GROUP=NAME; settings are GROUP.SETTING=VALUE or SETTING=VALUE:"
-    lines = wrapped(first)
+    lines = wrap(first)
     for group in [*re.findall(r"^  - (?:optional )?(\w+):", text, re.M), "checkpoint"]:
         names = known.groups.get(group, []) if known is not None else []
         listed = ", ".join(_shortened(names)) or f"see clframe list {_name_cache.plural(group)}"
@@ -102,12 +102,12 @@ def _choices() -> str:
     for key, meaning in _root_keys(text):
         lines += _columns(key, meaning)
     last = "clframe list NAME explains a name and its settings, also those of the trainer."
-    lines += ["", *wrapped(last)]
+    lines += ["", *wrap(last)]
     return "\n".join(lines)
 
 
 def _columns(name: str, text: str) -> list[str]:
-    return wrapped(text, 18, f"  {name:<15} ")
+    return wrap(text, 18, f"  {name:<15} ")
 
 
 def _root_keys(text: str) -> Iterator[tuple[str, str]]:
@@ -148,7 +148,7 @@ def show_config(overrides: Sequence[str]) -> int:
     from clframe.runs.received import plugin_paths
 
     folders = take_config_dirs(overrides)[1]
-    say_lines(as_yaml(compose(overrides), discover(plugin_paths(overrides), folders)).rstrip())
+    print_lines(as_yaml(compose(overrides), discover(plugin_paths(overrides), folders)).rstrip())
     return 0
 
 
@@ -184,7 +184,7 @@ def run_seeds(overrides: Sequence[str], seeds: str) -> int:
 
 
 def _say(text: str) -> None:
-    say_lines(wrapped(printable(text), 2, ""))
+    print_lines(wrap(printable(text), 2, ""))
 
 
 def show(result: Any) -> None:
@@ -194,23 +194,23 @@ def show(result: Any) -> None:
     content = result.matrix.to_json()
     color = colored(sys.stdout)
     width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
-    say()
+    print_out()
     _say(
         f"{result.strategy} on {result.stream} ({result.scenario}-incremental, seed {result.seed})"
     )
     _say(f"data: {result.source}")
     _say(f"{content['measure']} on each task (columns) after each experience (rows):")
-    say()
-    say_lines(matrix_table(content["rows"], content["columns"], content["values"], color, width))
-    say()
-    say_lines(headline(result.metrics, content["measure"]))
+    print_out()
+    print_lines(matrix_table(content["rows"], content["columns"], content["values"], color, width))
+    print_out()
+    print_lines(headline(result.metrics, content["measure"]))
     _say_classes([result])
     learning, measuring = result.timing["train_seconds"], result.timing["eval_seconds"]
     how = "rollouts" if content["measure"] == "success" else "evaluation"
-    say()
-    say(f"{learning + measuring:.0f} s, {result.timing['eval_share']:.0%} of it {how}")
+    print_out()
+    print_out(f"{learning + measuring:.0f} s, {result.timing['eval_share']:.0%} of it {how}")
     if result.run_dir is not None:
-        say(f"run folder: {result.run_dir}")
+        print_out(f"run folder: {result.run_dir}")
 
 
 def _say_classes(results: Sequence[Any]) -> None:
@@ -230,22 +230,22 @@ def show_seeds(results: Sequence[Any]) -> None:
     content = first.matrix.to_json()
     mean = sum(result.matrix.values for result in results) / len(results)
     seeds = ", ".join(str(result.seed) for result in results)
-    say()
+    print_out()
     _say(f"{first.strategy} on {first.stream} ({first.scenario}-incremental, seeds {seeds})")
     _say(f"data: {first.source}")
     _say(f"mean {content['measure']} over seeds on each task after each experience:")
-    say()
+    print_out()
     width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
     table = mean.tolist()
-    say_lines(matrix_table(content["rows"], content["columns"], table, colored(sys.stdout), width))
-    say()
+    print_lines(matrix_table(content["rows"], content["columns"], table, colored(sys.stdout), width))
+    print_out()
     for family, name in (("gem", "acc"), ("gem", "bwt"), ("openloris", "accuracy")):
         values = [result.metrics.get(family, {}).get(name) for result in results]
         if all(isinstance(value, int | float) for value in values):
             summary = summarize(values)
             error = "" if summary.standard_error is None else f" ± {summary.standard_error:.3f}"
-            say(f"{family + '.' + name:<20}{summary.mean:>8.3f}{error}  over {summary.n} seeds")
+            print_out(f"{family + '.' + name:<20}{summary.mean:>8.3f}{error}  over {summary.n} seeds")
     _say_classes(results)
     for result in results:
         if result.run_dir is not None:
-            say(f"run folder: {result.run_dir}")
+            print_out(f"run folder: {result.run_dir}")

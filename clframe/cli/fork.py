@@ -9,7 +9,7 @@ from pathlib import Path
 from clframe.cli.parser import Parser
 from clframe.distributed import launch
 from clframe.errors import SettingError
-from clframe.utils.console import hide_library_warnings, say, say_lines
+from clframe.utils.console import hide_library_warnings, print_out, print_lines
 from clframe.utils.processes import hangup
 
 
@@ -85,6 +85,6 @@ def _orders(text: str, out: Path | None, settings: Sequence[str], at: str | None
     from clframe.reproduce.order_tree import learn_orders, read_orders
 
     report = learn_orders(read_orders(text), out, settings)
-    say()
-    say_lines(report.text)
+    print_out()
+    print_lines(report.text)
     return 0

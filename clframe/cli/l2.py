@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from clframe.cli.parser import Parser
 from clframe.errors import DataError, SettingError
-from clframe.utils.console import say, say_lines, wrapped
+from clframe.utils.console import print_out, print_lines, wrap
 
 if TYPE_CHECKING:
     from clframe.metrics.l2.lifetimes import LifetimesResult
@@ -82,8 +82,8 @@ def main(words: Sequence[str]) -> int:
         raise DataError(
             f"{out} cannot be written: {error}; choose another folder with --out."
         ) from None
-    say()
-    say("written: " + ", ".join(str(path) for path in written))
+    print_out()
+    print_out("written: " + ", ".join(str(path) for path in written))
     return 0
 
 
@@ -107,11 +107,11 @@ def _show(result: L2Result) -> None:
         f"{result.name}: {result.num_lx} learning and {result.num_ex} evaluation experiences, "
         f"measure {result.measure}, profile {result.profile}"
     )
-    say_lines([*wrapped(head, 2, ""), ""])
-    say_lines(task_table(result) + "\n\n" + lifetime_table(result))
+    print_lines([*wrap(head, 2, ""), ""])
+    print_lines(task_table(result) + "\n\n" + lifetime_table(result))
     if result.notes:
-        say()
-        say_lines([line for text in result.notes for line in wrapped(f"note: {text}", 6, "")])
+        print_out()
+        print_lines([line for text in result.notes for line in wrap(f"note: {text}", 6, "")])
 
 
 def _show_several(several: LifetimesResult) -> None:
@@ -119,8 +119,8 @@ def _show_several(several: LifetimesResult) -> None:
 
     for result in several.lifetimes:
         _show(result)
-        say()
-    say_lines(f"{len(several.lifetimes)} lifetimes\n\n{summary_table(several)}")
+        print_out()
+    print_lines(f"{len(several.lifetimes)} lifetimes\n\n{summary_table(several)}")
 
 
 def _default_folder(logs: Sequence[str]) -> Path:

@@ -11,7 +11,7 @@ from clframe.cli import _name_cache
 from clframe.cli._name_cache import Catalog, Item, Setting
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError, nearest
-from clframe.utils.console import columns, say, say_lines, wrapped
+from clframe.utils.console import columns, print_out, print_lines, wrap
 
 _APART = ("experiment", "trainer", "checkpoint")
 """Kinds that are listed only when asked for, or with everything else in full."""
@@ -66,15 +66,15 @@ def main(words: Sequence[str]) -> int:
             for word, kind in kinds.items()
             if kind in chosen
         }
-        say_lines(json.dumps(content if what is None else content[what], indent=1))
+        print_lines(json.dumps(content if what is None else content[what], indent=1))
         return 0
     for word, kind in kinds.items():
         if kind in chosen:
             if what is None:
-                say()
-                say(word)
+                print_out()
+                print_out(word)
             for line in _listing(known, kind, arguments.long):
-                say(line)
+                print_out(line)
     return 0
 
 
@@ -112,7 +112,7 @@ def _strategy_lines(item: Item) -> list[str]:
     but = f" but {', '.join(item.conflicts)}" if item.conflicts else ""
     facts.append(f"composes with all{but}")
     start = f"  {item.name:<18} "
-    return [*wrapped(item.summary, _COLUMN, start), *wrapped(" | ".join(facts), _COLUMN)]
+    return [*wrap(item.summary, _COLUMN, start), *wrap(" | ".join(facts), _COLUMN)]
 
 
 def _lines(items: Sequence[Item]) -> Iterable[str]:
@@ -122,14 +122,14 @@ def _lines(items: Sequence[Item]) -> Iterable[str]:
         name = item.name
         if others:  # one line for all tasks of a kind
             name = f"{name} ... {others[-1].name} ({len(others) + 1})"
-        yield from wrapped(f"{item.summary}{origin}", _COLUMN, f"  {name:<18} ")
+        yield from wrap(f"{item.summary}{origin}", _COLUMN, f"  {name:<18} ")
         if item.settings and item.kind != "metric" and not item.internal:
             yield from _briefly(item.settings, _COLUMN)
 
 
 def _briefly(settings: dict[str, Setting], indent: int) -> list[str]:
     shown = ", ".join(f"{name}={setting.shown}" for name, setting in settings.items())
-    return wrapped(shown, indent)
+    return wrap(shown, indent)
 
 
 # ------------------------------------------------------------ one name
@@ -144,26 +144,26 @@ def _show_name(known: Catalog, name: str, kinds: list[str], as_json: bool) -> No
             near = close if not close.startswith("known") else near
         raise SettingError(f"clframe list takes one of its kinds or a name, got '{name}'; {near}")
     if as_json:
-        say_lines(json.dumps([_record(item) for item in items], indent=1))
+        print_lines(json.dumps([_record(item) for item in items], indent=1))
         return
     for number, item in enumerate(items):
         if number:
-            say()
+            print_out()
         for line in (*_heading(item), *_details(known, item)):
-            say(line)
+            print_out(line)
 
 
 def _heading(item: Item) -> list[str]:
     lines = [f"{item.name} ({item.kind}, from {item.origin})"]
-    lines += wrapped(item.summary, 2)
+    lines += wrap(item.summary, 2)
     if item.paper:
-        lines += wrapped(f"paper: {item.paper}", 2)
+        lines += wrap(f"paper: {item.paper}", 2)
     if item.scenarios:
         but = f" but {', '.join(item.conflicts)}" if item.conflicts else ""
-        lines += wrapped(f"scenarios: {', '.join(item.scenarios)}; composes with all{but}", 2)
+        lines += wrap(f"scenarios: {', '.join(item.scenarios)}; composes with all{but}", 2)
     if item.model:
         model = ", ".join(f"{key}={value}" for key, value in item.model.items() if key != "name")
-        lines += wrapped(f"learned by model={item.model.get('name')} {model}".rstrip(), 2)
+        lines += wrap(f"learned by model={item.model.get('name')} {model}".rstrip(), 2)
     return lines
 
 
@@ -193,8 +193,8 @@ def _explained(settings: dict[str, Setting]) -> list[str]:
         line = f"    {name}={_typed(setting.default)}  ({setting.type})"
         # What can be typed stays on a line of its own, however long.
         fits = len(line) <= columns()
-        lines += [line] if fits else [line.partition("  (")[0], *wrapped(f"({setting.type})", 8)]
-        lines += wrapped(setting.meaning, 8)
+        lines += [line] if fits else [line.partition("  (")[0], *wrap(f"({setting.type})", 8)]
+        lines += wrap(setting.meaning, 8)
     return lines
 
 

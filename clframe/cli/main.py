@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from clframe.cli import commands
 from clframe.errors import ClframeError, SettingError, nearest
-from clframe.utils.console import drop, notice, shortened, tell
+from clframe.utils.console import drop, warn_user, truncate, print_err
 from clframe.utils.files import FULL
 
 
@@ -59,22 +59,22 @@ def guarded(command: Callable[[Sequence[str]], int], words: Sequence[str]) -> in
 
         if not is_silent():
             sentence = " ".join(str(error).split())
-            notice(f"{name_of_process()}{sentence}")
+            warn_user(f"{name_of_process()}{sentence}")
         return 2
     except SystemExit as leave:  # argparse has printed a help
         if isinstance(leave.code, str):
             raise
         return int(leave.code or 0)
     except KeyboardInterrupt as stop:
-        tell(f"clframe: stopped{_to_resume(stop)}")
+        print_err(f"clframe: stopped{_to_resume(stop)}")
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as in `clframe list | head`
         drop(sys.stdout.fileno())
         return 0
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            name = shortened(str(error.filename), 40)
-            notice(f"'{name}' is too long for the name of a file or folder; give a shorter one")
+            name = truncate(str(error.filename), 40)
+            warn_user(f"'{name}' is too long for the name of a file or folder; give a shorter one")
             return 2
         if error.errno not in FULL:
             raise
@@ -94,7 +94,7 @@ def _of_full_disk(error: OSError) -> int:
     if error.filename is None:
         drop(sys.stdout.fileno())  # Python would try once more to write what is left
     what = "its output" if error.filename is None else f"'{error.filename}'"
-    tell(f"clframe: {what} cannot be written: {error.strerror}; free some space and try again")
+    print_err(f"clframe: {what} cannot be written: {error.strerror}; free some space and try again")
     return 2
 
 

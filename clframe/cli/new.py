@@ -18,7 +18,7 @@ from string import Template
 
 from clframe.cli.parser import Parser
 from clframe.errors import RunFolderError, SettingError
-from clframe.utils.console import say
+from clframe.utils.console import print_out
 from clframe.utils.files import sync_folder, write_text
 
 FILES: dict[str, dict[str, str]] = {
@@ -138,9 +138,9 @@ def main(words: Sequence[str]) -> int:
     write({Path(fill(path, values)): text(of, values) for path, of in FILES[kind].items()})
     written = [fill(path, values) for path in FILES[kind]]
     listed = f"{values['project']}/" if kind == "package" else _and(written)
-    say(f"wrote {listed}")
+    print_out(f"wrote {listed}")
     for what, command in NEXT[kind]:
-        say(f"  {what + ':':<17}{fill(command, values)}")
+        print_out(f"  {what + ':':<17}{fill(command, values)}")
     return 0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from clframe.errors import SettingError, nearest
-from clframe.utils.console import columns, wrapped
+from clframe.utils.console import columns, wrap
 
 _TRUTH = {"true": True, "false": False}
 
@@ -170,7 +170,7 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """Description, arguments and examples."""
         given = self.description or ""
-        self.description = "\n".join(wrapped(" ".join(given.split())))
+        self.description = "\n".join(wrap(" ".join(given.split())))
         try:
             text = self._format_subcommands() if self.subcommands else super().format_help()
         finally:
@@ -182,7 +182,7 @@ class Parser(argparse.ArgumentParser):
         for parser in self.subcommands.values():
             examples += parser.examples
         if examples:
-            lines = ["\n".join([f"  {line}", *wrapped(text, 6)]) for line, text in examples]
+            lines = ["\n".join([f"  {line}", *wrap(text, 6)]) for line, text in examples]
             parts.append("\n".join(["examples:", *lines]))
         return "\n\n".join(parts) + "\n"
 
@@ -191,8 +191,8 @@ class Parser(argparse.ArgumentParser):
         lines.append("")
         for parser in self.subcommands.values():
             usage = " ".join(parser.format_usage().split()).removeprefix("usage: ")
-            lines += wrapped(usage.replace("[-h] ", ""), 6, "  ")
-            lines += wrapped(parser.description or "", 6)
+            lines += wrap(usage.replace("[-h] ", ""), 6, "  ")
+            lines += wrap(parser.description or "", 6)
         return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError
-from clframe.utils.console import say, tell
+from clframe.utils.console import print_out, print_err
 
 if TYPE_CHECKING:
     from clframe.runs.reader import Run
@@ -61,7 +61,7 @@ def main(words: Sequence[str]) -> int:
         from clframe.report.rendering import write_templates
 
         for path in write_templates(arguments.write_templates):
-            say(str(path))
+            print_out(str(path))
         if not arguments.runs:
             return 0
     if not arguments.runs:
@@ -97,13 +97,13 @@ def _write_report(paths: Sequence[Path], out: Path, arguments: argparse.Namespac
         raise SettingError("--ste is for the report of one run; clframe l2 takes several.")
     page = report_page(runs, notes, told_apart(paths, runs), arguments.ste)
     write_atomically(out, render(page, arguments.templates))
-    say(str(out))
+    print_out(str(out))
     if arguments.figures is not None:
         folder = arguments.figures
         if len(arguments.runs) > 1 and arguments.out is None:
             folder = folder / (run_name(paths[0]) or "runs")
         written = save_drawings(page.drawings(), folder)
-        say(f"{folder}: {len(written)} files of {len(written) // 3} figures")
+        print_out(f"{folder}: {len(written)} files of {len(written) // 3} figures")
 
 
 def run_name(path: Path) -> str:
@@ -124,8 +124,8 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
         names = ", ".join(map(str, found.unfinished[:3]))
         more = ", ..." if len(found.unfinished) > 3 else ""
         notes.append(f"{len(found.unfinished)} unfinished run(s) left out: {names}{more}.")
-        tell(f"clframe: {notes[0]}")
+        print_err(f"clframe: {notes[0]}")
     failed = failures(paths)
     for sentence in failed:
-        tell(f"clframe: {sentence}")
+        print_err(f"clframe: {sentence}")
     return [read_run(folder) for folder in found.finished], notes + failed

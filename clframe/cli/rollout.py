@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clframe.cli.parser import Parser, whole
 from clframe.errors import SettingError, nearest
-from clframe.utils.console import say
+from clframe.utils.console import print_out
 
 if TYPE_CHECKING:
     import argparse
@@ -75,7 +75,7 @@ def main(words: Sequence[str]) -> int:
     pool = environment_pool(first.num_workers, first.num_envs, first.rollouts)
     learner.eval()
     if acts := getattr(learner, "acts", {}):
-        say("acts by " + ", ".join(f"{name}={value}" for name, value in acts.items()))
+        print_out("acts by " + ", ".join(f"{name}={value}" for name, value in acts.items()))
     try:
         with torch.inference_mode():
             for task, how in tasks:
@@ -86,7 +86,7 @@ def main(words: Sequence[str]) -> int:
                 won = sum(outcome.success for outcome in found)
                 steps = sum(outcome.steps for outcome in found) / n
                 low, high = wilson(won / n, n)
-                say(
+                print_out(
                     f"{task.name:<28} {won}/{n} episodes reach the goal "
                     f"[{low:.2f}, {high:.2f}], mean {steps:.1f} steps"
                     + _measured(found, how.measures[0])
@@ -167,4 +167,4 @@ def _record(learner: Learner, task: Task, how: Evaluation, arguments: argparse.N
     pictures = recorded.captioned(how.robot.language or task.name, actor(strategy, learner))
     write(path, pictures, rate / every)
     end = "reaches the goal" if outcome.success else "does not reach the goal"
-    say(f"the first episode {end}: {len(pictures)} pictures in {path}")
+    print_out(f"the first episode {end}: {len(pictures)} pictures in {path}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from clframe.cli._names import check_names
 from clframe.cli.parser import Parser, named
 from clframe.errors import RunFolderError, SettingError
-from clframe.utils.console import hide_library_warnings, notice, say
+from clframe.utils.console import hide_library_warnings, warn_user, print_out
 
 if TYPE_CHECKING:
     from clframe.config.run_config import RunConfig
@@ -68,7 +68,7 @@ def main(words: Sequence[str]) -> int:
     hide_library_warnings()
     config = compose(overrides)
     if config.strategy:
-        notice(f"experts learn without a strategy; '{', '.join(config.strategy)}' is left out")  # type: ignore[arg-type]
+        warn_user(f"experts learn without a strategy; '{', '.join(config.strategy)}' is left out")  # type: ignore[arg-type]
     config = config.replace(strategy={}, trainer={**(config.trainer or {}), **ONE_PROCESS})
     stream = build_stream(config, discover(config.plugin_paths))
     folder = Path(arguments.out) if arguments.out else default_folder(stream, config.seed)
@@ -77,15 +77,15 @@ def main(words: Sequence[str]) -> int:
     RunFolder(folder).check()
     taught = dict.fromkeys(task.name for experience in stream for task in experience.tasks)
     places = {name: folder / re.sub(r"[^\w.-]+", "-", name) for name in taught}
-    notice(f"{len(places)} experts in {folder}")
+    warn_user(f"{len(places)} experts in {folder}")
     train_experts(config, places)
     for name, place in places.items():
         content = Result.load(place).matrix.to_json()
         last = content["values"][-1][0]
-        say(f"{name:<20} {content['measure']} {'-' if last is None else format(last, '.3f')}")
-    say()
-    say(f"experts: {folder}")
-    say(f"relative performance and sample efficiency: clframe l2 RUN/log --ste {folder}")
+        print_out(f"{name:<20} {content['measure']} {'-' if last is None else format(last, '.3f')}")
+    print_out()
+    print_out(f"experts: {folder}")
+    print_out(f"relative performance and sample efficiency: clframe l2 RUN/log --ste {folder}")
     return 0
 
 

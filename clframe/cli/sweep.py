@@ -25,7 +25,7 @@ from clframe.sweep.job import STOPPED, Job, failure
 from clframe.sweep.launcher import Interrupts, Launcher, run_all
 from clframe.sweep.launchers import make_launcher
 from clframe.sweep.manifest import Manifest, lock_folder
-from clframe.utils.console import columns, notice, say, say_lines, tell, wrapped
+from clframe.utils.console import columns, warn_user, print_out, print_lines, print_err, wrap
 from clframe.utils.eta import duration
 
 _FIGURES = ("gem.acc", "gem.bwt", *HEADLINES)
@@ -51,7 +51,7 @@ def sweep(words: Sequence[str]) -> int:
     with lock_folder(folder):
         manifest = Manifest(folder, plan, plugins)
         manifest.add(jobs)
-        notice(_outlook(folder, jobs, waiting))
+        warn_user(_outlook(folder, jobs, waiting))
         if waiting:
             launcher = make_launcher(own, folder)
             with interrupts.counting():
@@ -163,7 +163,7 @@ def _figures(folder: Path) -> str:
 def _tell(start: str, line: str) -> None:
     """A line on standard error; on a terminal that is too narrow for it, in several."""
     fits = not sys.stderr.isatty() or len(start) + len(line) < columns()
-    tell(*([start + line] if fits else wrapped(line, len(start), start)))
+    print_err(*([start + line] if fits else wrap(line, len(start), start)))
 
 
 def _conclude(
@@ -173,22 +173,22 @@ def _conclude(
     finished: list[Run] = [read_run(job.folder) for job in jobs if job.state == "finished"]
     if finished:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        say()
-        say_lines(as_text(compare(finished, by=swept_settings(finished, list(plan.axes))), width))
-        say(f"sweep folder: {folder}")
-        say(f"a page with figures: clframe report {folder}")
+        print_out()
+        print_lines(as_text(compare(finished, by=swept_settings(finished, list(plan.axes))), width))
+        print_out(f"sweep folder: {folder}")
+        print_out(f"a page with figures: clframe report {folder}")
     for job in jobs:
         if job.name in failures:
             log = folder / "logs" / job.log.name
-            notice(f"failed: {job.title}: {failures[job.name]} (its output: {log})")
+            warn_user(f"failed: {job.title}: {failures[job.name]} (its output: {log})")
     if stopped:
-        notice(
+        warn_user(
             f"stopped; {len(finished)} of {len(jobs)} runs are finished and the others have saved "
             "what they had; the same command continues"
         )
         return STOPPED
     if failures:
-        notice(
+        warn_user(
             f"{len(failures)} of {len(jobs)} runs failed; the same command tries them again and "
             "leaves the others as they are"
         )

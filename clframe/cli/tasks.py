@@ -14,7 +14,7 @@ from clframe.worlds.bddl.settings import Leniency
 from clframe.worlds.bddl.words import explain
 from clframe.worlds.bddl.writer import save
 from clframe.cli.parser import Parser, named, whole
-from clframe.utils.console import say_lines
+from clframe.utils.console import print_lines
 
 
 @dataclass(frozen=True)
@@ -126,4 +126,4 @@ def _print_checked(results: Sequence[Checked]) -> int:
 
 
 def _print(text: str) -> None:
-    say_lines(text)
+    print_lines(text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from clframe.cli._names import check_names
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError
-from clframe.utils.console import hide_library_warnings, say, say_lines
+from clframe.utils.console import hide_library_warnings, print_out, print_lines
 
 if TYPE_CHECKING:
     from clframe.core.trace import Call
@@ -187,13 +187,13 @@ def main(words: Sequence[str]) -> int:
             "experiences": len(stream),
             "calls": [row.to_json() for row in table.rows],
         }
-        say_lines(json.dumps(content, indent=1))
+        print_lines(json.dumps(content, indent=1))
         return 0
-    say(f"{result.strategy} on {result.stream}, {learned}; indented: called within")
-    say()
+    print_out(f"{result.strategy} on {result.stream}, {learned}; indented: called within")
+    print_out()
     terminal = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
-    say_lines(table.text(max(80, terminal)))
+    print_lines(table.text(max(80, terminal)))
     if result.run_dir is not None:
-        say()
-        say(f"run folder: {result.run_dir}")
+        print_out()
+        print_out(f"run folder: {result.run_dir}")
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError
-from clframe.utils.console import say
+from clframe.utils.console import print_out
 
 
 def parser() -> Parser:
@@ -41,24 +41,24 @@ def main(words: Sequence[str]) -> int:
         files, known = plugin_files(content, folder), trusted()
         for file in files:
             mark = "confirmed" if file.sha256 in known.files else "new"
-            say(f"{file.sha256}  {file.size:>9,} bytes  {mark:<9}  {_shown(file.path, arguments)}")
+            print_out(f"{file.sha256}  {file.size:>9,} bytes  {mark:<9}  {_shown(file.path, arguments)}")
         for module in modules(content):
             mark = "confirmed" if known.has_module(module) else "new"
-            say(f"module {module} from {origin_of(module) or 'nowhere'}  {mark}")
+            print_out(f"module {module} from {origin_of(module) or 'nowhere'}  {mark}")
         for place in places(content):
             mark = "confirmed" if place in known.places else "new"
-            say(f"a logger writes to {place}  {mark}")
+            print_out(f"a logger writes to {place}  {mark}")
         new = [file for file in files if file.sha256 not in known.files]
         others = [one for one in modules(content) if not known.has_module(one)]
         others += [one for one in places(content) if one not in known.places]
         if not new and not others:
-            say(f"nothing to confirm in {arguments.run}")
+            print_out(f"nothing to confirm in {arguments.run}")
             return 0
         if not arguments.yes and not _agreed(arguments.run):
-            say("nothing was confirmed")
+            print_out("nothing was confirmed")
             return 1
         confirm_run(content, {file.sha256: file.path.name for file in new})
-    say(f"confirmed in {list_path()}")
+    print_out(f"confirmed in {list_path()}")
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clframe.cli.parser import Parser
-from clframe.utils.console import colored, hide_library_warnings, say
+from clframe.utils.console import colored, hide_library_warnings, print_out
 from clframe.utils.settings import at_least
 
 
@@ -52,9 +52,9 @@ def main(words: Sequence[str]) -> int:
     for finding in findings:
         mark = "ok" if finding.good else "FAILED"
         shown = f"\x1b[{32 if finding.good else 31}m{mark:<7}\x1b[0m" if color else f"{mark:<7}"
-        say(f"{shown} {finding.what}: {finding.words}")
+        print_out(f"{shown} {finding.what}: {finding.words}")
     if all(finding.good for finding in findings):
-        say(f"verified: {arguments.run}")
+        print_out(f"verified: {arguments.run}")
         return 0
-    say(f"NOT verified: {arguments.run}")
+    print_out(f"NOT verified: {arguments.run}")
     return 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clframe.cli.parser import Parser
 from clframe.errors import RunFolderError, SettingError
-from clframe.utils.console import notice, say
+from clframe.utils.console import warn_user, print_out
 
 if TYPE_CHECKING:
     from clframe.runs.reader import Run
@@ -47,7 +47,7 @@ def main(words: Sequence[str]) -> int:
 
     found = find_runs(paths)
     for folder in found.unfinished:
-        notice(f"'{folder}' has not finished and is passed over")
+        warn_user(f"'{folder}' has not finished and is passed over")
     for folder in found.finished:
         send(read_run(folder), settings)
     return 0
@@ -99,7 +99,7 @@ def send(run: Run, settings: dict[str, Any]) -> None:
     files = [folder / name for name in ("results.json", "matrix.csv", "config.yaml")]
     logger.log_files("results", "results", files, ["final"])
     logger.finalize("success")
-    say(f"{folder}: W&B run {run_id(folder)}")
+    print_out(f"{folder}: W&B run {run_id(folder)}")
 
 
 def _upto(run: Run, rows: int) -> Any:

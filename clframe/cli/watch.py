@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError
-from clframe.utils.console import say
+from clframe.utils.console import print_out
 
 if TYPE_CHECKING:
     from clframe.watch.resolve import OneRun, SweepWatcher
@@ -58,7 +58,7 @@ def main(words: Sequence[str]) -> int:
             return _serve(watched, arguments)
         return terminal.once(watched) if arguments.once else terminal.follow(watched)
     except KeyboardInterrupt:
-        say()  # the run goes on; only the watching ends
+        print_out()  # the run goes on; only the watching ends
         return 130
 
 
@@ -68,7 +68,7 @@ def _serve(watched: OneRun | SweepWatcher, arguments: argparse.Namespace) -> int
     from clframe.watch.server import PageServer
 
     with PageServer(watched, arguments.port) as server:
-        say(f"{server.address} (Ctrl-C ends)")
+        print_out(f"{server.address} (Ctrl-C ends)")
         if arguments.open:
             webbrowser.open(server.address)
         server.wait()

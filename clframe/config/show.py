@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from clframe.config.run_config import RunConfig
-from clframe.core.learner_factory import make_learning
+from clframe.core.learner_factory import make_learner_factory
 from clframe.core.factory import make_stream
 from clframe.core.registry import GIVEN, GIVEN_UNLESS_SET, Registry
 from clframe.core.trainer import TrainerSettings
@@ -31,7 +31,7 @@ def as_yaml(config: RunConfig, registry: Registry) -> str:
         stream = make_stream(registry, named, config.scenario, config.seed, config.data_dir)
     except DataError:
         stream = SimpleNamespace(name=named["name"], scenario=config.scenario)
-    learning = make_learning(registry, config.learner, stream)
+    learning = make_learner_factory(registry, config.learner, stream)
     given = config.trainer or {}
     values = learning.trainer(registry.trainer_for(stream.name, given), given)
     trainer = TrainerSettings(**settings.check(TrainerSettings, values, "trainer"))

@@ -21,7 +21,7 @@ from clframe.core.class_sizes import (
 )
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -88,7 +88,7 @@ class CountsClasses(Plugin):
         """Show how many samples each class has, if that differs."""
         counts = training_counts(stream)
         if is_unequal(list(counts.values())):
-            notice(f"classes differ in size: {listed_counts(counts, class_names(stream))}")
+            warn_user(f"classes differ in size: {listed_counts(counts, class_names(stream))}")
 
     @hookimpl(tryfirst=True)
     def after_evaluation(self, results: dict[str, dict[str, float]]) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from clframe.utils.console import shortened
+from clframe.utils.console import truncate
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream
@@ -93,7 +93,7 @@ def worst_class(result: Measured) -> WorstClass | None:
         name = str(numbers["worst_class"])
         place = list(found["names"]).index(name)
         return WorstClass(
-            shortened(name, _LONGEST),
+            truncate(name, _LONGEST),
             float(numbers["worst_accuracy"]),
             int(found["right"][place]),
             int(found["tested"][place]),
@@ -124,7 +124,7 @@ def class_line(results: Sequence[Measured]) -> str | None:
 def listed_counts(counts: Mapping[int, int], names: Mapping[int, str]) -> str:
     """Return the numbers of samples, the largest first; of many classes the first and last."""
     order = sorted(counts, key=lambda unit: -counts[unit])
-    words = [f"{shortened(names.get(u, str(u)), _LONGEST)} {counts[u]:,}" for u in order]
+    words = [f"{truncate(names.get(u, str(u)), _LONGEST)} {counts[u]:,}" for u in order]
     if len(words) > _SHOWN:
         half = _SHOWN // 2
         words = [*words[:half], f"... ({len(words) - _SHOWN} more)", *words[-half:]]

@@ -17,7 +17,7 @@ from clframe.data.dataset import Batch, Data
 from clframe.data.inputs import tensors_of
 from clframe.data.concat import join
 from clframe.errors import PluginError, nearest
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -194,10 +194,10 @@ def evaluate_task(learner: HasPlugins, task: Task) -> dict[str, float]:
     return measures
 
 
-def working(learner: HasPlugins, unit: str, done: int, total: int | None, task: str = "") -> None:
+def on_progress(learner: HasPlugins, unit: str, done: int, total: int | None, task: str = "") -> None:
     """Tell whoever shows it how far the work at hand is."""
-    if learner.plugins.implements("working"):
-        learner.plugins.hook.working(learner=learner, unit=unit, done=done, total=total, task=task)
+    if learner.plugins.implements("on_progress"):
+        learner.plugins.hook.on_progress(learner=learner, unit=unit, done=done, total=total, task=task)
 
 
 def predict(learner: HasPlugins, x: Any, task: Task) -> Tensor:
@@ -230,7 +230,7 @@ def metrics(learner: HasPlugins, result: Result) -> dict[str, dict[str, Any]]:
             if name in families.get(family, {}):
                 result.metric_facts[info.name] = info.to_json()
             elif family in families:
-                notice(
+                warn_user(
                     f"plugin '{plugin.name}' says which direction of metric '{info.name}' is "
                     f"better, but there is none of that name; {nearest(name, families[family])}"
                 )

@@ -27,7 +27,7 @@ def methods_of(learner: Learner) -> list[Plugin]:
     return [
         plugin
         for plugin in learner.plugins.ordered
-        if not type(plugin).__module__.startswith(_BUILT_IN) and not plugin.only_measures
+        if not type(plugin).__module__.startswith(_BUILT_IN) and not plugin.is_evaluator
     ]
 
 

@@ -161,7 +161,7 @@ class Learner(LightningModule):
         return self.state.curves
 
     @property
-    def more_to_come(self) -> bool:
+    def has_next_experience(self) -> bool:
         """Whether another experience follows; if not, nothing has to be prepared for it."""
         return self.experience is not self.stream.experiences[-1]
 
@@ -373,7 +373,7 @@ class Learner(LightningModule):
         """The model's parameters that can be trained, by name; what regularizers act on."""
         return {n: p for n, p in self.model.named_parameters() if p.requires_grad}
 
-    def left_by(self, experience: Experience, data: Data) -> Data:
+    def data_for_plugins(self, experience: Experience, data: Data) -> Data:
         """What a learned experience leaves to plugins: its data, unless a learner made its own."""
         return data
 

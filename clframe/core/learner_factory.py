@@ -25,13 +25,13 @@ STREAMS_OWN = "default"
 """The name of what a stream is learned by where nothing else is chosen."""
 
 
-class Learning:
+class LearnerFactory:
     """As the stream has it: classification, or imitation where tasks are robot environments."""
 
     supports_distributed: ClassVar[bool] = True
     """Whether several processes can learn one run this way."""
 
-    def for_stream(self, stream: Stream) -> Learning:
+    def for_stream(self, stream: Stream) -> LearnerFactory:
         """The same, with the settings that follow from the stream; its tasks may not be known."""
         return self
 
@@ -58,16 +58,16 @@ def name_of(named: Named) -> str:
     return named if isinstance(named, str) else str(named.get("name"))
 
 
-def make_learning(registry: Registry, named: Named, stream: Stream) -> Learning:
+def make_learner_factory(registry: Registry, named: Named, stream: Stream) -> LearnerFactory:
     """What a stream is learned by, with the stream's defaults for it."""
     if isinstance(named, str):
         named = {"name": named}
     values = {**registry.learner_for(stream.name, name_of(named)), **named}
-    learning: Learning = make(registry, "learner", values)
+    learning: LearnerFactory = make(registry, "learner", values)
     return learning.for_stream(stream)
 
 
 @hookimpl
 def register(registry: Registry) -> None:
     """Add what every stream has."""
-    registry.add("learner", STREAMS_OWN, Learning)
+    registry.add("learner", STREAMS_OWN, LearnerFactory)

@@ -82,23 +82,23 @@ class Plugin:
     """Whether several seeds with this plugin can be trained as one model: it draws random numbers
     from ``learner.generator`` only, trains nothing beside the model, evaluates and learns as core
     does, and acts within a step through its hooks (clframe/training/batched)."""
-    gates_by_task: ClassVar[bool] = False
+    task_gated: ClassVar[bool] = False
     """Whether the model's units are gated by task, so that one pass cannot serve several tasks."""
     freezes_features: ClassVar[bool] = False
     """Whether the model's features stay as they are once the first experiences are learned."""
-    takes_steps: ClassVar[bool] = True
+    uses_training_steps: ClassVar[bool] = True
     """Whether the method learns by steps of the loop. Where it does not, plugins that act in steps
     would do nothing and are refused beside it."""
-    revisits: ClassVar[bool] = False
+    multi_pass: ClassVar[bool] = False
     """Whether the method trains on an experience's samples more often than its epochs say, so that
     it cannot learn online (``trainer.passes=1``). Replay of a memory does not count."""
     needs_boundaries: ClassVar[bool] = False
     """Whether the method has to know when a task ends, so that it cannot learn a stream without
     boundaries (``Stream.boundaries``)."""
-    looks_ahead: ClassVar[bool] = False
+    order_dependent: ClassVar[bool] = False
     """Whether what the method learns, or what it says of a task to come, depends on the order of
     what is to come. A run with it cannot be forked into another order (``clframe fork``)."""
-    only_measures: ClassVar[bool] = False
+    is_evaluator: ClassVar[bool] = False
     """Whether the plugin measures and changes nothing that is learned. It is chosen beside a method
     (``strategy=er+plasticity``) and is not part of the strategy's name in records and reports."""
     attachable: ClassVar[bool | str | None] = None
@@ -314,9 +314,9 @@ def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
             if other not in names:
                 raise PluginError(f"plugin '{plugin.name}' needs plugin '{other}': add it")
         for beside in plugins:
-            if plugin.takes_steps or beside is plugin:
+            if plugin.uses_training_steps or beside is plugin:
                 continue
-            if _acts_in_steps(beside) or not beside.takes_steps:
+            if _acts_in_steps(beside) or not beside.uses_training_steps:
                 raise PluginError(
                     f"plugin '{plugin.name}' cannot be combined with '{beside.name}': it learns "
                     f"without steps and leaves nothing to '{beside.name}'"
@@ -345,7 +345,7 @@ def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
 def check_online(plugins: Sequence[Plugin], passes: int | None) -> None:
     """Refuse a method that shows samples again where every sample is to be seen once."""
     for plugin in plugins:
-        if passes is not None and plugin.revisits:
+        if passes is not None and plugin.multi_pass:
             raise PluginError(
                 f"plugin '{plugin.name}' trains on samples of an experience again, but "
                 "trainer.passes=1 shows every sample once: leave trainer.passes out or choose "
@@ -355,7 +355,7 @@ def check_online(plugins: Sequence[Plugin], passes: int | None) -> None:
 
 def _acts_in_steps(plugin: Plugin) -> bool:
     """Whether a plugin changes what is learned in a step."""
-    return not plugin.only_measures and any(
+    return not plugin.is_evaluator and any(
         hasattr(getattr(plugin, hook, None), "clframe_impl") for hook in _IN_STEPS
     )
 

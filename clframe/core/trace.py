@@ -19,7 +19,7 @@ import pluggy
 from clframe.core.hook_results import describe
 
 PER_STEP = frozenset(
-    {"extra_batches", "penalty", "after_backward", "after_step", "predict", "working"}
+    {"extra_batches", "penalty", "after_backward", "after_step", "predict", "on_progress"}
 )
 """Hooks that are called many times per experience."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clframe.data.dataset import Data
 
 
-def without_waiting(stream: Stream, settings: TrainerSettings, seed: int) -> Stream:
+def drop_missed_batches(stream: Stream, settings: TrainerSettings, seed: int) -> Stream:
     """The same stream without the samples that pass while the learner is busy.
 
     They are missed by everything: by steps, memories and estimates alike.

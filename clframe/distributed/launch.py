@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clframe.errors import ClframeError, SettingError
-from clframe.utils.console import tell
+from clframe.utils.console import print_err
 from clframe.utils.processes import end_with_parent
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _watch(children: list[subprocess.Popen[bytes]]) -> None:
     lost = [(rank, child.returncode) for rank, child in enumerate(children, 1) if child.returncode]
     if not lost or _children.reported.wait(GRACE) or children != _children.running:
         return
-    tell(f"clframe: {_sentence(*lost[0])}")
+    print_err(f"clframe: {_sentence(*lost[0])}")
     sys.stderr.flush()
     _kill(children)
     os._exit(2)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def undisturbed(learner: Learner) -> Iterator[None]:
+def evaluation_mode(learner: Learner) -> Iterator[None]:
     """Evaluation mode, without gradients; afterwards everything is as it was before.
 
     Restored are the mode of every module (so that batch statistics and dropout go on as they were,

@@ -7,7 +7,7 @@ import socket
 import urllib.parse
 from pathlib import Path
 
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 _SECONDS = 2.0
 
@@ -16,10 +16,10 @@ def choose_mode() -> str:
     """Online or offline, with one sentence when it has to be offline."""
     address = server()
     if not has_key(address):
-        notice("W&B: no API key is configured, so this run is logged offline (wandb sync sends it)")
+        warn_user("W&B: no API key is configured, so this run is logged offline (wandb sync sends it)")
         return "offline"
     if not answers(address):
-        notice(
+        warn_user(
             f"W&B: {address} does not answer, so this run is logged offline (wandb sync sends it)"
         )
         return "offline"

@@ -22,7 +22,7 @@ from clframe.core.media import Media
 from clframe.hookspecs import hookimpl
 from clframe.runs import append_file
 from clframe.runs.csv_prefix import first_rows, with_columns
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.files import write_text
 from clframe.utils.settings import at_least
 from clframe.utils.checksums import PrefixSum, mark_of
@@ -175,7 +175,7 @@ class Board(TensorBoardLogger):
             elif path.suffix == ".mp4":
                 if one.name not in self._told:
                     self._told.add(one.name)
-                    notice(
+                    warn_user(
                         f"logger tensorboard shows no MP4 and goes without '{one.name}'; films as "
                         "GIF (trainer.films=gif) are shown"
                     )

@@ -22,7 +22,7 @@ from clframe.hookspecs import hookimpl
 from clframe.loggers._wandb_server import answers, choose_mode, has_key, server
 from clframe.runs.append_file import AppendOnlyFile
 from clframe.runs.fork_source import notes
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.files import sync_file, write_json
 from clframe.utils.checksums import mark_of
 
@@ -103,7 +103,7 @@ class WandbRun(WandbLogger):
                 if self._is_offline:
                     raise
                 line = _first_line(error)
-                notice(f"W&B: {line}; this run is logged offline (wandb sync sends it)")
+                warn_user(f"W&B: {line}; this run is logged offline (wandb sync sends it)")
                 self._wandb_init["mode"] = "offline"
                 self._begin()
         return self._experiment
@@ -227,7 +227,7 @@ class WandbRun(WandbLogger):
             try:
                 self._experiment.use_artifact(f"checkpoint-{source}:latest")  # type: ignore[union-attr]
             except Exception as error:
-                notice(f"W&B: no lineage to checkpoint-{source}: {_first_line(error)}")
+                warn_user(f"W&B: no lineage to checkpoint-{source}: {_first_line(error)}")
 
     def finalize(self, status: str) -> None:
         """End the W&B run, marked as failed or stopped where the run did not come to its end."""
@@ -237,7 +237,7 @@ class WandbRun(WandbLogger):
             try:
                 self.log_checkpoint("final" if status == "success" else status)
             except Exception as error:  # the run shall be told to have ended in any case
-                notice(f"W&B: the last checkpoint is not sent: {_first_line(error)}")
+                warn_user(f"W&B: the last checkpoint is not sent: {_first_line(error)}")
         self._experiment.summary["status"] = "finished" if status == "success" else status
         self._experiment.finish(exit_code=_EXIT_CODES.get(status, 1))
 

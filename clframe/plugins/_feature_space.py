@@ -42,7 +42,7 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
     """
 
     requires_class_labels = True
-    takes_steps = False
+    uses_training_steps = False
     conflicts: ClassVar[Sequence[str]] = ("gdumb", "multitask")
 
     def __init__(self, features: Features, adapt_first: bool) -> None:

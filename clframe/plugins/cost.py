@@ -34,7 +34,7 @@ class Cost(Plugin):
 
     name = "cost"
     paper = "Lomonaco & Maltoni, CORe50, 2017; torch.utils.flop_counter"
-    only_measures = True
+    is_evaluator = True
     supports_distributed = False
     state: ClassVar[tuple[str, ...]] = ("values", "flops", "per_step", "steps", "held")
 

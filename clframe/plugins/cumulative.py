@@ -30,7 +30,7 @@ class Cumulative(Plugin):
 
     supports_batched_seeds = True
     conflicts = ("multitask",)
-    revisits = True
+    multi_pass = True
 
     @hookimpl
     def extra_data(self, learner: Learner, experience: Experience) -> Data | None:

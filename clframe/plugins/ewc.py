@@ -141,7 +141,7 @@ class EWC(_ConvexPenalty):
 
         Not after the stream's last experience: nothing would be held by it.
         """
-        if not learner.more_to_come:
+        if not learner.has_next_experience:
             return
         new = fisher(
             learner,

@@ -93,7 +93,7 @@ class MAS(_ConvexPenalty):
 
         Not after the stream's last experience: nothing would be held by it.
         """
-        if not learner.more_to_come:
+        if not learner.has_next_experience:
             return
         new = self.importance(learner, data)
         # The running mean over n experiences moves by 1/n of the difference.

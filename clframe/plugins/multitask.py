@@ -33,7 +33,7 @@ class Multitask(Plugin):
     """
 
     conflicts = ("cumulative",)
-    looks_ahead = True
+    order_dependent = True
 
     @hookimpl(tryfirst=True)
     def fit_experience(

@@ -29,7 +29,7 @@ class Online(Plugin):
 
     name = "online"
     paper = "Gama et al., On evaluating stream learning algorithms, 2013"
-    only_measures = True
+    is_evaluator = True
     requires_class_labels = True
     state: ClassVar[tuple[str, ...]] = ("right", "taken", "counts")
 

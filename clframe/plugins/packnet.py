@@ -73,7 +73,7 @@ class PackNet(Plugin):
 
     name = "packnet"
     needs_boundaries = True
-    revisits = True
+    multi_pass = True
     paper = (
         "Mallya & Lazebnik, PackNet: Adding Multiple Tasks to a Single Network by Iterative "
         "Pruning, 2018"

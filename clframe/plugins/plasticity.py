@@ -12,7 +12,7 @@ from torch.nn.modules import activation
 
 from clframe.core import hooks
 from clframe.core.plugin import Plugin
-from clframe.evaluation.evaluation_mode import undisturbed
+from clframe.evaluation.evaluation_mode import evaluation_mode
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.utils.settings import check_at_least
@@ -56,7 +56,7 @@ class Plasticity(Plugin):
 
     name = "plasticity"
     paper = "Sokar et al., The Dormant Neuron Phenomenon in Deep Reinforcement Learning, 2023"
-    only_measures = True
+    is_evaluator = True
     state: ClassVar[tuple[str, ...]] = ("values",)
 
     def __init__(self, samples: int = 512, tau: float = 0.025, delta: float = 0.01) -> None:
@@ -71,7 +71,7 @@ class Plasticity(Plugin):
     @hookimpl(trylast=True)
     def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:
         """Put the samples through the model and look at it."""
-        with undisturbed(learner), hooks.in_task(learner, experience.tasks[0]):
+        with evaluation_mode(learner), hooks.in_task(learner, experience.tasks[0]):
             activity, features = self._look(learner, data)
         found: dict[str, float | None] = dict.fromkeys(_NAMES)
         if activity:

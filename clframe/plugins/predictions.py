@@ -11,7 +11,7 @@ from clframe.core import hooks
 from clframe.core.matrix import BEFORE
 from clframe.core.media import Heatmap
 from clframe.core.plugin import Plugin
-from clframe.evaluation.evaluation_mode import undisturbed
+from clframe.evaluation.evaluation_mode import evaluation_mode
 from clframe.hookspecs import hookimpl
 from clframe.utils.settings import check_at_least
 
@@ -45,7 +45,7 @@ class Predictions(Plugin):
 
     name = "predictions"
     paper = "Guo et al., On Calibration of Modern Neural Networks, 2017"
-    only_measures = True
+    is_evaluator = True
     requires_class_labels = True
     state: ClassVar[tuple[str, ...]] = ("values", "confusion")
 
@@ -71,7 +71,7 @@ class Predictions(Plugin):
         table = torch.zeros(len(tasks), 3, self.bins, dtype=torch.float64).to(device)
         first_k = torch.zeros(len(tasks), dtype=torch.float64).to(device)
         confusion = torch.zeros(n * n, dtype=torch.long, device=device)
-        with undisturbed(learner):
+        with evaluation_mode(learner):
             for number, task in enumerate(tasks):
                 with hooks.in_task(learner, task):
                     self._add(learner, task, table[number], first_k[number], confusion)

@@ -59,7 +59,7 @@ class XdG(Plugin):
         "gating and synaptic stabilization, 2018"
     )
     scenarios = ("task",)
-    gates_by_task = True
+    task_gated = True
 
     def __init__(self, gating: float = 0.95, gate_seed: int = 0) -> None:
         if not 0 <= gating < 1:

@@ -25,7 +25,7 @@ from clframe.reproduce.fork_checks import check_prefix
 from clframe.run import run
 from clframe.runs.folder import RunFolder
 from clframe.runs.received import as_list, check_places
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.hydra_quote import override_value
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def begin(parent: Parent, at: str | int, config: RunConfig) -> Result:
         check_prefix(parent, learned, built, config)
         _say_changes(parent, built)
         if repeated:
-            notice(
+            warn_user(
                 f"'{parent.names[-1]}' was the last that '{parent.path}' learned, after which a "
                 "method prepares nothing for what comes next: it is learned again"
             )
@@ -185,10 +185,10 @@ def _say_changes(parent: Parent, built: Built) -> None:
     origin["changed"] += differences(parent.content, built.content)
     for name in now:
         if name not in before:
-            notice(f"plugin '{name}' is new at the fork and begins fresh")
+            warn_user(f"plugin '{name}' is new at the fork and begins fresh")
     for name in before:
         if name not in now:
-            notice(f"plugin '{name}' is gone at the fork and its state is dropped")
+            warn_user(f"plugin '{name}' is gone at the fork and its state is dropped")
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from clframe.data.identify import fingerprint, ids_of
 from clframe.errors import RunFolderError, SettingError
 from clframe.reproduce.parent import Parent
 from clframe.runs.data_record import DATA, DataRecord, listed, read_record, taught
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream
@@ -87,7 +87,7 @@ def _compare(parent: Parent, learned: int, built: Built, record: DataRecord) -> 
         built.content["fork"]["remeasured"] = other
     learned_before = DataRecord({one.name: record.experiences[one.name] for one in past})
     for name, (n, total) in learned_before.trained_on(later).items():
-        notice(f"{n:,} of {total:,} test samples of task '{name}' were learned before the fork")
+        warn_user(f"{n:,} of {total:,} test samples of task '{name}' were learned before the fork")
 
 
 def _compare_unrecorded(
@@ -130,7 +130,7 @@ def _other_data(parent: Parent, name: str) -> RunFolderError:
 
 def _check_plugins(parent: Parent, built: Built) -> None:
     """Refuse another order to a method that looked at the one that was to come."""
-    kept: list[Any] = [plugin for plugin in built.learner.plugins.ordered if plugin.looks_ahead]
+    kept: list[Any] = [plugin for plugin in built.learner.plugins.ordered if plugin.order_dependent]
     for plugin in kept:
         if plugin.name in parent.content["strategy"]:
             raise RunFolderError(

@@ -21,7 +21,7 @@ from clframe.errors import RunFolderError, SettingError
 from clframe.reproduce.fork import fork_words
 from clframe.runs.folder import RunFolder
 from clframe.runs.reader import EVENTS
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.hydra_quote import override_value
 
 Order = tuple[int | str, ...]
@@ -142,9 +142,9 @@ def learn_orders(orders: Sequence[Order], out: Path, words: Sequence[str]) -> Le
         if folder.config.exists():
             _check_same(folder, part)
         if folder.results.exists():
-            notice(f"{part.name} is there already")
+            warn_user(f"{part.name} is there already")
             continue
-        notice(f"{part.name}: {_words(part.order)}{_beginning(part)}")
+        warn_user(f"{part.name}: {_words(part.order)}{_beginning(part)}")
         _learn(part, folder, out, words)
     learned = sum(learned_in(out / part.name) for part in parts)
     total = sum(len(part.order) for part in parts)

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe.core import hooks
-from clframe.core.learner_factory import Learning
+from clframe.core.learner_factory import LearnerFactory
 from clframe.data.dataset import Batch, Data
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
@@ -52,7 +52,7 @@ TRAINER = {"batch_size": 64, "gradient_clip_val": 0.5}
 
 
 @dataclass(frozen=True)
-class PPO(Learning):
+class PPO(LearnerFactory):
     """Proximal policy optimisation: learning by reward, rollout after rollout.
 
     A minibatch has ``trainer.batch_size`` decisions (64 if nothing is said);
@@ -379,7 +379,7 @@ class PPOLearner(ImitationLearner):
     # ------------------------------------------------------------ a task has been learned
 
     @torch.no_grad()
-    def left_by(self, experience: Experience, data: Data) -> Data:
+    def data_for_plugins(self, experience: Experience, data: Data) -> Data:
         """The states that were visited last, each with the policy's outputs there."""
         if not isinstance(data, RolloutData):
             return data

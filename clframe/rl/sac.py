@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from clframe.core.learner_factory import Learning
+from clframe.core.learner_factory import LearnerFactory
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.rl.actor import SquashedGaussian
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clframe.core.stream import Stream
 
 
-class SAC(SACSettings, Learning):
+class SAC(SACSettings, LearnerFactory):
     """Soft actor-critic: learning by reward, with a budget of decisions for each experience."""
 
     def trainer(self, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -216,7 +216,7 @@ class SACLearner(ImitationLearner):
     # ------------------------------------------------------------ a task has been learned
 
     @torch.no_grad()
-    def left_by(self, experience: Experience, data: Data) -> Data:
+    def data_for_plugins(self, experience: Experience, data: Data) -> Data:
         """The states that were visited, each with the policy's outputs there."""
         if not isinstance(data, LiveData):
             return data

@@ -24,7 +24,7 @@ from clframe.robot.task import (
     seed_key,
 )
 from clframe.robot.workers import environment_pool
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.files import remove_temporary
 from clframe.utils.lock import Lock
 from clframe.utils.progress import ProgressMeter
@@ -162,7 +162,7 @@ def ensure(
     place = path_of(wanted[0], folder, goal_seed).parent
     lock = Lock(place / ".lock")
     try:
-        lock.wait(lambda: notice("waiting for another process that is recording demonstrations"))
+        lock.wait(lambda: warn_user("waiting for another process that is recording demonstrations"))
         remove_temporary(place)
     except OSError as error:
         raise DataError(
@@ -185,7 +185,7 @@ def _make_all(
     num_workers: int | None,
     show_progress: bool,
 ) -> list[tuple[RobotTask, int, int, float]]:
-    notice(
+    warn_user(
         f"recording {n} demonstrations of {len(tasks)} task{'s' if len(tasks) > 1 else ''} in "
         f"'{path_of(tasks[0], folder, goal_seed).parent}'"
     )

@@ -174,7 +174,7 @@ def evaluate(
     chosen = evaluation.seeds if seeds is None else seeds
 
     def tell(ended: int) -> None:
-        hooks.working(learner, "episodes", ended, len(chosen), task.name)
+        hooks.on_progress(learner, "episodes", ended, len(chosen), task.name)
 
     with learner.engine.autocast(), acting():
         return run_episodes(

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from clframe.core.learner import Learner
-from clframe.core.learner_factory import Learning
+from clframe.core.learner_factory import LearnerFactory
 from clframe.core.stream import Stream
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
@@ -111,7 +111,7 @@ class ChoiceLearner(ImitationLearner):
         return outputs.argmax(-1)
 
 
-class Imitation(Learning):
+class Imitation(LearnerFactory):
     """Do what demonstrations do: the way in which robot streams are learned by default."""
 
     def prepare_stream(self, stream: Stream, model: nn.Module, engine: Engine) -> Stream:

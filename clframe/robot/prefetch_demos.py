@@ -10,7 +10,7 @@ from pathlib import Path
 
 from clframe.robot import collect
 from clframe.robot.task import RobotTask
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.processes import usable_cores
 
 _LOOK = 0.1
@@ -78,7 +78,7 @@ class Recorder:
             )
             self._thread.start()
         elif self._thread.is_alive():
-            notice(f"waiting for the demonstrations of '{task.name}'")
+            warn_user(f"waiting for the demonstrations of '{task.name}'")
         while self._thread.is_alive() and not self._there(task):
             self._thread.join(_LOOK)
         if not self._there(task):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from clframe.errors import DataError
 from clframe.robot.episodes import reset, step
 from clframe.robot.task import MakeEnvironment
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.processes import (
     WorkerPool,
     find_user_files,
@@ -216,7 +216,7 @@ class Farm(WorkerPool):
         """Another actor in place of one that is lost: one that has come, or one of the others."""
         if actor in self._alive:
             self._alive.remove(actor)
-            notice("a machine of the Ray cluster was lost; its episodes are done again on another")
+            warn_user("a machine of the Ray cluster was lost; its episodes are done again on another")
             self._order()
         self._arrivals(0)
         self._wait_for_first()

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.checksums import PrefixSum, check_mark
 
 
@@ -34,7 +34,7 @@ class AppendOnlyFile:
             self._rollback_to, self._sum = None, PrefixSum(self.path)
         with self.path.open("a", encoding="utf-8") as file:
             if file.tell() < self._length:
-                notice(
+                warn_user(
                     f"'{self.path}' was shortened or removed during the run; "
                     f"{self._length - file.tell()} bytes of it are lost"
                 )
@@ -58,6 +58,6 @@ def truncate(path: Path, length: int) -> None:
     """
     size = path.stat().st_size if path.exists() else 0
     if size < length:
-        notice(f"'{path}' was {length} bytes long and is now {size}; the missing part is lost")
+        warn_user(f"'{path}' was {length} bytes long and is now {size}; the missing part is lost")
     elif size > length:
         os.truncate(path, length)

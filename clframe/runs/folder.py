@@ -22,7 +22,7 @@ from clframe.runs.reader import CONFIG, EVENTS, LOG, LONGEST_CONFIG, parse_confi
 from clframe.runs.received import confirm_run
 from clframe.runs.status import STATUS
 from clframe.utils import checksums
-from clframe.utils.console import notice, shortened
+from clframe.utils.console import warn_user, truncate
 from clframe.utils.files import make_folder, remove_temporary, write_bytes, write_json, write_text
 from clframe.utils.lock import Lock
 from clframe.utils.plain_yaml import as_yaml
@@ -97,7 +97,7 @@ class RunFolder:
         try:
             is_file = self.path.exists() and not self.path.is_dir()
         except OSError as error:  # a name that no file system takes
-            shown = shortened(str(self.path), 40)
+            shown = truncate(str(self.path), 40)
             raise RunFolderError(
                 f"run_dir '{shown}' cannot be made: {error.strerror}; give a shorter name"
             ) from error
@@ -182,15 +182,15 @@ class RunFolder:
             if not self.path.is_dir():
                 return
             if not self.events.is_file():
-                notice(f"'{self.events}' was removed during the run; its lines are lost")
+                warn_user(f"'{self.events}' was removed during the run; its lines are lost")
             if not self._config_text:
                 return  # the run was made without one
             if not self.config.is_file():
-                notice(f"'{self.config}' was removed during the run and has been written again")
+                warn_user(f"'{self.config}' was removed during the run and has been written again")
             elif read_text(self.config) != self._config_text:
                 kept = self.config.with_name(f"{CONFIG}.changed")
                 os.replace(self.config, kept)
-                notice(
+                warn_user(
                     f"'{self.config}' was changed during the run; the change is in '{kept.name}', "
                     "and what the run was made with has been written again"
                 )
@@ -229,7 +229,7 @@ class RunFolder:
                     f"{problem}. Put back a copy of it, or add resume.allow=[files] to continue "
                     "with what is left of it"
                 )
-            notice(f"'{self.path / name}' {problem}, as resume.allow says")
+            warn_user(f"'{self.path / name}' {problem}, as resume.allow says")
 
     def _discard(self) -> None:
         """Remove a run that never began, and the folders that were made for it."""
@@ -259,7 +259,7 @@ class RunFolder:
         try:
             confirm_run(self._content, {file.sha256: file.path.name for file in self._files})
         except ClframeError as error:
-            notice(f"{error}; to continue this run later, name its plugin_path again")
+            warn_user(f"{error}; to continue this run later, name its plugin_path again")
 
     def write_config(self) -> None:
         """Say in config.yaml what the run is made with."""

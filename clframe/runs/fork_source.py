@@ -19,7 +19,7 @@ from clframe.checkpoint.store import CheckpointInfo, CheckpointStore, note_sum, 
 from clframe.errors import RunFolderError
 from clframe.runs import csv_prefix
 from clframe.utils import checksums
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.files import make_folder, replacing, write_text
 from clframe.utils.regular import read_json
 
@@ -66,7 +66,7 @@ class Origin:
         source = self.run / "checkpoints" / note["file"]
         info, linked = store.adopt(source, note, identity)
         if not linked:
-            notice(f"'{source}' cannot be linked from '{child}' and was copied")
+            warn_user(f"'{source}' cannot be linked from '{child}' and was copied")
         return info
 
     def take_back(self, store: CheckpointStore, child: Path) -> None:

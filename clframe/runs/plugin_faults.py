@@ -22,7 +22,7 @@ from clframe.core.plugin import Plugin
 from clframe.errors import ClframeError, PluginError
 from clframe.hookspecs import HOOKS
 from clframe.runs.status import note_hanging
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -111,7 +111,7 @@ def report_hanging_hooks(learner: Learner, status: Path | None) -> Iterator[None
                 seen, steps, since, reported = call, now, time.monotonic(), False
             elif call is not None and not reported and time.monotonic() - since >= _LONG:
                 reported = True
-                notice(
+                warn_user(
                     f"plugin '{call.plugin.name}' has been in hook '{call.hook}' for "
                     f"{_LONG:.0f} s without finishing a step"
                 )

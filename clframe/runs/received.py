@@ -17,7 +17,7 @@ from typing import Any
 
 from clframe.core.results_file import leaves
 from clframe.errors import PluginError, RunFolderError, SettingError
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.regular import read_bytes
 from clframe.utils.trust import confirm, trusted
 
@@ -250,7 +250,7 @@ def say_changed(content: Mapping[str, Any], run: Path) -> None:
     """Warn about plugin files that were changed since the run copied them."""
     for file in plugin_files(content, run):
         if file.changed:
-            notice(
+            warn_user(
                 f"'{file.name}' has changed since the run began; it continues with its own copy, "
                 f"'{file.path}' (plugin_path={file.name} takes the changed one)"
             )

@@ -126,7 +126,7 @@ def compose(
         else:
             defaults = registry.plugins_for(stream).get(item, {})
             plugins.append(registry.build("plugin", item, {**defaults, **settings[item]}))
-    measuring = {plugin.name for plugin in plugins if plugin.only_measures}
+    measuring = {plugin.name for plugin in plugins if plugin.is_evaluator}
     return joined(names, measuring), plugins
 
 
@@ -146,7 +146,7 @@ def joined(names: Sequence[str], measuring: Collection[str]) -> str:
 def measuring_plugins(registry: Registry) -> set[str]:
     """The registered plugins that only measure."""
     plugins = registry.entries("plugin")
-    return {e.name for e in plugins if getattr(e.factory, "only_measures", False)}
+    return {e.name for e in plugins if getattr(e.factory, "is_evaluator", False)}
 
 
 def _divided(part: Any, registry: Registry) -> list[Any]:

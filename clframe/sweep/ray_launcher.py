@@ -15,7 +15,7 @@ from clframe.errors import ClframeError, SettingError
 from clframe.sweep.job import Job
 from clframe.sweep.remote import RemoteRun
 from clframe.sweep.settings import SweepSettings
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.ray_cluster import Cluster, import_ray
 
 _MOST_LOSSES = 20
@@ -57,7 +57,7 @@ class RayLauncher:
                 if self._cluster.started:
                     raise SettingError(problem)
                 # Clusters grow, and a lost machine may come back.
-                notice(f"{job.title} waits: {problem}")
+                warn_user(f"{job.title} waits: {problem}")
         except ClframeError as error:  # of this run; others may be placed
             self._refused.append((job.name, str(error)))
         except (ValueError, TypeError) as error:
@@ -90,7 +90,7 @@ class RayLauncher:
             self._losses[job.name] += 1
             if self._stopping or self._losses[job.name] > _MOST_LOSSES:
                 return "the machine it ran on was lost"
-            notice(f"{job.title}: the machine it ran on was lost; it continues on another")
+            warn_user(f"{job.title}: the machine it ran on was lost; it continues on another")
             job.begin_log()
             self.start(job)
             return None

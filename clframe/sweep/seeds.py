@@ -18,7 +18,7 @@ from clframe.errors import RunFolderError, SettingError
 from clframe.sweep.launcher import JobResult
 from clframe.sweep.runner import can_be_written, job_of, run_jobs
 from clframe.sweep.seed_group import SeedGroup, unsupported_reason
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.settings import convert
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ def fit_seeds(config: RunConfig, seeds: Sequence[int]) -> list[Result]:
     if reason is None:
         return group.run()
     if not all(can_be_written(one) for one in configs):
-        notice(f"seeds are run one after the other: {reason}")
+        warn_user(f"seeds are run one after the other: {reason}")
         return [fit_config(one) for one in configs]
-    notice(f"seeds are run in separate processes: {reason}")
+    warn_user(f"seeds are run in separate processes: {reason}")
     return _in_processes(configs)
 
 
@@ -72,7 +72,7 @@ def _in_processes(configs: Sequence[RunConfig]) -> list[Result]:
 
 
 def _tell(ended: JobResult, reason: str | None) -> None:
-    notice(f"{ended.job.title}: {reason or 'finished'} ({ended.seconds:.0f} s)")
+    warn_user(f"{ended.job.title}: {reason or 'finished'} ({ended.seconds:.0f} s)")
 
 
 def in_one_group(config: RunConfig) -> RunConfig:

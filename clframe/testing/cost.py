@@ -34,7 +34,7 @@ class Clock(Plugin):
     """Notes the processor's time after every step, by experience."""
 
     name = "clock"
-    only_measures = True
+    is_evaluator = True
 
     def __init__(self) -> None:
         self.times: list[list[float]] = []

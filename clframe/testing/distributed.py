@@ -31,7 +31,7 @@ from clframe.sweep.seed_group import SeedGroup, unsupported_reason
 from clframe.testing.plugins import PluginContract
 from clframe.testing.toy import prepare_toy, toy_model, toy_stream
 from clframe.testing.result import Broken, NotChecked, require
-from clframe.utils.console import tell
+from clframe.utils.console import print_err
 
 TOLERANCE = 1e-3
 """Of weights, relative to the largest of a tensor: sums are made in another order."""
@@ -157,5 +157,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except ClframeError as error:
-        tell(f"clframe: {error}")
+        print_err(f"clframe: {error}")
         sys.exit(2)

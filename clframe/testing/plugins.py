@@ -170,12 +170,12 @@ class PluginContract:
         ]
         listed = " and ".join(drawn)
         name = self.plugin.name
-        if self.plugin.only_measures:
+        if self.plugin.is_evaluator:
             require(
                 not drawn and bool((plain.matrix.values == first.matrix.values).all()),
-                f"plugin '{name}' says only_measures but changes what is learned"
+                f"plugin '{name}' says is_evaluator but changes what is learned"
                 + (f" (it draws from {listed})" if drawn else "")
-                + ": measure within clframe.evaluation.evaluation_mode.undisturbed(learner)",
+                + ": measure within clframe.evaluation.evaluation_mode.evaluation_mode(learner)",
             )
         if self.plugin.supports_batched_seeds:
             require(
@@ -286,7 +286,7 @@ class PluginContract:
         return self._cost
 
     def _check_steps(self) -> None:
-        if not self.plugin.takes_steps:
+        if not self.plugin.uses_training_steps:
             raise NotChecked("the method learns without steps")
 
 

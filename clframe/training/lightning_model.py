@@ -18,7 +18,7 @@ from clframe.core.learner import Learner
 from clframe.core.serialization import plain_value
 from clframe.errors import PluginError, SettingError
 from clframe.training.optimizers import bare_optimizer
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -122,7 +122,7 @@ def check_module(
         )
     unused = [method for method in _UNUSED if _overrides(module, method)]
     if unused:
-        notice(
+        warn_user(
             f"model {name}: its {' and '.join(unused)} will not be called: data comes from the "
             "stream, and every task is measured by clframe"
         )

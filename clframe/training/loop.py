@@ -110,7 +110,7 @@ class EpochLoop:
         self.progress.before_save = self._before_save
         self.progress.per_epoch = -(-samples_of_epoch(self.n, self.budget, None) // batch_size)
         self.progress.planned = planned_steps(self.progress.per_epoch, self.budget)
-        told = self.learner.plugins.implements("working")
+        told = self.learner.plugins.implements("on_progress")
         self.next_word = 0.0 if told else math.inf
 
     def begin(self) -> None:
@@ -159,7 +159,7 @@ class EpochLoop:
         now = time.monotonic()
         if now >= self.next_word:
             self.next_word = now + _WORD_EVERY
-            self.hook.working(
+            self.hook.on_progress(
                 learner=self.learner,
                 unit="steps",
                 done=progress.taken,

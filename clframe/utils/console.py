@@ -59,7 +59,7 @@ def columns() -> int:
     return max(20, min(100, shutil.get_terminal_size((80, 24)).columns))
 
 
-def wrapped(text: str, indent: int = 0, first: str | None = None) -> list[str]:
+def wrap(text: str, indent: int = 0, first: str | None = None) -> list[str]:
     """A text in lines that fit, broken between words; what has no spaces stays whole.
 
     Args:
@@ -77,13 +77,13 @@ def wrapped(text: str, indent: int = 0, first: str | None = None) -> list[str]:
     )
 
 
-def notice(sentence: str) -> None:
+def warn_user(sentence: str) -> None:
     """One sentence to the user, on standard error: in one line, or as the terminal has room."""
     text = f"clframe: {printable(sentence)}"
-    tell(*(wrapped(text, 2, "") if sys.stderr.isatty() else [text]))
+    print_err(*(wrap(text, 2, "") if sys.stderr.isatty() else [text]))
 
 
-def tell(*lines: str) -> None:
+def print_err(*lines: str) -> None:
     """Write lines to standard error; if that is closed the run goes on without."""
     try:
         print("\n".join(map(_safe, lines)), file=sys.stderr, flush=True)  # noqa: T201
@@ -122,21 +122,21 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     if "clframe" in Path(filename).parts:
-        notice(str(message))
+        warn_user(str(message))
 
 
-def say(text: str = "") -> None:
+def print_out(text: str = "") -> None:
     """Print one line; see :func:`say_lines` for several."""
     print(_safe(text), flush=True)  # noqa: T201
 
 
-def say_lines(text: str | Sequence[str]) -> None:
+def print_lines(text: str | Sequence[str]) -> None:
     """Print lines, given as a text or one by one."""
     lines = text.split("\n") if isinstance(text, str) else text
     print("\n".join(map(_safe, lines)), flush=True)  # noqa: T201
 
 
-def shortened(text: str, width: int) -> str:
+def truncate(text: str, width: int) -> str:
     """A text that is not longer than so many letters.
 
     >>> shortened("pick up the alphabet soup", 12)

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 _LINE_EVERY = 15.0
 """Seconds between two lines where there is no terminal."""
@@ -49,7 +49,7 @@ class ProgressMeter:
             self._bar.update(count)
         elif time.perf_counter() >= self._next_line and self.count < self.total:
             self._next_line = time.perf_counter() + _LINE_EVERY
-            notice(f"{self.label}: {self.count:,} of {self.total:,} {self.unit}")
+            warn_user(f"{self.label}: {self.count:,} of {self.total:,} {self.unit}")
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
@@ -57,4 +57,4 @@ class ProgressMeter:
         if self.summary:
             seconds = time.perf_counter() - self._started
             speed = self.count / max(seconds, 1e-9)
-            notice(f"{self.label}: {self.count:,} {self.unit} in {seconds:.1f} s ({speed:,.0f}/s)")
+            warn_user(f"{self.label}: {self.count:,} {self.unit} in {seconds:.1f} s ({speed:,.0f}/s)")

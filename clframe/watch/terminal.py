@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any, TextIO
 
-from clframe.utils.console import colored, say_lines
+from clframe.utils.console import colored, print_lines
 from clframe.watch import text_view
 from clframe.watch.resolve import OneRun, SweepWatcher
 from clframe.watch.run import FAILED, RUNNING
@@ -71,7 +71,7 @@ def _redraw(watched: OneRun | SweepWatcher) -> int:
         if lines != last or ended:
             up = f"\x1b[{drawn}F" if drawn else ""
             sys.stdout.write(f"{up}\x1b[J")
-            say_lines(lines)
+            print_lines(lines)
             sys.stdout.flush()
             drawn, last = len(lines), lines
         if ended:
@@ -81,7 +81,7 @@ def _redraw(watched: OneRun | SweepWatcher) -> int:
 
 def _print(lines: list[str]) -> None:
     if lines:
-        say_lines(lines)
+        print_lines(lines)
 
 
 def _width() -> int:

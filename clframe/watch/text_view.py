@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clframe.utils.console import matrix_table, shortened
+from clframe.utils.console import matrix_table, truncate
 from clframe.utils.eta import duration
 from clframe.watch.resolve import last_mean
 from clframe.watch.run import RUNNING
@@ -103,7 +103,7 @@ def _matrix(view: Mapping[str, Any], width: int, room: int | None, color: bool) 
     for chosen in (pairs, [pair for pair in pairs if pair[0] in view["measured"]]):
         while chosen:
             rows, values = zip(*chosen, strict=True)
-            named = [row if row in view["columns"] else shortened(row, 24) for row in rows]
+            named = [row if row in view["columns"] else truncate(row, 24) for row in rows]
             lines = matrix_table(named, view["columns"], values, color, width).splitlines()
             if room is None or len(lines) <= room:
                 return lines
@@ -120,7 +120,7 @@ def _curves(view: Mapping[str, Any], width: int, sparks: str) -> list[str]:
     means = row_means(view)
     for name, values in (("loss", losses), (f"mean {view['measure']}", means)):
         if len(values) > 1:
-            label, last = f"{shortened(name, 15):<16}", f"  {values[-1]:.4g}"
+            label, last = f"{truncate(name, 15):<16}", f"  {values[-1]:.4g}"
             line = sparkline(values, max(8, width - len(label) - len(last)), sparks)
             lines.append(f"{label}{line}{last}")
     return lines
@@ -169,7 +169,7 @@ def _sweep_line(run: Mapping[str, Any], widest: int) -> str:
     learned = f"{run['learned']}/{run['experiences']}" if run["experiences"] else ""
     mean = "" if run["mean"] is None else f"mean {run['mean']:.3f}"
     last = time_left(run) or run["why"]
-    name = f"{shortened(run['name'], widest):<{widest}}"
+    name = f"{truncate(run['name'], widest):<{widest}}"
     return f"{name}  {run['state']:<9} {learned:>6}  {mean:<10}  {last}"
 
 

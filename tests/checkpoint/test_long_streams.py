@@ -18,7 +18,7 @@ LENGTH = 80
 class Calls(Plugin):
     """Counts the function calls of each experience: what it costs, on any machine."""
 
-    only_measures = True
+    is_evaluator = True
 
     def __init__(self) -> None:
         self.now = 0

@@ -1,4 +1,4 @@
-"""How far the work at hand is: the hook ``working``, and what the run folder says of it."""
+"""How far the work at hand is: the hook ``on_progress``, and what the run folder says of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Watches(Plugin):
         self.status: list[dict[str, Any]] = []
 
     @hookimpl(trylast=True)
-    def working(self, learner: Any, unit: str, done: int, total: int | None) -> None:
+    def on_progress(self, learner: Any, unit: str, done: int, total: int | None) -> None:
         """Keep it."""
         self.words.append((unit, done, total))
         if learner.state.run_dir is not None:

@@ -12,7 +12,7 @@ REGISTRY = discover()
 MEASURES = tuple(
     entry.name
     for entry in REGISTRY.entries("plugin")
-    if getattr(entry.factory, "only_measures", False) and entry.name not in DEFAULT_PLUGINS
+    if getattr(entry.factory, "is_evaluator", False) and entry.name not in DEFAULT_PLUGINS
 )
 """Evaluators that are chosen beside a method; tests/plugins/test_measures.py is about them."""
 # The last one measures, too, and needs the folders of other runs.

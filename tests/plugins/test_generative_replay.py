@@ -212,7 +212,7 @@ class FrozenElsewhere(Plugin):
 class GatedElsewhere(Plugin):
     """Says that units are gated by task, under a name that no other plugin knows."""
 
-    gates_by_task = True
+    task_gated = True
 
 
 def test_what_another_plugin_says_of_itself_counts_not_its_name() -> None:

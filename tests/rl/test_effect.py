@@ -83,7 +83,7 @@ def test_tasks_learned_together_have_their_budget_each() -> None:
     assert tasks[30:51].tolist() == [0] * 7 + [1] * 7 + [2] * 7
     # Each task leaves the states that were visited in it.
     for experience in learner.stream:
-        left = learner.left_by(experience, experience.data)
+        left = learner.data_for_plugins(experience, experience.data)
         assert len(left) == 40
         rows = interaction.transitions.newest(120)["state"][tasks == experience.index]
         assert torch.equal(left.source.to(torch.device("cpu"))["state"], rows)
@@ -167,7 +167,7 @@ def test_an_experience_leaves_visited_states_with_the_policys_outputs() -> None:
     experience = stream.experiences[0]
     learner.begin(experience)
     learner.train_on(experience.data, learner.engine.settings.budget)
-    left = learner.left_by(experience, experience.data)
+    left = learner.data_for_plugins(experience, experience.data)
     assert len(left) == 30
     assert torch.equal(
         left.source.to(torch.device("cpu"))["state"],

@@ -23,7 +23,7 @@ from clframe.checkpoint.store import note_sum
 from clframe.cli.main import main
 from clframe.errors import DataError
 from clframe.utils import plain_yaml, regular
-from clframe.utils.console import printable, say, say_lines
+from clframe.utils.console import printable, print_out, print_lines
 from clframe.utils.image_files import opened_image
 from clframe.utils.inside import file_name, filled, inside
 
@@ -528,8 +528,8 @@ def test_a_file_that_is_too_large_is_named(tmp_path: Path) -> None:
 def test_control_characters_are_written_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert printable("a\tb é ✓") == "a\tb é ✓"
     assert printable("\x1b[2J\n\x9b\u202e\udcff") == "\\x1b[2J\\n\\x9b\\u202e\\xff"
-    say("\x1b[32mok\x1b[0m\nnext \x1b[8m")
-    say_lines("one\ntwo\x07")
+    print_out("\x1b[32mok\x1b[0m\nnext \x1b[8m")
+    print_lines("one\ntwo\x07")
     assert capsys.readouterr().out == "\x1b[32mok\x1b[0m\\nnext \\x1b[8m\none\ntwo\\x07\n"
 
 

@@ -278,7 +278,7 @@ class Loses(Plugin):
         self.lost = 0
 
     @hookimpl
-    def working(self, learner: Any, unit: str, done: int) -> None:
+    def on_progress(self, learner: Any, unit: str, done: int) -> None:
         if unit == "episodes" and done == 3 and len(learner.seen) == 2 and not self.lost:
             busy = [m for m in self.machines.machines if any(map(is_farm, descendants(pid_of(m))))]
             assert len(busy) == 2  # the environments are spread

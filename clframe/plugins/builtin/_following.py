@@ -56,7 +56,7 @@ class Following(Plugin):
         self.moved(learner)
 
     @hookimpl(trylast=True)
-    def working(self, learner: Learner, unit: str, done: int, total: int | None, task: str) -> None:
+    def on_progress(self, learner: Learner, unit: str, done: int, total: int | None, task: str) -> None:
         """Steps, tasks, episodes, or what a plugin counts."""
         clock, place = self.started(learner), self.place
         if unit == "tasks":

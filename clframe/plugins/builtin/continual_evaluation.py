@@ -9,7 +9,7 @@ import torch
 
 from clframe.core import hooks
 from clframe.core.plugin import Plugin
-from clframe.evaluation.evaluation_mode import undisturbed
+from clframe.evaluation.evaluation_mode import evaluation_mode
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.utils.settings import at_least
@@ -32,7 +32,7 @@ class ContinualEvaluation(Plugin):
     follow from the curves is in :mod:`clframe.metrics.measured_metrics` (family ``continual``).
 
     Tasks seen are those of the experiences learned before and of the current one. Training goes on
-    as if nothing had been measured (:func:`clframe.evaluation.evaluation_mode.undisturbed`).
+    as if nothing had been measured (:func:`clframe.evaluation.evaluation_mode.evaluation_mode`).
 
     Args:
         every_n_steps: How often; steps count from the beginning of the run.
@@ -44,7 +44,7 @@ class ContinualEvaluation(Plugin):
         "De Lange et al., Continual evaluation for lifelong learning: Identifying the stability "
         "gap, 2023"
     )
-    only_measures = True
+    is_evaluator = True
     state: ClassVar[tuple[str, ...]] = ("points",)
 
     def __init__(self, every_n_steps: int = 1, samples: int | None = None) -> None:
@@ -91,7 +91,7 @@ class ContinualEvaluation(Plugin):
         """Add a point to the curves of the current experience."""
         assert learner.experience is not None
         tasks = [self._sampled(task, learner.seed) for task in seen_tasks(learner)]
-        with undisturbed(learner):
+        with evaluation_mode(learner):
             results = hooks.evaluate_tasks(learner, tasks)
             for task in tasks:
                 if task.name not in results:
@@ -109,7 +109,7 @@ class ContinualEvaluation(Plugin):
         curves["steps"].append(step)
         for name, value in values.items():
             curves["tasks"].setdefault(name, []).append(value)
-        learner.plugins.hook.after_measurement(
+        learner.plugins.hook.on_metric(
             learner=learner, name=self.name, step=step, values=values
         )
 

@@ -12,7 +12,7 @@ from clframe.data.identify import Ids, ids_of
 from clframe.hookspecs import hookimpl
 from clframe.runs.append_file import AppendOnlyFile
 from clframe.runs.data_record import DATA, experience_line, task_line, tasks_in
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
@@ -71,7 +71,7 @@ class DataRecorder(Plugin):
             n = int(np.isin(tested, ids).sum())
             if n:
                 self._warned = True
-                notice(
+                warn_user(
                     f"{n} of {len(tested)} test samples of task '{task.name}' are copies of "
                     f"training samples of '{experience.name}': remove them from one of the two"
                 )

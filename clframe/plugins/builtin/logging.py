@@ -13,7 +13,7 @@ from clframe.core.plugin import Plugin
 from clframe.evaluation.schedule import is_shown
 from clframe.hookspecs import hookimpl
 from clframe.plugins.builtin import pictures
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
@@ -99,7 +99,7 @@ class Logging(Plugin):
     def _give_up(self, logger: Any, error: Exception) -> None:
         self.loggers.remove(logger)
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        notice(f"logger {name_of(logger)} failed and is left out from now on: {line}")
+        warn_user(f"logger {name_of(logger)} failed and is left out from now on: {line}")
 
     # ------------------------------------------------------------ media
 
@@ -119,7 +119,7 @@ class Logging(Plugin):
             if not (getattr(logger, "takes_media", False) or quiet or who in self._told):
                 self._told.add(who)
                 hint = "" if others else "; logger=wandb and logger=tensorboard take more"
-                notice(f"logger {who} takes numbers alone and goes without '{name}'{hint}")
+                warn_user(f"logger {who} takes numbers alone and goes without '{name}'{hint}")
         if not any(getattr(logger, "takes_media", False) for logger in self.loggers):
             return
         media = pictures.write(self.run_dir, name, value, caption, self._stem(name, step))
@@ -189,7 +189,7 @@ class Logging(Plugin):
         self.log_media(media, learner.global_steps, self._place())
 
     @hookimpl(trylast=True)
-    def after_measurement(
+    def on_metric(
         self, learner: Learner, name: str, step: int, values: dict[str, float]
     ) -> None:
         """What a plugin measured on the way."""

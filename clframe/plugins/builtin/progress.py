@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from clframe.hookspecs import hookimpl
 from clframe.plugins.builtin._following import Following
-from clframe.utils.console import printable, shortened, tell
+from clframe.utils.console import printable, truncate, print_err
 from clframe.utils.eta import duration
 
 if TYPE_CHECKING:
@@ -63,14 +63,14 @@ class Progress(Following):
         values = [next(iter(measures.values())) for measures in results.values()]
         mean = sum(values) / max(len(values), 1)
         measure = next(iter(next(iter(results.values()))), "measure") if results else "measure"
-        line = f"{shortened(row, _NAME):<8} mean {measure} {mean:.3f}"
+        line = f"{truncate(row, _NAME):<8} mean {measure} {mean:.3f}"
         if learner.seen:
             line = f"[{len(learner.seen)}/{self.total}] {line}"
         if self.last:
             line += f"  loss {self.last['loss']:.4f}  {self.speed()}"
         if self.left and len(learner.seen) < self.total:
             line += f"  {duration(self.left)} left"
-        tell(line)
+        print_err(line)
 
     def speed(self) -> str:
         """What a second had in it: samples, or decisions and updates of learning by reward."""
@@ -140,9 +140,9 @@ class ProgressBar(Progress):
         """Which experience it is, and what is done with it."""
         place = self.place
         words = [f"[{place.get('experience', -1) + 1}/{self.total}]"]
-        words.append(shortened(str(place.get("name", "before")), _NAME))
+        words.append(truncate(str(place.get("name", "before")), _NAME))
         if place["phase"] == "evaluating":
-            words.append(f"evaluating {shortened(place['task'], _NAME)}".rstrip())
+            words.append(f"evaluating {truncate(place['task'], _NAME)}".rstrip())
         elif "epoch" in place:
             epochs = f"/{place['epochs']}" if place.get("epochs") else ""
             words.append(f"epoch {place['epoch'] + 1}{epochs}")

@@ -114,6 +114,6 @@ class Recorder(Plugin):
         self.write("evaluation", row=row, values=first, measures=measures, **taken)
 
     @hookimpl(trylast=True)
-    def after_measurement(self, name: str, step: int, values: dict[str, float]) -> None:
+    def on_metric(self, name: str, step: int, values: dict[str, float]) -> None:
         """One line for what a plugin measured on the way."""
         self.write("measurement", name=name, step=step, values=dict(values))

@@ -16,7 +16,7 @@ from clframe.hookspecs import hookimpl
 from clframe.robot.episodes import Outcome
 from clframe.robot.evaluation import Evaluation, evaluate
 from clframe.robot.workers import environment_pool
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
@@ -118,7 +118,7 @@ class Rollouts(Plugin):
         if evaluation.perturbations:
             each = evaluation.perturb_episodes or evaluation.episodes
             n = len(evaluation.perturbations)
-            notice(
+            warn_user(
                 f"each task of a row takes {evaluation.episodes} episodes and, for stream.perturb, "
                 f"{n * each} more ({n} perturbations, {each} each)"
             )

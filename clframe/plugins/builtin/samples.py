@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from clframe.core.plugin import Plugin
 from clframe.evaluation.schedule import is_shown
-from clframe.evaluation.evaluation_mode import undisturbed
+from clframe.evaluation.evaluation_mode import evaluation_mode
 from clframe.data.inputs import tensors_of
 from clframe.hookspecs import hookimpl
 from clframe.utils.files import make_folder, write_bytes
@@ -76,7 +76,7 @@ class Samples(Plugin):
         if not len(data.labels):  # what is acted for has no samples yet
             return None
         places = torch.linspace(0, len(data) - 1, min(self.count, len(data))).round().long()
-        with undisturbed(learner):
+        with evaluation_mode(learner):
             here = places.to(data.labels.device)
             content = strip(data.transform(data.gather(here), data.tasks[here]))
         if content is None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from clframe.data.identify import SampleIds
 from clframe.errors import DataError, SettingError
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.image_files import opened_image
 from clframe.utils.progress import ProgressMeter
 from clframe.utils.settings import at_least
@@ -209,7 +209,7 @@ def say_bad(bad: Sequence[tuple[Picture, OSError]], n: int, on_bad: OnBad) -> No
             f"{len(bad)} of {n} pictures cannot be read: {names}{more} ({bad[0][1]}); mend or "
             "remove them, or leave them out with stream.on_bad=skip"
         )
-    notice(f"left out {len(bad)} of {n} pictures that cannot be read: {names}{more}")
+    warn_user(f"left out {len(bad)} of {n} pictures that cannot be read: {names}{more}")
 
 
 def _side(array: Pixels) -> str:

@@ -14,7 +14,7 @@ from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
 from clframe.streams.gym import kitchen
 from clframe.streams.gym.environments import Facts, GymEnvironment, Source, look, missing
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream
@@ -132,7 +132,7 @@ def _stream(
     state_size = max(sizes.values())
     left_out = sorted({part for each in facts.values() for part in each.flattening.left_out})
     if left_out:
-        notice(f"stream={name}: observations without {', '.join(left_out)}, which are no numbers")
+        warn_user(f"stream={name}: observations without {', '.join(left_out)}, which are no numbers")
     robots = [
         _robot(task, source, facts[task], state_size, settings.horizon)
         for task, source in sources.items()

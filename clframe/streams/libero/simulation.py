@@ -30,7 +30,7 @@ from clframe.streams.libero.paths import Places, not_usable, versions
 from clframe.streams.libero.starts import Poses, Record, Settled, settled
 from clframe.streams.libero.state import PICTURE, Layout, shrunk
 from clframe.streams.libero.tasks import LiberoTask
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 ACTION_SIZE = 7
 _PLACINGS = 50
@@ -229,7 +229,7 @@ class LiberoEnvironment:
         sentence = self._record.add(start, self.settled)
         # Every episode is begun by one process, so it is said once.
         if sentence is not None and start == 0:
-            notice(sentence)
+            warn_user(sentence)
         about = {"success": success, "init_state": start, "settled": self.settled.to_json()}
         return self._observe(raw), about
 

@@ -10,7 +10,7 @@ from clframe.errors import DataError
 from clframe.streams.openloris.cache import Cache
 from clframe.streams.openloris.plan import Bad, Plan, Section
 from clframe.streams.openloris.worker import execute
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.processes import WorkerPool, usable_cores
 from clframe.utils.progress import ProgressMeter
 
@@ -62,7 +62,7 @@ def _build(
     chosen = num_workers or (1 if total < _SMALL else usable_cores())
     processes = 0 if chosen == 1 else min(chosen, len(everything))
 
-    notice(f"{plan.verb} {total:,} images into {cache.folder}")
+    warn_user(f"{plan.verb} {total:,} images into {cache.folder}")
     with (
         ProgressMeter(plan.verb, total, "images", summary=True) as meter,
         WorkerPool(processes, _exit_sentence) as pool,

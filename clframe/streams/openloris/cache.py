@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from clframe.errors import DataError
 from clframe.streams.openloris.plan import Bad, Plan, Section
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 from clframe.utils.files import remove_temporary, write_json
 from clframe.utils.lock import Lock
 
@@ -121,7 +121,7 @@ class Cache:
         waiting = f"waiting for another process that is {self.plan.verb} the same images"
         try:
             (self.folder / "sections").mkdir(parents=True, exist_ok=True)
-            lock.wait(lambda: notice(waiting))
+            lock.wait(lambda: warn_user(waiting))
         except OSError as error:
             raise DataError(
                 f"the cache folder '{self.folder}' cannot be made ({error}); choose another with "
@@ -152,7 +152,7 @@ class Cache:
                 todo.append(section)
                 if section.name not in self._reported:
                     self._reported.add(section.name)
-                    notice(
+                    warn_user(
                         f"cached {section.name} ({', '.join(wrong)}) in '{self.folder}' does not "
                         "match its checksum and is made again"
                     )

@@ -12,7 +12,7 @@ from clframe.errors import DataError
 from clframe.worlds.objects import catalog
 from clframe.streams.openloris.clips import MIXTURE
 from clframe.streams.openloris.plan import Plan, Section
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 SEQUENCE = "sequence"
 
@@ -67,7 +67,7 @@ def experience_specs(kind: str, plan: Plan, seed: int, name: str) -> list[Experi
         groups = ", ".join(dict.fromkeys(group for group, _ in plan.sections))
         raise DataError(f"stream '{name}': {plan.words} has nothing of it; there is {groups}")
     if len(specs) < full:
-        notice(f"stream '{name}' has {len(specs)} of {full} tasks: the others are not there")
+        warn_user(f"stream '{name}' has {len(specs)} of {full} tasks: the others are not there")
     return specs
 
 

@@ -19,7 +19,7 @@ from clframe.streams.openloris.build import ensure
 from clframe.streams.openloris.cache import Cache
 from clframe.streams.openloris.experiences import ExperienceSpec
 from clframe.streams.openloris.plan import SPLITS, TRAIN, Plan, Section
-from clframe.utils.console import notice
+from clframe.utils.console import warn_user
 
 
 @dataclass(eq=False)
@@ -58,7 +58,7 @@ class Frames:
         bad = [entry for section in self.sections for entry in self.cache.bad(section)]
         usable[[row for row, _ in bad]] = False
         if bad:
-            notice(
+            warn_user(
                 f"{len(bad)} images are left out, the first because {bad[0][1]}; delete "
                 f"'{self.cache.folder}' to have them read again"
             )
