@@ -20,8 +20,8 @@ import grid
 import robot_grid
 
 from clframe.streams.behavior import tasks
-from clframe.worlds.behavior.layout import VERBS, Primitives
 from clframe.streams.behavior.stream import TWELVE
+from clframe.worlds.behavior.layout import VERBS, Primitives
 from clframe.worlds.behavior.supplies import gather
 
 PAPER = (1.0, 0.95, 0.83, 0.0, 0.56, 0.94, 0.55, 0.56, 0.0, 0.5, 0.67, 1.0)

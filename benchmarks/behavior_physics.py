@@ -29,6 +29,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from clframe.errors import ClframeError
 from clframe.robot.film_files import write
+from clframe.utils.files import write_json
 from clframe.worlds.behavior.corpus import CORPORA, activities, load_activity
 from clframe.worlds.behavior.egocentric import EgocentricEnv
 from clframe.worlds.behavior.physics.env import PhysicalBehaviorEnv
@@ -39,7 +40,6 @@ from clframe.worlds.behavior.planner.search import plan
 from clframe.worlds.behavior.sampling import sample
 from clframe.worlds.behavior.verbs import Verb
 from clframe.worlds.tabletop.pictures import Pictures
-from clframe.utils.files import write_json
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 STORED = "behavior_physics.json"

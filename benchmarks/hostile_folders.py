@@ -47,9 +47,9 @@ import clframe.api
 import clframe.cli.compare
 import clframe.cli.fit
 import clframe.config.compose
+import clframe.report.html
 import clframe.reproduce.fork
-import clframe.reproduce.verify
-import clframe.report.html  # noqa: F401
+import clframe.reproduce.verify  # noqa: F401
 from clframe.checkpoint.store import note_sum
 from clframe.cli.main import main as command
 from clframe.core.registry import discover

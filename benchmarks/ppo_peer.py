@@ -28,10 +28,10 @@ import torch
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import nn
 
+from clframe.robot.observation_windows import Normalizer
 from clframe.robot.point_env import PointEnvironment
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
-from clframe.robot.observation_windows import Normalizer
 from clframe.testing import prepare, run_built
 
 ENVS, WIDTH, RATE, HORIZON = 4, 64, 1e-3, 40

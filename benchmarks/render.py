@@ -22,8 +22,8 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from clframe.worlds.render import Frame, Light, Lighting, RayCamera, Texture, View
 from clframe.utils.files import write_json
+from clframe.worlds.render import Frame, Light, Lighting, RayCamera, Texture, View
 
 ONE_LIGHT = Lighting(lights=(Light(position=(-1.2, -1.6, 3.0), intensity=0.85),))
 NO_SHADOW = Lighting(lights=(Light(position=(-1.2, -1.6, 3.0), intensity=0.85, shadow=False),))

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from clframe import Plugin, hookimpl
 from clframe.robot.evaluation import Evaluation
-from clframe.robot.task import as_dictionary
 from clframe.robot.observation_windows import ObservationTransform
+from clframe.robot.task import as_dictionary
 from clframe.testing import prepare, run_built
 
 EVERY, START, BATCH, WIDTHS, RATE = 300, 300, 64, [64, 64], 1e-3

@@ -26,15 +26,16 @@ from clframe.checkpoint import identity
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.config.run_config import RunConfig, refuse_objects
 from clframe.core.context import RunContext
+from clframe.core.factory import make, make_stream
 from clframe.core.learner import Learner, OptimizerFactory
 from clframe.core.learner_factory import STREAMS_OWN, LearnerFactory, make_learner_factory, name_of
-from clframe.core.factory import make, make_stream
 from clframe.core.plugin import Plugin, check_composition, check_online
 from clframe.core.registry import Registry, discover
 from clframe.core.stream import Stream
 from clframe.core.stream_order import in_order
 from clframe.core.trainer import TrainerSettings
 from clframe.data.folder import data_folder
+from clframe.data.real_time import drop_missed_batches
 from clframe.distributed.ranks import check_plugins
 from clframe.errors import SettingError
 from clframe.runs import pretrain
@@ -45,7 +46,6 @@ from clframe.strategies import DEFAULT_PLUGINS, compose
 from clframe.training.augment import augmented
 from clframe.training.batched.single_seed import stacked_plugins
 from clframe.training.engine import Engine
-from clframe.data.real_time import drop_missed_batches
 from clframe.training.lightning_model import (
     LightningLearner,
     brings_optimizer,
@@ -291,7 +291,9 @@ def learner_class(
     return LightningLearner
 
 
-def prepare_stream(stream: Stream, model: nn.Module, engine: Engine, learning: LearnerFactory) -> Stream:
+def prepare_stream(
+    stream: Stream, model: nn.Module, engine: Engine, learning: LearnerFactory
+) -> Stream:
     """The stream with augmented training images, and with what model and learner make of it."""
     stream = augmented(stream, engine.settings.augment)
     # A model may replace the inputs by something that it makes of them once (frozen features).

@@ -247,9 +247,7 @@ class HookSpecs:
         """
 
     @hookspec
-    def on_metric(
-        self, learner: Learner, name: str, step: int, values: dict[str, float]
-    ) -> None:
+    def on_metric(self, learner: Learner, name: str, step: int, values: dict[str, float]) -> None:
         """Take numbers that a plugin measured on the way, beside the rows of the matrix.
 
         Plugins call it, not core: ``learner.plugins.hook.on_metric(learner=learner,
@@ -259,7 +257,9 @@ class HookSpecs:
         """
 
     @hookspec
-    def on_progress(self, learner: Learner, unit: str, done: int, total: int | None, task: str) -> None:
+    def on_progress(
+        self, learner: Learner, unit: str, done: int, total: int | None, task: str
+    ) -> None:
         """Show how far the work at hand is; nothing that is learned may depend on it.
 
         Core calls it within training, a few times a second at most (``unit`` is "steps", of this

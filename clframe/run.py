@@ -26,11 +26,11 @@ from clframe.core.kept_memory import kept_memory
 from clframe.core.learner import Learner
 from clframe.core.matrix import BEFORE, AccuracyMatrix
 from clframe.core.results import Result, environment
-from clframe.evaluation.schedule import tasks_of_row
 from clframe.core.state import RunState
 from clframe.core.stream import Stream, Task
 from clframe.data import loader
 from clframe.errors import RunFolderError
+from clframe.evaluation.schedule import tasks_of_row
 from clframe.runs.data_record import listed, read_record
 from clframe.runs.errors import translate_errors
 from clframe.runs.folder import RunFolder

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clframe.data.class_buffer import features_of
 from clframe.data.buffer import Buffer
+from clframe.data.class_buffer import features_of
 
 if TYPE_CHECKING:
     from clframe import Learner, Task

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from clframe import SettingError, hookimpl
-from clframe.data.class_buffer import remember
 from clframe.data.buffer import Buffer, lowest_of_groups
+from clframe.data.class_buffer import remember
 from clframe.utils.settings import check_at_least
 
 from ._exemplars import ExemplarPlugin, Selection

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from clframe import Budget, Plugin, hookimpl
-from clframe.data.class_buffer import make_buffer, remember
 from clframe.data.buffer import Buffer
+from clframe.data.class_buffer import make_buffer, remember
 from clframe.utils.settings import check_at_least
 
 if TYPE_CHECKING:

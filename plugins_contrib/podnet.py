@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe import Budget, Plugin, PluginError, hookimpl
-from clframe.data.class_buffer import features_of, make_buffer, remember
 from clframe.data.buffer import Buffer
+from clframe.data.class_buffer import features_of, make_buffer, remember
 from clframe.utils.settings import at_most, check_at_least
 
 if TYPE_CHECKING:

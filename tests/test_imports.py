@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent / "clframe"
 
 BASE = {"errors", "utils"}
-CORE = BASE | {"hookspecs", "data", "core"}
+CORE = BASE | {"hookspecs", "data", "core", "evaluation"}
 METHODS = CORE | {"models", "metrics", "robot"}
 # What a folder, or a module of the root, may import beside itself. A folder below another one that
 # has an entry of its own ("plugins.builtin") follows that entry.
@@ -22,9 +22,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "utils": {"errors"},
     "embedded": set(),
-    "data": BASE,
+    # Simulators, renderer and task languages know nothing of continual learning.
+    "worlds": BASE,
+    "bddl": {"worlds"},
+    "data": BASE | {"core"},
     "hookspecs": {"core", "data"},  # types only
     "core": CORE,
+    "evaluation": CORE,
     "distributed": CORE,
     "training": CORE | {"distributed"},
     "checkpoint": CORE,
@@ -37,15 +41,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "testing": CORE
     | {*("build", "checkpoint", "config", "models", "run", "runs", "strategies", "sweep")},
     # What is plugged in knows core, and public modules of few neighbours.
-    "bddl": BASE,
-    "render": BASE,
-    "metrics": CORE | {"bddl"},  # BEHAVIOR's success score is the goal's own
+    "metrics": CORE | {"worlds"},  # BEHAVIOR's success score is the goal's own
     "models": CORE,
     "loggers": CORE | {"runs"},
-    "robot": CORE,
+    "robot": CORE | {"worlds"},
     "rl": CORE | {"models", "robot"},
     # BEHAVIOR's episodes are measured by its metrics, in the processes that run them.
-    "streams": CORE | {"bddl", "metrics", "render", "robot"},
+    "streams": CORE | {"metrics", "robot", "worlds"},
     "plugins": METHODS,
     # A picture of the matrix is drawn by the report.
     "plugins.builtin": METHODS | {"report", "runs"},
@@ -53,22 +55,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": CORE | {"metrics", "runs"},
     "watch": CORE | {"report", "runs"},
     "sweep": CORE | {"api", "build", "config", "report", "run", "runs", "training"},
-    "attached": CORE | {"checkpoint", "strategies", "training"},
-    "lineage": CORE
+    "attach": CORE | {"checkpoint", "strategies", "training"},
+    "reproduce": CORE
     | {"api", "build", "checkpoint", "config", "distributed", "run", "runs", "strategies"}
     | {"training"},
     "cli": {
         *CORE,
-        *("api", "bddl", "build", "checkpoint", "config", "distributed", "lineage", "loggers"),
-        "metrics",
-        *("plugins", "render", "report", "robot", "run", "runs", "strategies", "streams"),
+        *("api", "bddl", "build", "checkpoint", "config", "distributed", "loggers", "reproduce"),
+        *("metrics", "plugins", "report", "robot", "run", "runs", "strategies", "streams"),
         # What a run would have logged is sent later as the run itself would have done it.
-        *("sweep", "testing", "training", "watch", "plugins.builtin"),
+        *("sweep", "testing", "training", "watch", "worlds", "plugins.builtin"),
     },
     "__main__": {"cli"},
     # Public names, imported when they are first used.
     "__init__": {
-        *("api", "attached", "config", "core", "data", "errors", "hookspecs", "lineage", "utils")
+        *("api", "attach", "config", "core", "data", "errors", "hookspecs", "reproduce", "utils")
     },
 }
 # Who may be imported by whom although it closes a circle, and why.

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
 
-from clframe.data.labelled import as_samples
 from clframe.data.dataset import Batch, Data, TensorData, keep_inputs, scale_images
 from clframe.data.inputs import tensors_of
+from clframe.data.labelled import as_samples
 from clframe.errors import DataError, PluginError
 
 _LABELS = ("labels", "label", "y")

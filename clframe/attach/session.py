@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from clframe.attach import checkpoint
+from clframe.attach.batches import ShownBatches
 from clframe.attach.checks import check_data
 from clframe.attach.data import Losses, as_data
 from clframe.attach.learner import UNNAMED, AttachedLearner, Retrain
-from clframe.attach.batches import ShownBatches
 from clframe.core import hooks
 from clframe.core.stream import Experience, Task
 from clframe.data.dataset import Data

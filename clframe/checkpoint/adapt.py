@@ -13,8 +13,8 @@ import numpy as np
 
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.serialization import plain_value
-from clframe.evaluation.forgetting_tensor import ForgettingTensor
 from clframe.errors import ClframeError, RunFolderError
+from clframe.evaluation.forgetting_tensor import ForgettingTensor
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -16,17 +16,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from clframe.cli.check import FAILED, NOT_CHECKED, OK
 from clframe.cli._setting_docs import meanings
+from clframe.cli.check import FAILED, NOT_CHECKED, OK
 from clframe.core.factory import make_stream
 from clframe.core.registry import GIVEN, GIVEN_UNLESS_SET, Entry, Kind, Registry, discover
 from clframe.core.stream import Stream
 from clframe.errors import ClframeError, DataError, PluginError, nearest
-from clframe.testing import contracts
-from clframe.testing import distributed
+from clframe.testing import contracts, distributed
 from clframe.testing.plugins import PluginContract
-from clframe.testing.toy import prepare, run_built
 from clframe.testing.result import Broken, Check, NotChecked, require
+from clframe.testing.toy import prepare, run_built
 from clframe.utils.processes import USER_MODULE
 
 KINDS: tuple[Kind, ...] = ("plugin", "stream", "model", "metric")

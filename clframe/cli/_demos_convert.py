@@ -167,4 +167,6 @@ def import_(arguments: argparse.Namespace) -> None:
             print_out(f"{recording.name}: the state is put together of {', '.join(parts)}")
         write(path, complete)
         steps = sum(len(demo) for demo in complete.demos)
-        print_out(f"{recording.name}: {len(complete.demos)} demonstrations, {steps:,} steps in {path}")
+        print_out(
+            f"{recording.name}: {len(complete.demos)} demonstrations, {steps:,} steps in {path}"
+        )

@@ -1,7 +1,7 @@
 """``clframe check``: the contract of a plugin, stream, model or metric, and a verdict.
 
-The checks run in a process of their own (:mod:`clframe.cli._check_worker`), since what is checked may
-print, loop for ever or leave. It sends a line of JSON for each item.
+The checks run in a process of their own (:mod:`clframe.cli._check_worker`), because what is checked
+may print, loop for ever or exit. It sends a line of JSON for each item.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from clframe.cli.parser import Parser, whole
 from clframe.errors import PluginError
-from clframe.utils.console import colored, print_out, print_lines
+from clframe.utils.console import colored, print_lines, print_out
 
 OK, FAILED, NOT_CHECKED = "ok", "FAILED", "not checked"
 CHILD = ("-m", "clframe.cli._check_worker")

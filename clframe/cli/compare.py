@@ -13,7 +13,7 @@ from clframe.cli._compare_pairs import add_options, check, paired_tests
 from clframe.cli.parser import Parser
 from clframe.cli.report import add_runs, read_runs
 from clframe.errors import RunFolderError
-from clframe.utils.console import hide_library_warnings, print_out, print_lines, print_err
+from clframe.utils.console import hide_library_warnings, print_err, print_lines, print_out
 
 if TYPE_CHECKING:
     from clframe.runs.reader import Run
@@ -57,8 +57,8 @@ def main(words: Sequence[str]) -> int:
     """Print the tables, or write them."""
     arguments = parser().parse(words)
     from clframe.report.compare import compare
-    from clframe.report.fork_tree import as_lines, families
     from clframe.report.files import write_atomically
+    from clframe.report.fork_tree import as_lines, families
     from clframe.report.sweeps import told_apart
     from clframe.report.tables import FORMATS, as_text
 

@@ -15,8 +15,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from clframe.cli import commands
-from clframe.cli import _name_cache
+from clframe.cli import _name_cache, commands
 from clframe.cli._name_cache import Catalog
 from clframe.cli._names import WORDS_OF_FIT, chosen_settings
 from clframe.cli.parser import Parser

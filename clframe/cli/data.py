@@ -94,8 +94,8 @@ def check_openloris(root: Path) -> None:
     Raises:
         DataError: No stream can use the folder.
     """
-    from clframe.worlds.objects import catalog
     from clframe.streams.openloris.layouts import scan
+    from clframe.worlds.objects import catalog
 
     found = scan(root)
     classes = {clip.instance for clip in found.clips}
@@ -129,9 +129,9 @@ def check_openloris(root: Path) -> None:
 
 def _table(found: Found) -> list[str]:
     """One line for every factor, level (or batch) and split."""
-    from clframe.worlds.objects import catalog
     from clframe.streams.openloris.clips import MIXTURE
     from clframe.streams.openloris.plan import SPLITS
+    from clframe.worlds.objects import catalog
 
     rows: dict[tuple[str, str, str], list[Clip]] = defaultdict(list)
     for clip in found.clips:

@@ -67,9 +67,13 @@ def parser() -> Parser:
 def main(words: Sequence[str]) -> int:
     """Make, check, play or convert demonstrations."""
     arguments = parser().parse(words)
-    {"make": make, "check": check, "play": play, "export": export, "import": _demos_convert.import_}[
-        arguments.subcommand
-    ](arguments)
+    {
+        "make": make,
+        "check": check,
+        "play": play,
+        "export": export,
+        "import": _demos_convert.import_,
+    }[arguments.subcommand](arguments)
     return 0
 
 
@@ -125,7 +129,9 @@ def check(arguments: argparse.Namespace) -> None:
         lengths = [len(demo) for demo in demos]
         actions = np.concatenate([demo.actions for demo in demos])
         print_out(f"{path}")
-        print_out(f"  task: {info.name or '(not said)'}; instruction: {info.language or '(not said)'}")
+        print_out(
+            f"  task: {info.name or '(not said)'}; instruction: {info.language or '(not said)'}"
+        )
         print_out(
             f"  {info.demos} demonstrations, {sum(lengths):,} steps; each "
             f"{min(lengths)} to {max(lengths)}, mean {np.mean(lengths):.1f}"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from clframe.cli.parser import Parser
 from clframe.errors import DataError, SettingError
-from clframe.robot.perturbation import Perturbation
-from clframe.utils.console import columns, matrix_table, warn_user, print_out, print_lines
+from clframe.utils.console import columns, matrix_table, print_lines, print_out, warn_user
+from clframe.worlds.perturbation import Perturbation
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream

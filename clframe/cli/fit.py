@@ -21,9 +21,9 @@ from clframe.utils.console import (
     colored,
     hide_library_warnings,
     matrix_table,
-    printable,
-    print_out,
     print_lines,
+    print_out,
+    printable,
     wrap,
 )
 from clframe.utils.processes import hangup
@@ -237,14 +237,18 @@ def show_seeds(results: Sequence[Any]) -> None:
     print_out()
     width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
     table = mean.tolist()
-    print_lines(matrix_table(content["rows"], content["columns"], table, colored(sys.stdout), width))
+    print_lines(
+        matrix_table(content["rows"], content["columns"], table, colored(sys.stdout), width)
+    )
     print_out()
     for family, name in (("gem", "acc"), ("gem", "bwt"), ("openloris", "accuracy")):
         values = [result.metrics.get(family, {}).get(name) for result in results]
         if all(isinstance(value, int | float) for value in values):
             summary = summarize(values)
             error = "" if summary.standard_error is None else f" ± {summary.standard_error:.3f}"
-            print_out(f"{family + '.' + name:<20}{summary.mean:>8.3f}{error}  over {summary.n} seeds")
+            print_out(
+                f"{family + '.' + name:<20}{summary.mean:>8.3f}{error}  over {summary.n} seeds"
+            )
     _say_classes(results)
     for result in results:
         if result.run_dir is not None:

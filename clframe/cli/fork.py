@@ -9,7 +9,7 @@ from pathlib import Path
 from clframe.cli.parser import Parser
 from clframe.distributed import launch
 from clframe.errors import SettingError
-from clframe.utils.console import hide_library_warnings, print_out, print_lines
+from clframe.utils.console import hide_library_warnings, print_lines, print_out
 from clframe.utils.processes import hangup
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from clframe.cli.parser import Parser
 from clframe.errors import DataError, SettingError
-from clframe.utils.console import print_out, print_lines, wrap
+from clframe.utils.console import print_lines, print_out, wrap
 
 if TYPE_CHECKING:
     from clframe.metrics.l2.lifetimes import LifetimesResult

@@ -11,7 +11,7 @@ from clframe.cli import _name_cache
 from clframe.cli._name_cache import Catalog, Item, Setting
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError, nearest
-from clframe.utils.console import columns, print_out, print_lines, wrap
+from clframe.utils.console import columns, print_lines, print_out, wrap
 
 _APART = ("experiment", "trainer", "checkpoint")
 """Kinds that are listed only when asked for, or with everything else in full."""

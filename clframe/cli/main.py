@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from clframe.cli import commands
 from clframe.errors import ClframeError, SettingError, nearest
-from clframe.utils.console import drop, warn_user, truncate, print_err
+from clframe.utils.console import drop, print_err, truncate, warn_user
 from clframe.utils.files import FULL
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError
-from clframe.utils.console import print_out, print_err
+from clframe.utils.console import print_err, print_out
 
 if TYPE_CHECKING:
     from clframe.runs.reader import Run

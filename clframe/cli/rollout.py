@@ -67,7 +67,7 @@ def main(words: Sequence[str]) -> int:
     if arguments.saliency:
         _check_saliency(arguments, tasks[0][1])
     if arguments.perturb is not None:
-        from clframe.robot.perturbation import Perturbation
+        from clframe.worlds.perturbation import Perturbation
 
         perturbation = Perturbation.parse(arguments.perturb)
         tasks = [(task, how.under(perturbation)) for task, how in tasks]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from clframe.cli._names import check_names
 from clframe.cli.parser import Parser, named
 from clframe.errors import RunFolderError, SettingError
-from clframe.utils.console import hide_library_warnings, warn_user, print_out
+from clframe.utils.console import hide_library_warnings, print_out, warn_user
 
 if TYPE_CHECKING:
     from clframe.config.run_config import RunConfig

@@ -25,7 +25,7 @@ from clframe.sweep.job import STOPPED, Job, failure
 from clframe.sweep.launcher import Interrupts, Launcher, run_all
 from clframe.sweep.launchers import make_launcher
 from clframe.sweep.manifest import Manifest, lock_folder
-from clframe.utils.console import columns, warn_user, print_out, print_lines, print_err, wrap
+from clframe.utils.console import columns, print_err, print_lines, print_out, warn_user, wrap
 from clframe.utils.eta import duration
 
 _FIGURES = ("gem.acc", "gem.bwt", *HEADLINES)

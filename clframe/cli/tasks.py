@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from clframe.cli.parser import Parser, named, whole
+from clframe.utils.console import print_lines
 from clframe.worlds.bddl.errors import BDDLError
 from clframe.worlds.bddl.generate import generate_tasks
 from clframe.worlds.bddl.parser import parse
@@ -13,8 +15,6 @@ from clframe.worlds.bddl.problem import Problem
 from clframe.worlds.bddl.settings import Leniency
 from clframe.worlds.bddl.words import explain
 from clframe.worlds.bddl.writer import save
-from clframe.cli.parser import Parser, named, whole
-from clframe.utils.console import print_lines
 
 
 @dataclass(frozen=True)

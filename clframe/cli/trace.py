@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from clframe.cli._names import check_names
 from clframe.cli.parser import Parser
 from clframe.errors import SettingError
-from clframe.utils.console import hide_library_warnings, print_out, print_lines
+from clframe.utils.console import hide_library_warnings, print_lines, print_out
 
 if TYPE_CHECKING:
     from clframe.core.trace import Call

@@ -41,7 +41,9 @@ def main(words: Sequence[str]) -> int:
         files, known = plugin_files(content, folder), trusted()
         for file in files:
             mark = "confirmed" if file.sha256 in known.files else "new"
-            print_out(f"{file.sha256}  {file.size:>9,} bytes  {mark:<9}  {_shown(file.path, arguments)}")
+            print_out(
+                f"{file.sha256}  {file.size:>9,} bytes  {mark:<9}  {_shown(file.path, arguments)}"
+            )
         for module in modules(content):
             mark = "confirmed" if known.has_module(module) else "new"
             print_out(f"module {module} from {origin_of(module) or 'nowhere'}  {mark}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clframe.cli.parser import Parser
 from clframe.errors import RunFolderError, SettingError
-from clframe.utils.console import warn_user, print_out
+from clframe.utils.console import print_out, warn_user
 
 if TYPE_CHECKING:
     from clframe.runs.reader import Run

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clframe.checkpoint.settings import CheckpointSettings
-from clframe.config.to_overrides import given_overrides
 from clframe.config.record import copies, plain, record, settings_of_plugin
-from clframe.core.learner_factory import STREAMS_OWN, name_of
+from clframe.config.to_overrides import given_overrides
 from clframe.core.factory import Named
+from clframe.core.learner_factory import STREAMS_OWN, name_of
 from clframe.core.stream import SCENARIOS, Scenario, Stream
 from clframe.core.trainer import TrainerSettings
 from clframe.errors import RunFolderError, SettingError, nearest

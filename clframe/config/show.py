@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from clframe.config.run_config import RunConfig
-from clframe.core.learner_factory import make_learner_factory
 from clframe.core.factory import make_stream
+from clframe.core.learner_factory import make_learner_factory
 from clframe.core.registry import GIVEN, GIVEN_UNLESS_SET, Registry
 from clframe.core.trainer import TrainerSettings
 from clframe.errors import DataError

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from clframe.core.hook_results import ANSWERS, refuse
 from clframe.core.plugin import Plugins
 from clframe.core.step import Term
+from clframe.data.concat import join
 from clframe.data.dataset import Batch, Data
 from clframe.data.inputs import tensors_of
-from clframe.data.concat import join
 from clframe.errors import PluginError, nearest
 from clframe.utils.console import warn_user
 
@@ -194,10 +194,14 @@ def evaluate_task(learner: HasPlugins, task: Task) -> dict[str, float]:
     return measures
 
 
-def on_progress(learner: HasPlugins, unit: str, done: int, total: int | None, task: str = "") -> None:
+def on_progress(
+    learner: HasPlugins, unit: str, done: int, total: int | None, task: str = ""
+) -> None:
     """Tell whoever shows it how far the work at hand is."""
     if learner.plugins.implements("on_progress"):
-        learner.plugins.hook.on_progress(learner=learner, unit=unit, done=done, total=total, task=task)
+        learner.plugins.hook.on_progress(
+            learner=learner, unit=unit, done=done, total=total, task=task
+        )
 
 
 def predict(learner: HasPlugins, x: Any, task: Task) -> Tensor:

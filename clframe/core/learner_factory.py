@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from clframe.core.learner import Learner
 from clframe.core.factory import Named, make
+from clframe.core.learner import Learner
 from clframe.core.stream import Stream
 from clframe.hookspecs import hookimpl
 

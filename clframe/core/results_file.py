@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 
 from clframe.errors import RunFolderError
 from clframe.utils import regular
+from clframe.utils.checksums import check_file
 from clframe.utils.console import printable
 from clframe.utils.regular import LARGEST
-from clframe.utils.checksums import check_file
 
 SCHEMA = 1
 RESULTS = "results.json"

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from clframe.core.holding_out import held_out, numbered
-from clframe.data.labelled import Samples, as_samples
 from clframe.core.stream import SCENARIOS, Experience, Scenario, Stream, Task
 from clframe.data.dataset import Data, Transform
+from clframe.data.labelled import Samples, as_samples
 from clframe.errors import DataError, SettingError
 
 By: TypeAlias = Literal["class", "domain", "time"]

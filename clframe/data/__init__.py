@@ -1,9 +1,9 @@
 """Data sets as core sees them: in memory, in mapped files or through worker processes."""
 
+from clframe.data.concat import JoinedData, join
 from clframe.data.dataset import Batch, BatchLoss, Data, MapData, TensorData
 from clframe.data.dataset import Transform as Transform
 from clframe.data.inputs import Inputs, cat_inputs, map_inputs
-from clframe.data.concat import JoinedData, join
 from clframe.data.storage import TensorSource
 
 __all__ = [

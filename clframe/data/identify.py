@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from clframe.data.concat import JoinedData
 from clframe.data.dataset import Data, MapData, TensorData
 from clframe.data.inputs import tensors_of
-from clframe.data.concat import JoinedData
 from clframe.data.reindexed import OrderedData
 
 Ids = NDArray[np.uint64]

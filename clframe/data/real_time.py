@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from clframe.data.sampler import epoch_order
 from clframe.data.reindexed import in_order
+from clframe.data.sampler import epoch_order
 
 if TYPE_CHECKING:
     from clframe.core.stream import Experience, Stream

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clframe.data.dataset import Data, keep_inputs
 from clframe.data.concat import JoinedData
+from clframe.data.dataset import Data, keep_inputs
 
 
 class OrderedData(Data):

@@ -1,0 +1,1 @@
+"""Evaluation: what is measured when, and what it is kept in."""

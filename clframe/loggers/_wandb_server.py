@@ -16,7 +16,9 @@ def choose_mode() -> str:
     """Online or offline, with one sentence when it has to be offline."""
     address = server()
     if not has_key(address):
-        warn_user("W&B: no API key is configured, so this run is logged offline (wandb sync sends it)")
+        warn_user(
+            "W&B: no API key is configured, so this run is logged offline (wandb sync sends it)"
+        )
         return "offline"
     if not answers(address):
         warn_user(

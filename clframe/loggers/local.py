@@ -22,10 +22,10 @@ from clframe.core.media import Media
 from clframe.hookspecs import hookimpl
 from clframe.runs import append_file
 from clframe.runs.csv_prefix import first_rows, with_columns
+from clframe.utils.checksums import PrefixSum, mark_of
 from clframe.utils.console import warn_user
 from clframe.utils.files import write_text
 from clframe.utils.settings import at_least
-from clframe.utils.checksums import PrefixSum, mark_of
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

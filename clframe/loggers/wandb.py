@@ -22,9 +22,9 @@ from clframe.hookspecs import hookimpl
 from clframe.loggers._wandb_server import answers, choose_mode, has_key, server
 from clframe.runs.append_file import AppendOnlyFile
 from clframe.runs.fork_source import notes
+from clframe.utils.checksums import mark_of
 from clframe.utils.console import warn_user
 from clframe.utils.files import sync_file, write_json
-from clframe.utils.checksums import mark_of
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

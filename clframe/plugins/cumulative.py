@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clframe.core.plugin import Plugin
-from clframe.data.dataset import Data
 from clframe.data.concat import join
+from clframe.data.dataset import Data
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:

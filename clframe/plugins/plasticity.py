@@ -12,8 +12,8 @@ from torch.nn.modules import activation
 
 from clframe.core import hooks
 from clframe.core.plugin import Plugin
-from clframe.evaluation.evaluation_mode import evaluation_mode
 from clframe.errors import SettingError
+from clframe.evaluation.evaluation_mode import evaluation_mode
 from clframe.hookspecs import hookimpl
 from clframe.utils.settings import check_at_least
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from clframe.data.class_buffer import make_buffer, remember
 from clframe.core.plugin import Plugin
 from clframe.data.buffer import Buffer
+from clframe.data.class_buffer import make_buffer, remember
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.utils.settings import check_at_least

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from clframe.core.class_sizes import MEASURED, class_line
 from clframe.core.results import Result
-from clframe.report.page_blocks import Block, Cell, Head, Notes, Table
 from clframe.report.metric_formats import format_value
+from clframe.report.page_blocks import Block, Cell, Head, Notes, Table
 
 _MOST = 50
 """Classes that are listed, the worst first."""

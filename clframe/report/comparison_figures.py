@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from clframe.core.matrix import BEFORE, AccuracyMatrix, names_differ
 from clframe.report import success
-from clframe.report.page_blocks import Block, Figures
 from clframe.report.charts import Line, metric_bars, seen_so_far
 from clframe.report.compare import Group, Table
 from clframe.report.figure_specs import Drawing
+from clframe.report.page_blocks import Block, Figures
 from clframe.report.spider import spider, spiders
 from clframe.utils.statistics import Summary, summarize
 

@@ -5,6 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clframe.core.matrix import names_differ
+from clframe.report.compare import Cell as Compared
+from clframe.report.compare import Group, Table, compare
+from clframe.report.comparison_figures import factors, stream_figures
+from clframe.report.diagnostics import largest_drops
+from clframe.report.figure_specs import Drawing
+from clframe.report.figures import accuracy_curves, loss_curves, mean_matrix
+from clframe.report.fork_tree import as_lines, families, family_figure, troubles, words_of
+from clframe.report.intervals import seeds_interval
+from clframe.report.metric_formats import (
+    card_words,
+    direction,
+    format_timing,
+    format_value,
+    formula,
+    timing_words,
+)
 from clframe.report.page_blocks import (
     Block,
     Card,
@@ -21,21 +37,6 @@ from clframe.report.page_blocks import (
     Text,
 )
 from clframe.report.page_blocks import Table as TableBlock
-from clframe.report.compare import Cell as Compared
-from clframe.report.compare import Group, Table, compare
-from clframe.report.comparison_figures import factors, stream_figures
-from clframe.report.figure_specs import Drawing
-from clframe.report.fork_tree import as_lines, families, family_figure, troubles, words_of
-from clframe.report.figures import accuracy_curves, loss_curves, mean_matrix
-from clframe.report.intervals import seeds_interval
-from clframe.report.metric_formats import (
-    card_words,
-    direction,
-    format_timing,
-    format_value,
-    formula,
-    timing_words,
-)
 from clframe.report.run_page import (
     environment_of,
     explanation,
@@ -44,7 +45,6 @@ from clframe.report.run_page import (
     tensor_blocks,
 )
 from clframe.report.tables import cell_text, heading, legend, metric_heading
-from clframe.report.diagnostics import largest_drops
 from clframe.runs.reader import Epoch, Run
 from clframe.utils.statistics import summarize
 

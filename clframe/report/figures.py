@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from clframe.core.matrix import BEFORE, AccuracyMatrix, Cells, names_differ
 from clframe.errors import SettingError
+from clframe.report.charts import metric_bars, seen_so_far
 from clframe.report.figure_style import (
     GRID,
     HALF,
@@ -24,7 +25,6 @@ from clframe.report.figure_style import (
     to_png_bytes,
     to_svg,
 )
-from clframe.report.charts import metric_bars, seen_so_far
 from clframe.report.spider import spider, spiders
 from clframe.runs.reader import Epoch
 from clframe.utils.statistics import Summary, summarize

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from clframe.report.page_blocks import Page
 from clframe.report.comparison_page import comparison_page
+from clframe.report.page_blocks import Page
 from clframe.report.rendering import render
 from clframe.report.run_page import run_page
 from clframe.runs.reader import Run

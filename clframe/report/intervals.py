@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clframe.evaluation import intervals
 from clframe.core.matrix import Cells
 from clframe.core.results import Result
+from clframe.evaluation import intervals
 from clframe.report.metric_formats import format_value
 from clframe.utils.statistics import Summary
 

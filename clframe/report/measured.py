@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clframe.core.results import Result
 from clframe.core.results_file import number
-from clframe.report.page_blocks import Figures, Section
+from clframe.report.figure_specs import Drawing
 from clframe.report.figure_style import (
     GRID,
     HALF,
@@ -24,7 +24,7 @@ from clframe.report.figure_style import (
     percent_axis,
     style,
 )
-from clframe.report.figure_specs import Drawing
+from clframe.report.page_blocks import Figures, Section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

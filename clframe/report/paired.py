@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clframe.evaluation.intervals import CONFIDENCE
-from clframe.evaluation.episodes import CellOutcomes, outcomes_of
 from clframe.core.results import Result
+from clframe.evaluation.episodes import CellOutcomes, outcomes_of
+from clframe.evaluation.intervals import CONFIDENCE
 from clframe.report.tables import align, plain
 from clframe.utils.paired_tests import mcnemar, sign_flips
 from clframe.utils.sequential_tests import HOPELESS, Decision, decide

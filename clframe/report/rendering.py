@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from clframe.errors import SettingError
-from clframe.report.page_blocks import Page
 from clframe.report.files import write_atomically
+from clframe.report.page_blocks import Page
 
 FOLDER = Path(__file__).with_name("templates")
 

@@ -7,29 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from clframe.core.matrix import BEFORE, AccuracyMatrix, Cells
-from clframe.evaluation.episodes import outcomes_of
 from clframe.core.results import Result
 from clframe.core.results_file import leaves
-from clframe.report import intervals, measured, success
-from clframe.report import fork_tree
-from clframe.report.page_blocks import (
-    Block,
-    Card,
-    Cell,
-    Code,
-    Details,
-    Figures,
-    Head,
-    Heading,
-    Notes,
-    Page,
-    Pairs,
-    Section,
-    Side,
-    Table,
-    Text,
-)
+from clframe.evaluation.episodes import outcomes_of
+from clframe.report import fork_tree, intervals, measured, success
 from clframe.report.classes import class_blocks
+from clframe.report.diagnostics import troubles
 from clframe.report.figure_specs import Drawing
 from clframe.report.figures import accuracy_curves, learning_curves, loss_curves, matrix_heatmap
 from clframe.report.films import films
@@ -47,10 +30,26 @@ from clframe.report.metric_formats import (
     timing_words,
     unit,
 )
+from clframe.report.page_blocks import (
+    Block,
+    Card,
+    Cell,
+    Code,
+    Details,
+    Figures,
+    Head,
+    Heading,
+    Notes,
+    Page,
+    Pairs,
+    Section,
+    Side,
+    Table,
+    Text,
+)
 from clframe.report.samples import samples
 from clframe.report.settings import fit_command
 from clframe.report.tensor import perturbed_results, tensor_curves
-from clframe.report.diagnostics import troubles
 from clframe.runs.reader import Run
 
 _MOST_PANELS = 20  # experiences shown while learning; more would be a wall of small figures

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from clframe.report.page_blocks import Block, Picture, Pictures, Text
 from clframe.report.films import data_address
+from clframe.report.page_blocks import Block, Picture, Pictures, Text
 
 FOLDER = "samples"
 MOST = 2_000_000

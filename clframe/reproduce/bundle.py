@@ -25,9 +25,9 @@ from clframe.reproduce.verify import kept_between, replayable
 from clframe.runs.folder import RunFolder
 from clframe.runs.reader import CONFIG
 from clframe.runs.received import copies
+from clframe.utils.checksums import SUMS, check_file, read_sums
 from clframe.utils.files import replacing
 from clframe.utils.regular import open_regular
-from clframe.utils.checksums import SUMS, check_file, read_sums
 
 _NAME = re.compile(
     r"config\.yaml|results\.json|matrix\.csv|data\.jsonl|SHA256SUMS"

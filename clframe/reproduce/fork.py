@@ -20,8 +20,8 @@ from clframe.core.matrix import BEFORE
 from clframe.core.results_file import leaves
 from clframe.distributed import launch
 from clframe.errors import SettingError
-from clframe.reproduce.parent import Parent
 from clframe.reproduce.fork_checks import check_prefix
+from clframe.reproduce.parent import Parent
 from clframe.run import run
 from clframe.runs.folder import RunFolder
 from clframe.runs.received import as_list, check_places

@@ -22,13 +22,13 @@ from clframe.data.dataset import Batch, Data, TensorData
 from clframe.data.sampler import epoch_order
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
-from clframe.rl.online_data import LiveData
 from clframe.rl.env_slots import Maker
+from clframe.rl.online_data import LiveData
 from clframe.rl.stream import state_mask
 from clframe.rl.vector import VectorEnvironment
 from clframe.robot.evaluation import Evaluation
-from clframe.robot.task import TRAINING, seed_key
 from clframe.robot.observation_windows import STATE, ObservationTransform
+from clframe.robot.task import TRAINING, seed_key
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

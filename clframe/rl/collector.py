@@ -24,13 +24,13 @@ from clframe.data.dataset import Data, TensorData
 from clframe.errors import DataError, PluginError
 from clframe.hookspecs import hookimpl
 from clframe.rl import transition_file
-from clframe.rl.vector_acting import Environments, Start, maker
-from clframe.rl.online_data import LiveData, Pace, TransitionBatch
 from clframe.rl.env_worker import Make
+from clframe.rl.online_data import LiveData, Pace, TransitionBatch
 from clframe.rl.transitions import Transitions
+from clframe.rl.vector_acting import Environments, Start, maker
 from clframe.robot.evaluation import Evaluation
-from clframe.robot.task import TRAINING, episode_seeds, seed_key
 from clframe.robot.observation_windows import STATE, ObservationTransform
+from clframe.robot.task import TRAINING, episode_seeds, seed_key
 from clframe.utils.processes import usable_cores
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from clframe.errors import SettingError
 from clframe.rl.environment import HeldActions
 from clframe.rl.online_data import LiveData
 from clframe.robot.evaluation import Evaluation
+from clframe.robot.observation_windows import STATE, Normalizer, ObservationTransform
 from clframe.robot.stream import ImitationStream
 from clframe.robot.task import TRAINING, RobotTask, as_dictionary, episode_seeds, seed_key
-from clframe.robot.observation_windows import STATE, Normalizer, ObservationTransform
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream, Task

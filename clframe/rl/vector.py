@@ -1,7 +1,6 @@
 """Several environments of one task, stepped together; each goes from episode to episode by itself.
 
-Environments are dealt out to workers (:mod:`clframe.rl.env_slots`), or stay in this process; results
-are the same. An episode follows from the key, the number of its environment and its own number.
+Environments run in workers (:mod:`clframe.rl.env_slots`) or in this process, with equal results. An episode follows from the key, the number of its environment and its own number.
 So a checkpoint needs no state of a simulator: to come to the middle of the episodes, a resumed run
 begins them again and does the actions that were done in them.
 """

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from clframe.rl.environment import CheckedEnvironment, Moment
 from clframe.rl.env_worker import Make, begin, forget, step
+from clframe.rl.environment import CheckedEnvironment, Moment
 from clframe.utils.processes import WorkerPool
 
 if TYPE_CHECKING:

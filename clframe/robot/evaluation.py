@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from clframe.core import hooks
 from clframe.errors import SettingError
 from clframe.robot.episodes import Act, Outcome, run_episodes
-from clframe.robot.perturbation import Perturbation
+from clframe.robot.observation_windows import STATE, ObservationTransform
 from clframe.robot.sequences import SequenceInputs
 from clframe.robot.stopping import StopRule
 from clframe.robot.task import EVALUATION, Observation, RobotTask, episode_seeds, seed_key
-from clframe.robot.observation_windows import STATE, ObservationTransform
 from clframe.robot.workers import RolloutPlace
+from clframe.worlds.perturbation import Perturbation
 
 MEASURES = ("success", "steps")
 

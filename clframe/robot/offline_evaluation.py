@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.evaluation import policy_of
-from clframe.robot.sequences import SequenceInputs
 from clframe.robot.observation_windows import STATE, ObservationTransform, windowed
+from clframe.robot.sequences import SequenceInputs
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from clframe.core import hooks
-from clframe.evaluation.episodes import CellOutcomes
 from clframe.errors import SettingError
+from clframe.evaluation.episodes import CellOutcomes
 from clframe.robot.episodes import Act, Outcome
 from clframe.robot.evaluation import Evaluation, evaluate, policy_of
 from clframe.robot.workers import environment_pool

@@ -216,7 +216,9 @@ class Farm(WorkerPool):
         """Another actor in place of one that is lost: one that has come, or one of the others."""
         if actor in self._alive:
             self._alive.remove(actor)
-            warn_user("a machine of the Ray cluster was lost; its episodes are done again on another")
+            warn_user(
+                "a machine of the Ray cluster was lost; its episodes are done again on another"
+            )
             self._order()
         self._arrivals(0)
         self._wait_for_first()

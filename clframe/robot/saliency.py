@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from clframe.core import hooks
 from clframe.errors import SettingError
 from clframe.robot.frames import Shot
+from clframe.robot.observation_windows import STATE
 from clframe.robot.task import as_dictionary
 from clframe.robot.video import RecordVideo
-from clframe.robot.observation_windows import STATE
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -14,7 +14,7 @@ class StopRule:
     """Looks at a task's episodes in the order of their numbers, after each of them.
 
     The success rate is tested against the threshold by a test martingale, and its width is that of
-    a confidence sequence (:mod:`clframe.utils.sequential_tests`), so that looking after every episode
+    a confidence sequence (:mod:`clframe.utils.sequential_tests`). So looking after every episode
     leaves the error rate as stated. Whatever order episodes end in, the outcome is that of the
     first episodes by number.
 

@@ -14,19 +14,20 @@ from clframe.data.dataset import Data, TensorData
 from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
 from clframe.robot import demonstrations
-from clframe.robot.prefetch_demos import Recorder
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.evaluation import MEASURES, Evaluation
 from clframe.robot.learner import ChoiceLearner, ImitationLearner
-from clframe.robot.perturbation import Perturbation, PerturbSettings
+from clframe.robot.observation_windows import STATE, Normalizer, ObservationTransform, data_of
+from clframe.robot.perturbation import PerturbSettings
+from clframe.robot.prefetch_demos import Recorder
 from clframe.robot.retries import without_retries
 from clframe.robot.sequences import Encode, SequenceData, SequenceInputs, sequences_of
 from clframe.robot.stopping import StopSettings
 from clframe.robot.task import RobotTask
 from clframe.robot.task_vectors import TEXTS, TaskInput, task_vectors
-from clframe.robot.observation_windows import STATE, Normalizer, ObservationTransform, data_of
 from clframe.robot.workers import RolloutPlace
 from clframe.utils.settings import at_least
+from clframe.worlds.perturbation import Perturbation
 
 Read = Callable[[int], Sequence[Demonstration]]
 """The demonstrations of a task, by its index."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
-from clframe.robot.perturbation import Perturbation
+from clframe.worlds.perturbation import Perturbation
 
 Observation: TypeAlias = "dict[str, NDArray[Any]]"
 STATE = "state"

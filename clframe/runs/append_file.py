@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from clframe.utils.console import warn_user
 from clframe.utils.checksums import PrefixSum, check_mark
+from clframe.utils.console import warn_user
 
 
 class AppendOnlyFile:

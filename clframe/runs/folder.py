@@ -22,11 +22,11 @@ from clframe.runs.reader import CONFIG, EVENTS, LOG, LONGEST_CONFIG, parse_confi
 from clframe.runs.received import confirm_run
 from clframe.runs.status import STATUS
 from clframe.utils import checksums
-from clframe.utils.console import warn_user, truncate
+from clframe.utils.checksums import SUMS, write_sums
+from clframe.utils.console import truncate, warn_user
 from clframe.utils.files import make_folder, remove_temporary, write_bytes, write_json, write_text
 from clframe.utils.lock import Lock
 from clframe.utils.plain_yaml import as_yaml
-from clframe.utils.checksums import SUMS, write_sums
 
 LOG_FILES = ("data-log.tsv", "logger_info.json", "scenario_info.json")
 """What is in it."""

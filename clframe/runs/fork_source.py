@@ -101,7 +101,9 @@ class Origin:
         if not target.resolve().is_relative_to(child.resolve()):
             raise RunFolderError(f"a checkpoint of run '{self.run}' names '{name}' outside of it")
         is_table = "columns" in mark
-        problem = (csv_prefix.problem_with if is_table else checksums.problem_with)(source, dict(mark))
+        problem = (csv_prefix.problem_with if is_table else checksums.problem_with)(
+            source, dict(mark)
+        )
         if problem is not None:
             raise RunFolderError(f"run '{self.run}' cannot be forked: '{source}' {problem}")
         if not mark["rows" if is_table else "bytes"]:

@@ -25,8 +25,8 @@ from clframe.core.results_file import (
     unfinished,
 )
 from clframe.errors import RunFolderError
-from clframe.utils.regular import parse_json
 from clframe.utils.checksums import check_file, read_sums
+from clframe.utils.regular import parse_json
 
 CONFIG = "config.yaml"
 EVENTS = "events.jsonl"

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from clframe.core.hook_results import ANSWERS, describe
 from clframe.core.stream import Experience, Stream, Task
-from clframe.testing.toy import toy_run, toy_stream
 from clframe.testing.result import require
+from clframe.testing.toy import toy_run, toy_stream
 from clframe.utils import settings
 
 SHAPES = ((8,), (1, 28, 28), (3, 32, 32), (3, 64, 64))

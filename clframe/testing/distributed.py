@@ -29,8 +29,8 @@ from clframe.run import run
 from clframe.strategies import compose
 from clframe.sweep.seed_group import SeedGroup, unsupported_reason
 from clframe.testing.plugins import PluginContract
-from clframe.testing.toy import prepare_toy, toy_model, toy_stream
 from clframe.testing.result import Broken, NotChecked, require
+from clframe.testing.toy import prepare_toy, toy_model, toy_stream
 from clframe.utils.console import print_err
 
 TOLERANCE = 1e-3

@@ -20,6 +20,7 @@ from clframe.errors import ClframeError
 from clframe.hookspecs import HOOKS
 from clframe.run import run
 from clframe.testing.cost import Cost, measure
+from clframe.testing.result import Broken, Check, NotChecked, require
 from clframe.testing.toy import (
     interrupted_run,
     killed_run,
@@ -27,7 +28,6 @@ from clframe.testing.toy import (
     toy_run,
     toy_stream,
 )
-from clframe.testing.result import Broken, Check, NotChecked, require
 
 GROWTH = 1.6
 """How often as long as near the beginning a step may take after many experiences."""

@@ -12,9 +12,9 @@ import torch
 
 from clframe.core import random_state
 from clframe.data.augment import Augmented, Torchvision, make_steps
+from clframe.data.concat import JoinedData
 from clframe.data.dataset import Data, Transform
 from clframe.data.inputs import tensors_of
-from clframe.data.concat import JoinedData
 from clframe.errors import SettingError
 
 if TYPE_CHECKING:

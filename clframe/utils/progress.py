@@ -57,4 +57,6 @@ class ProgressMeter:
         if self.summary:
             seconds = time.perf_counter() - self._started
             speed = self.count / max(seconds, 1e-9)
-            warn_user(f"{self.label}: {self.count:,} {self.unit} in {seconds:.1f} s ({speed:,.0f}/s)")
+            warn_user(
+                f"{self.label}: {self.count:,} {self.unit} in {seconds:.1f} s ({speed:,.0f}/s)"
+            )

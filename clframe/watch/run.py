@@ -11,8 +11,8 @@ from typing import Any
 from clframe.core.results_file import RESULTS, leaves, number
 from clframe.runs.reader import CONFIG, EVENTS, LONGEST_CONFIG, parse_config
 from clframe.runs.status import STATUS, read_status, words
-from clframe.utils.regular import read_json, read_text
 from clframe.utils.eta import duration
+from clframe.utils.regular import read_json, read_text
 from clframe.watch.events import Events
 from clframe.watch.process import holder
 

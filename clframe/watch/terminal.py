@@ -65,7 +65,9 @@ def _redraw(watched: OneRun | SweepWatcher) -> int:
         size = shutil.get_terminal_size((80, 24))
         height = None if ended else size.lines - 1
         # One column stays free, so that no terminal breaks a line.
-        lines = text_view.draw(view, size.columns - 1, height, colored(sys.stdout), _blocks(sys.stdout))
+        lines = text_view.draw(
+            view, size.columns - 1, height, colored(sys.stdout), _blocks(sys.stdout)
+        )
         if height is not None:
             lines = lines[:height]
         if lines != last or ended:

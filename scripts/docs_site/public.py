@@ -8,7 +8,13 @@ from typing import Any
 
 import clframe
 
-MODULES = ("clframe", "clframe.plugins", "clframe.testing", "clframe.metrics", "clframe.worlds.bddl")
+MODULES = (
+    "clframe",
+    "clframe.plugins",
+    "clframe.testing",
+    "clframe.metrics",
+    "clframe.worlds.bddl",
+)
 
 FOR_AUTHORS = (
     "clframe.data.buffer",

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from clframe.cli import _name_cache
-from clframe.cli import _names
-from clframe.cli.main import main
+from clframe.cli import _name_cache, _names
 from clframe.cli._setting_docs import meanings
+from clframe.cli.main import main
 from clframe.core import registry
 
 

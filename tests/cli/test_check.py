@@ -17,8 +17,8 @@ from torch import nn
 
 from clframe import Learner, Plugin, PluginError, hookimpl
 from clframe.cli import check as command
-from clframe.cli.check import FAILED, NOT_CHECKED, OK
 from clframe.cli._check_worker import outcome, settings
+from clframe.cli.check import FAILED, NOT_CHECKED, OK
 from clframe.cli.main import main
 from clframe.core.registry import Entry
 from clframe.testing import check_metric, check_model, check_plugin

@@ -18,8 +18,8 @@ import pytest
 from clframe.cli.main import main
 from clframe.utils.lock import Lock
 from clframe.watch.events import Events
-from clframe.watch.resolve import OneRun, watcher
 from clframe.watch.process import holder
+from clframe.watch.resolve import OneRun, watcher
 from clframe.watch.run import RunWatcher
 from clframe.watch.server import PageServer
 from tests.helpers.processes import ProcessServer

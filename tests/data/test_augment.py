@@ -16,8 +16,8 @@ from clframe import SettingError, TensorData
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data.augment import Augmented, Crop, Flip, Jitter, Rotate, make_steps
 from clframe.data.buffer import Buffer
-from clframe.data.dataset import TensorSource, keep_inputs, scale_images
 from clframe.data.concat import join
+from clframe.data.dataset import TensorSource, keep_inputs, scale_images
 from clframe.plugins.lwf import LwF
 from clframe.plugins.replay import Replay
 from clframe.testing import killed_run, prepare, run_built, toy_run, toy_stream

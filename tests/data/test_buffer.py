@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from clframe.data.class_buffer import add_herded, class_of, count_classes, make_buffer
 from clframe.data.buffer import Buffer, lowest_of_groups
+from clframe.data.class_buffer import add_herded, class_of, count_classes, make_buffer
 from clframe.data.dataset import MapData, TensorData, keep_inputs
 from clframe.data.herding import herding_order
 from clframe.errors import DataError, PluginError, SettingError

@@ -5,8 +5,8 @@ import torch
 
 from clframe import DataError, MapData, TensorData
 from clframe.core.trainer import Budget
-from clframe.data.dataset import Data, keep_inputs
 from clframe.data.concat import JoinedData, join
+from clframe.data.dataset import Data, keep_inputs
 from clframe.data.sampler import epoch_order
 from clframe.training.loop import samples_of_epoch
 

@@ -18,8 +18,8 @@ import clframe
 from clframe import DataError, MapData
 from clframe.core.stream import Experience, Stream, Task
 from clframe.data import loader
-from clframe.data.dataset import Data, TensorData, keep_inputs
 from clframe.data.concat import JoinedData, join
+from clframe.data.dataset import Data, TensorData, keep_inputs
 from clframe.testing import killed_run, toy_run
 
 

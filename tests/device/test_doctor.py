@@ -83,7 +83,9 @@ def test_what_fails_is_bad_and_the_rest_is_checked(
         yield True, "so far"
         raise RuntimeError("CUDA error: no kernel image is available\nmore")
 
-    monkeypatch.setattr(_doctor_gpu, "CHECKS", {"first": stops, "second": _doctor_gpu.CHECKS["machine"]})
+    monkeypatch.setattr(
+        _doctor_gpu, "CHECKS", {"first": stops, "second": _doctor_gpu.CHECKS["machine"]}
+    )
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     with virtual_device.virtual_card():
         assert _doctor_gpu.main(tmp_path / "report.md") == 2

@@ -17,8 +17,8 @@ import pytest
 import clframe
 from clframe.cli import _name_cache
 from clframe.cli import commands as known_commands
-from clframe.cli.main import main
 from clframe.cli._names import check_names
+from clframe.cli.main import main
 from clframe.config import compose as composing
 from clframe.sweep.expand import divide, expand
 from tests.helpers.pages import PAGES, RESULTS, ROOT, blocks, commands, name_of, taken_by_a_shell

@@ -16,9 +16,9 @@ import numpy as np
 from gymnasium import spaces
 
 from clframe.robot.demonstrations import Demonstration
+from clframe.robot.observation_windows import Normalizer
 from clframe.robot.stream import ImitationSettings, ImitationStream, imitation_stream
 from clframe.robot.task import RobotTask
-from clframe.robot.observation_windows import Normalizer
 
 CELLS, DOOR, TOOLS = 7, 5, 12
 LEFT, RIGHT, PICK, OPEN = range(4)

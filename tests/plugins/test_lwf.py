@@ -8,8 +8,8 @@ import torch
 
 from clframe import Learner, Plugin, SettingError, Stream, Term, hookimpl
 from clframe.core.step import Step
-from clframe.data.dataset import Data, MapData, TensorData, keep_inputs
 from clframe.data.concat import JoinedData
+from clframe.data.dataset import Data, MapData, TensorData, keep_inputs
 from clframe.plugins.lwf import LwF
 from clframe.run import set_up
 from clframe.testing import check_plugin, prepare_toy, toy_run, toy_stream

@@ -13,13 +13,13 @@ from clframe.core.matrix import AccuracyMatrix
 from clframe.metrics.libero_metrics import libero
 from clframe.report.charts import Line, seen_so_far
 from clframe.report.comparison_page import comparison_page
+from clframe.report.diagnostics import hardly_learned, largest_drops
 from clframe.report.figure_specs import Drawing, save_drawings
 from clframe.report.figures import matrix_heatmap
 from clframe.report.intervals import cell_intervals, final_interval
 from clframe.report.settings import fit_command
 from clframe.report.styles import styles_of
 from clframe.report.success import methods_figure, success_curves, success_figure
-from clframe.report.diagnostics import hardly_learned, largest_drops
 from clframe.runs.reader import read_run
 from clframe.utils.statistics import wilson
 

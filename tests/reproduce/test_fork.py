@@ -18,8 +18,8 @@ from clframe.cli.main import main
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.results import Result
 from clframe.errors import RunFolderError, SettingError
-from clframe.reproduce.state_diff import deviations
 from clframe.reproduce.order_tree import learned_in, plan, read_orders
+from clframe.reproduce.state_diff import deviations
 from clframe.reproduce.verify import verify
 from clframe.runs.folder import RunFolder
 from clframe.strategies import DEFAULT_PLUGINS

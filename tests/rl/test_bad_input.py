@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from clframe import ClframeError, DataError
+from clframe.robot.observation_windows import Normalizer
 from clframe.robot.point_env import PointEnvironment
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
-from clframe.robot.observation_windows import Normalizer
 from clframe.testing import prepare, run_built
 
 spaces = pytest.importorskip("gymnasium").spaces

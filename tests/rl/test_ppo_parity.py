@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from clframe.rl._rollout import RolloutBatch
 from clframe.rl.ppo import generalized_advantages
+from clframe.robot.observation_windows import Normalizer
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
-from clframe.robot.observation_windows import Normalizer
 from clframe.testing import prepare
 from clframe.training.loop import SingleStepper
 from tests.helpers import corridor

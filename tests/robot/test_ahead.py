@@ -13,8 +13,7 @@ import pytest
 
 import clframe
 from clframe.errors import DataError, SettingError
-from clframe.robot import collect, demonstrations
-from clframe.robot import point_env
+from clframe.robot import collect, demonstrations, point_env
 from clframe.robot.prefetch_demos import Recorder
 from clframe.robot.task import RobotTask
 from tests.helpers.processes import ROOT, ProcessServer, until

@@ -18,9 +18,9 @@ import pytest
 
 import clframe
 from clframe.cli.main import main
-from clframe.evaluation.episodes import outcomes_of
 from clframe.core.results import Result
 from clframe.errors import SettingError
+from clframe.evaluation.episodes import outcomes_of
 from clframe.plugins.builtin import rollouts
 from clframe.report.paired import pairs_of
 from clframe.robot.stopping import StopRule

@@ -23,7 +23,7 @@ from clframe.checkpoint.store import note_sum
 from clframe.cli.main import main
 from clframe.errors import DataError
 from clframe.utils import plain_yaml, regular
-from clframe.utils.console import printable, print_out, print_lines
+from clframe.utils.console import print_lines, print_out, printable
 from clframe.utils.image_files import opened_image
 from clframe.utils.inside import file_name, filled, inside
 

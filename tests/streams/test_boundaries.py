@@ -17,8 +17,8 @@ import clframe
 from clframe import ClframeError
 from clframe.cli.main import main
 from clframe.core.stream import Stream
-from clframe.data.dataset import TensorData, keep_inputs
 from clframe.data.concat import JoinedData
+from clframe.data.dataset import TensorData, keep_inputs
 from clframe.data.reindexed import in_order, relabelled
 from clframe.testing import check_stream
 

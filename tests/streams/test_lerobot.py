@@ -14,8 +14,8 @@ import torch
 import clframe
 from clframe.cli.main import main
 from clframe.robot.demonstrations import Demonstration
-from clframe.robot.offline_evaluation import Answers, HeldOut, answer, evaluate, measures, sums
 from clframe.robot.observation_windows import STATE
+from clframe.robot.offline_evaluation import Answers, HeldOut, answer, evaluate, measures, sums
 
 pytest.importorskip("pyarrow", reason="data sets of LeRobot are Parquet files")
 

@@ -12,8 +12,8 @@ import torch
 import clframe
 from clframe import ClframeError
 from clframe.core.stream import Stream
-from clframe.data.dataset import TensorData, keep_inputs, scale_images
 from clframe.data.concat import JoinedData
+from clframe.data.dataset import TensorData, keep_inputs, scale_images
 from clframe.streams.lifetime.plan import Regime, plan_by_order
 from clframe.streams.lifetime.variation import Variation, Variations
 from clframe.testing import check_stream

@@ -14,8 +14,8 @@ from clframe.cli.main import main
 from clframe.core.step import Step
 from clframe.core.trainer import TrainerSettings
 from clframe.data.dataset import TensorData
-from clframe.testing import killed_run, toy_run, toy_stream
 from clframe.data.real_time import in_time
+from clframe.testing import killed_run, toy_run, toy_stream
 
 
 class Seen(Plugin):

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from clframe.errors import DataError
-from clframe.utils.regular import read_json, read_text
 from clframe.utils.checksums import SUMS, check_file, read_sums
+from clframe.utils.regular import read_json, read_text
 
 DATA_FILE = "data-log.tsv"
 LOGGER_FILE = "logger_info.json"

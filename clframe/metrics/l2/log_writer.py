@@ -23,8 +23,8 @@ from typing import Any
 from clframe.errors import DataError, SettingError
 from clframe.metrics.l2.log_rows import DATA_FILE, LOGGER_FILE, SCENARIO_FILE, STANDARD_COLUMNS
 from clframe.metrics.l2.result import plain, write_json
-from clframe.utils.files import make_folder, sync_folder
 from clframe.utils.checksums import PrefixSum, check_mark
+from clframe.utils.files import make_folder, sync_folder
 
 FORMAT_VERSION = "1.1"
 _BLOCK_FOLDER = re.compile(r"(\d+)-(train|test)")

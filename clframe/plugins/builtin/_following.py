@@ -11,8 +11,8 @@ from clframe.core.results_file import number
 from clframe.evaluation.schedule import tasks_of_row
 from clframe.hookspecs import hookimpl
 from clframe.runs.reader import EVENTS
-from clframe.utils.regular import parse_json, read_bytes
 from clframe.utils.eta import StreamClock
+from clframe.utils.regular import parse_json, read_bytes
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -56,7 +56,9 @@ class Following(Plugin):
         self.moved(learner)
 
     @hookimpl(trylast=True)
-    def on_progress(self, learner: Learner, unit: str, done: int, total: int | None, task: str) -> None:
+    def on_progress(
+        self, learner: Learner, unit: str, done: int, total: int | None, task: str
+    ) -> None:
         """Steps, tasks, episodes, or what a plugin counts."""
         clock, place = self.started(learner), self.place
         if unit == "tasks":

@@ -9,8 +9,8 @@ import torch
 
 from clframe.core import hooks
 from clframe.core.plugin import Plugin
-from clframe.evaluation.evaluation_mode import evaluation_mode
 from clframe.errors import SettingError
+from clframe.evaluation.evaluation_mode import evaluation_mode
 from clframe.hookspecs import hookimpl
 from clframe.utils.settings import at_least
 
@@ -109,9 +109,7 @@ class ContinualEvaluation(Plugin):
         curves["steps"].append(step)
         for name, value in values.items():
             curves["tasks"].setdefault(name, []).append(value)
-        learner.plugins.hook.on_metric(
-            learner=learner, name=self.name, step=step, values=values
-        )
+        learner.plugins.hook.on_metric(learner=learner, name=self.name, step=step, values=values)
 
     def _sampled(self, task: Task, seed: int) -> Task:
         """The task with the samples that are measured."""

@@ -189,9 +189,7 @@ class Logging(Plugin):
         self.log_media(media, learner.global_steps, self._place())
 
     @hookimpl(trylast=True)
-    def on_metric(
-        self, learner: Learner, name: str, step: int, values: dict[str, float]
-    ) -> None:
+    def on_metric(self, learner: Learner, name: str, step: int, values: dict[str, float]) -> None:
         """What a plugin measured on the way."""
         learner.step_log.flush()  # so that steps come in their order
         self.log({f"{name}/{key}": value for key, value in values.items()}, step)

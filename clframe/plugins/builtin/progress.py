@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from clframe.hookspecs import hookimpl
 from clframe.plugins.builtin._following import Following
-from clframe.utils.console import printable, truncate, print_err
+from clframe.utils.console import print_err, printable, truncate
 from clframe.utils.eta import duration
 
 if TYPE_CHECKING:

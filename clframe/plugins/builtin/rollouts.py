@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from clframe.evaluation.episodes import NAME, outcomes_json
 from clframe.core.plugin import Plugin
-from clframe.evaluation.forgetting_tensor import perturbed_measure
 from clframe.errors import SettingError
+from clframe.evaluation.episodes import NAME, outcomes_json
+from clframe.evaluation.forgetting_tensor import perturbed_measure
 from clframe.hookspecs import hookimpl
 from clframe.robot.episodes import Outcome
 from clframe.robot.evaluation import Evaluation, evaluate

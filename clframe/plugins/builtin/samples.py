@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from clframe.core.plugin import Plugin
-from clframe.evaluation.schedule import is_shown
-from clframe.evaluation.evaluation_mode import evaluation_mode
 from clframe.data.inputs import tensors_of
+from clframe.evaluation.evaluation_mode import evaluation_mode
+from clframe.evaluation.schedule import is_shown
 from clframe.hookspecs import hookimpl
 from clframe.utils.files import make_folder, write_bytes
 

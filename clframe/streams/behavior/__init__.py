@@ -1,12 +1,6 @@
-"""BEHAVIOR's household activities, without physics.
+"""Streams of BEHAVIOR's household activities (`clframe.worlds.behavior`).
 
-An activity (`corpus`, `clframe.worlds.bddl`) becomes a household of slots with abilities (`household`,
-`categories`, `supplies`) in a scene (`scene`), at a start in which its initial conditions hold
-(`sampling`). Primitives (`verbs`: `moving`, `handling`, `matter`) change its `state`, while `heat`
-lets time pass; `facts` says which literals hold and `tracker` scores them. `env` is the Gymnasium
-environment, `planner` the solver, `record` what the metrics need.
-Streams (`stream`) choose among primitives and things (`choices`, `layout`) by one vector
-(`features`).
+A policy chooses among primitives and objects (`choices`, `physics_choices`) by one vector.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from clframe.worlds.bddl import Problem
 from clframe.streams.behavior import efficiency
+from clframe.worlds.bddl import Problem
 from clframe.worlds.behavior import features
 from clframe.worlds.behavior.env import KEPT, BehaviorEnv, Observation
 from clframe.worlds.behavior.features import Features

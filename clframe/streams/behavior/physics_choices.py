@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clframe.worlds.bddl import Problem
 from clframe.streams.behavior import efficiency
 from clframe.streams.behavior.choices import ChoiceEnv
+from clframe.worlds.bddl import Problem
 from clframe.worlds.behavior.physics.env import PhysicalBehaviorEnv
 from clframe.worlds.behavior.physics.fitting import fit
 from clframe.worlds.behavior.physics.layout import lay_out

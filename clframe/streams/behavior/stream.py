@@ -17,20 +17,18 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from clframe.errors import DataError, SettingError, nearest
+from clframe.robot.observation_windows import Normalizer
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
-from clframe.robot.observation_windows import Normalizer
-from clframe.worlds.behavior import corpus
-from clframe.worlds.behavior import features
-from clframe.worlds.behavior import generate
 from clframe.streams.behavior import tasks
 from clframe.streams.behavior.efficiency import METRICS, NORMALIZED
+from clframe.utils.settings import at_least
+from clframe.worlds.behavior import corpus, features, generate
 from clframe.worlds.behavior.faults import at_goal
 from clframe.worlds.behavior.layout import VERBS, Primitives
 from clframe.worlds.behavior.planner.search import require
 from clframe.worlds.behavior.sampling import sample
 from clframe.worlds.behavior.supplies import gather
-from clframe.utils.settings import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clframe.data.labelled import Samples, relative_name
 from clframe.core.stream import Scenario, Stream
 from clframe.core.stream_from import By, Split
 from clframe.data.dataset import Data, MapData, TensorData, scale_images
+from clframe.data.labelled import Samples, relative_name
 from clframe.data.storage import TensorSource
 from clframe.errors import DataError, SettingError, nearest
 from clframe.streams.custom.listing import TEST, TRAIN, Entry, named, read_folder, read_list

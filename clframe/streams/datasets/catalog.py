@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from clframe.streams.datasets import clear
-from clframe.streams.datasets import core50
-from clframe.streams.datasets import cub200
-from clframe.streams.datasets import domainnet
-from clframe.streams.datasets import imagenet_r
-from clframe.streams.datasets import tiny_imagenet
+from clframe.streams.datasets import clear, core50, cub200, domainnet, imagenet_r, tiny_imagenet
 from clframe.streams.datasets.layout import Layout
 
 _MODULES = (clear, core50, cub200, domainnet, imagenet_r, tiny_imagenet)

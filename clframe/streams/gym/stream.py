@@ -132,7 +132,9 @@ def _stream(
     state_size = max(sizes.values())
     left_out = sorted({part for each in facts.values() for part in each.flattening.left_out})
     if left_out:
-        warn_user(f"stream={name}: observations without {', '.join(left_out)}, which are no numbers")
+        warn_user(
+            f"stream={name}: observations without {', '.join(left_out)}, which are no numbers"
+        )
     robots = [
         _robot(task, source, facts[task], state_size, settings.horizon)
         for task, source in sources.items()

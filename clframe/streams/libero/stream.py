@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from clframe.errors import SettingError, nearest
+from clframe.robot.observation_windows import Normalizer
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import EVALUATION, RobotTask, episode_seeds, seed_key
-from clframe.robot.observation_windows import Normalizer
 from clframe.streams.libero import demos as recordings
 from clframe.streams.libero import simulation
 from clframe.streams.libero.paths import Places, versions

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from clframe.worlds.bddl import Problem
 from clframe.errors import SettingError
+from clframe.worlds.bddl import Problem
 from clframe.worlds.tabletop import suites
 
 # The tabletop streams ship the same task descriptions, unchanged.

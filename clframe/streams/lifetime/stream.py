@@ -17,8 +17,8 @@ from typing import Any
 from clframe.core.factory import make_stream
 from clframe.core.registry import Registry
 from clframe.core.stream import Experience, Scenario, Stream, Task
-from clframe.data.dataset import Data
 from clframe.data.concat import join
+from clframe.data.dataset import Data
 from clframe.data.sampler import in_passes
 from clframe.errors import SettingError, UnknownNameError, nearest
 from clframe.streams.lifetime.plan import (

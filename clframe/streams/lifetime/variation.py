@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clframe.data.dataset import Data, Transform
 from clframe.data.concat import JoinedData
+from clframe.data.dataset import Data, Transform
 from clframe.errors import SettingError, nearest
 
 NEUTRAL: dict[str, float] = {"brightness": 1.0, "contrast": 1.0, "noise": 0.0}

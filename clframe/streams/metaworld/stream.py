@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe.errors import SettingError, nearest
+from clframe.robot.observation_windows import Normalizer
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask, episode_seeds
-from clframe.robot.observation_windows import Normalizer
 from clframe.streams.metaworld import environments as simulation
 from clframe.utils.settings import at_least
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from clframe.errors import DataError
-from clframe.worlds.objects import catalog
 from clframe.streams.openloris.clips import MIXTURE
 from clframe.streams.openloris.plan import Plan, Section
 from clframe.utils.console import warn_user
+from clframe.worlds.objects import catalog
 
 SEQUENCE = "sequence"
 

@@ -21,7 +21,6 @@ from pathlib import Path, PurePosixPath
 
 from clframe.errors import DataError
 from clframe.streams.openloris import lists
-from clframe.worlds.objects import catalog
 from clframe.streams.openloris.clips import (
     MIXTURE,
     SPLIT_FOLDERS,
@@ -30,6 +29,7 @@ from clframe.streams.openloris.clips import (
     natural,
     place_of,
 )
+from clframe.worlds.objects import catalog
 
 _DEEPEST = 10
 """Folders below this depth are not looked into: a link that leads back up would never end."""

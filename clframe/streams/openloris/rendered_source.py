@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.worlds.objects import catalog
 from clframe.streams.openloris.plan import FARTHEST, Bad, Job, Plan, Section, split_frames
+from clframe.worlds.objects import catalog
 
 if TYPE_CHECKING:
     from clframe.worlds.objects.rendered import RenderSettings

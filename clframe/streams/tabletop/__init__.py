@@ -1,12 +1,4 @@
-"""Lifelong robot manipulation on a table top: LIBERO's tasks on bodies made of primitives.
-
-A task description (`clframe.worlds.bddl`) is compiled to a MuJoCo model (`compiler`), simulated
-(`simulation`), started from its regions (`placement`), stepped by a hand with or without an arm
-(`world`, `control`),
-judged by its predicates (`predicates`), seen by two ray-cast cameras (`pictures`), and solved by a
-scripted expert (`expert`). `env` is its Gymnasium environment, `suites`
-the task lists.
-"""
+"""Streams of LIBERO's suites on the simulated table top (`clframe.worlds.tabletop`)."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.robot.collect import AFTER_SUCCESS
-from clframe.robot.perturbation import Perturbation
 from clframe.robot.task import RobotTask
+from clframe.worlds.perturbation import Perturbation
 from clframe.worlds.tabletop.compiler import RobotKind
 from clframe.worlds.tabletop.disturbance import Disturbance, Disturber
 from clframe.worlds.tabletop.gripper import HAND

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from clframe.errors import SettingError, nearest
 from clframe.robot.evaluation import MEASURES
+from clframe.robot.observation_windows import Normalizer
 from clframe.robot.perturbation import PerturbSettings
 from clframe.robot.stream import ImitationSettings, imitation_stream
-from clframe.robot.observation_windows import Normalizer
-from clframe.worlds.tabletop.compiler import RobotKind
 from clframe.streams.tabletop.imitation import LIMIT, START_NOISE, robot_task
+from clframe.worlds.tabletop.compiler import RobotKind
 from clframe.worlds.tabletop.observation import (
     Layout,
     Proprioception,

@@ -11,8 +11,8 @@ from torch import Tensor
 from clframe.core.registry import Registry
 from clframe.core.stream import Scenario, Stream
 from clframe.errors import SettingError
-from clframe.streams.task_free.pool import Pool, generator, shuffled
 from clframe.streams.lifetime.stream import base_stream
+from clframe.streams.task_free.pool import Pool, generator, shuffled
 
 
 def gradual(

@@ -9,8 +9,8 @@ import torch
 
 from clframe.core.registry import Registry
 from clframe.core.stream import Scenario, Stream
-from clframe.streams.task_free.pool import Pool, generator, shuffled
 from clframe.streams.lifetime.stream import base_stream
+from clframe.streams.task_free.pool import Pool, generator, shuffled
 from clframe.utils.settings import at_least
 
 

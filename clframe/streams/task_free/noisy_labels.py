@@ -12,8 +12,8 @@ from clframe.core.registry import Registry
 from clframe.core.stream import Scenario, Stream
 from clframe.data.reindexed import relabelled
 from clframe.errors import SettingError
-from clframe.streams.task_free.pool import Pool, check_share, generator, shuffled
 from clframe.streams.lifetime.stream import base_stream
+from clframe.streams.task_free.pool import Pool, check_share, generator, shuffled
 
 
 def noisy_labels(

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from clframe.core.stream import Experience, Stream
-from clframe.data.dataset import Data
 from clframe.data.concat import join
+from clframe.data.dataset import Data
 from clframe.data.reindexed import in_order
 from clframe.errors import SettingError
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from clframe.data.concat import join
 from clframe.data.dataset import Batch, Data
 from clframe.data.inputs import map_inputs
-from clframe.data.concat import join
 
 
 class Chunk(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from clframe.errors import nearest
 from clframe.worlds.bddl.errors import BDDLError
 from clframe.worlds.bddl.settings import Leniency
 from clframe.worlds.bddl.source import Source
-from clframe.errors import nearest
 
 # Enough to repair a file by; a text that is junk throughout would otherwise fill the memory.
 _MOST_ERRORS = 50

@@ -7,8 +7,8 @@ import lzma
 from functools import cache
 from importlib import resources
 
-from clframe.worlds.bddl import BDDLError, Leniency, Problem, parse
 from clframe.errors import UnknownNameError, nearest
+from clframe.worlds.bddl import BDDLError, Leniency, Problem, parse
 
 CORPORA = {"b100": "BEHAVIOR-100", "b1k": "BEHAVIOR-1K"}
 """The corpora by the name of their folder: definitions of bddl 1.0.1 and 3.6.0 (MIT licence)."""

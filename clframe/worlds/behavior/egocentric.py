@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.worlds.bddl import Problem
 from clframe.errors import SettingError
-from clframe.worlds.render import Light, Lighting, RayCamera, Texture, View
+from clframe.worlds.bddl import Problem
 from clframe.worlds.behavior import observation
 from clframe.worlds.behavior.dollhouse import Dollhouse
 from clframe.worlds.behavior.env import HORIZON, BehaviorEnv, Observation
+from clframe.worlds.render import Light, Lighting, RayCamera, Texture, View
 
 HEAD = 1.5
 """Height of the agent's eyes, in meters."""

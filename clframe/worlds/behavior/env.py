@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from clframe.worlds.bddl import Literal, Problem
 from clframe.errors import SettingError
+from clframe.worlds.bddl import Literal, Problem
 from clframe.worlds.behavior import observation
 from clframe.worlds.behavior.corpus import load_activity
 from clframe.worlds.behavior.facts import literals

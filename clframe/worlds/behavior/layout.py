@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from clframe.worlds.bddl import Problem
 from clframe.errors import SettingError
+from clframe.worlds.bddl import Problem
 from clframe.worlds.behavior.household import Household
 from clframe.worlds.behavior.verbs import Verb
 

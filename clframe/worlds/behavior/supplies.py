@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from clframe.errors import nearest
 from clframe.worlds.bddl import Problem
 from clframe.worlds.bddl.syntax import InitLiteral
-from clframe.errors import nearest
 from clframe.worlds.behavior.categories import Can, categories, rooms
 from clframe.worlds.behavior.faults import at_literal, at_object
 from clframe.worlds.behavior.household import AGENT, Things

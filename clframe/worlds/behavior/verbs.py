@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from typing import Any
 
-from clframe.worlds.behavior import handling
-from clframe.worlds.behavior import matter
-from clframe.worlds.behavior import moving
+from clframe.worlds.behavior import handling, matter, moving
 from clframe.worlds.behavior.categories import Can
 from clframe.worlds.behavior.heat import pass_time
 from clframe.worlds.behavior.household import Household

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clframe.worlds.render import View
 from clframe.worlds.objects import catalog
 from clframe.worlds.objects.models import Thing, build
 from clframe.worlds.objects.models.parts import COLORS, Parts, Solid, rotation
 from clframe.worlds.objects.path import outline
 from clframe.worlds.objects.scene import Floats, Prop
+from clframe.worlds.render import View
 
 Solids = tuple[Solid, ...]
 

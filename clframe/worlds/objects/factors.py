@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clframe.worlds.render import Lighting
 from clframe.worlds.objects import catalog
+from clframe.worlds.render import Lighting
 
 OCCLUDED = (0.0, 0.25, 0.50)
 """Share of the object's pixels that is hidden at each level of occlusion."""

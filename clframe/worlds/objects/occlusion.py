@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clframe.worlds.render import View
 from clframe.worlds.objects.models import Thing
 from clframe.worlds.objects.models.parts import COLORS, Parts
 from clframe.worlds.objects.scene import Floats, Prop, Stage
+from clframe.worlds.render import View
 
 STEADY = 0.05
 """Standard deviation, over the frames, of the hidden share below which an occluder will do."""

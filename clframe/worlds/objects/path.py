@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.worlds.render import View
 from clframe.worlds.objects.models import Thing
+from clframe.worlds.render import View
 
 OPENINGS = (42.0, 34.0, 27.0, 21.0, 16.0, 12.0)
 """Vertical opening angles in degrees: the color camera of a RealSense D435i, and parts of it."""

@@ -10,16 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError, SettingError, nearest
-from clframe.worlds.render import GLCamera, Lighting, RayCamera, View, depth_noise, sensor_noise
-from clframe.worlds.render import camera
-from clframe.worlds.objects import catalog
-from clframe.worlds.objects import factors
+from clframe.worlds.objects import catalog, factors
 from clframe.worlds.objects.clutter import clutter
 from clframe.worlds.objects.models import build
 from clframe.worlds.objects.occlusion import hide, occluders
 from clframe.worlds.objects.path import choose_path, views
 from clframe.worlds.objects.scene import Stage, check_palette, choose_room
 from clframe.worlds.objects.segment import Segment
+from clframe.worlds.render import (
+    GLCamera,
+    Lighting,
+    RayCamera,
+    View,
+    camera,
+    depth_noise,
+    sensor_noise,
+)
 
 VERSION = 3
 """Goes up when the same settings give other pictures, so that caches are not mixed."""

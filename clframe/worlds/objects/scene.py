@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import SettingError, nearest
-from clframe.worlds.render import Light, Lighting, Texture, View
-from clframe.worlds.render.rays import Caster
-from clframe.worlds.render.view import pixel_rays
 from clframe.worlds.objects.models import Thing, attach
 from clframe.worlds.objects.models.parts import Solid, quaternion, rotation
 from clframe.worlds.objects.path import outline
+from clframe.worlds.render import Light, Lighting, Texture, View
+from clframe.worlds.render.rays import Caster
+from clframe.worlds.render.view import pixel_rays
 
 Color = tuple[float, float, float]
 Floats = NDArray[np.float64]

@@ -9,8 +9,8 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 import numpy as np
 
-from clframe.worlds.bddl import BDDLError, Problem, Region
 from clframe.errors import nearest
+from clframe.worlds.bddl import BDDLError, Problem, Region
 from clframe.worlds.tabletop.arm import add_arm
 from clframe.worlds.tabletop.assets import ARENAS, Arena, Asset, Geom, Part, find
 from clframe.worlds.tabletop.gripper import SEEN_ONLY, add_gripper

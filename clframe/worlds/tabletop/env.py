@@ -12,9 +12,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from clframe.worlds.bddl import Leniency, Problem, parse
 from clframe.errors import DataError, SettingError, nearest
-from clframe.robot.perturbation import Perturbation
+from clframe.worlds.bddl import Leniency, Problem, parse
+from clframe.worlds.perturbation import Perturbation
 from clframe.worlds.tabletop import suites
 from clframe.worlds.tabletop.compiler import AGENT_CAMERA, ROBOTS, RobotKind
 from clframe.worlds.tabletop.disturbance import Disturber

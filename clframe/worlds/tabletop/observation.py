@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.worlds.bddl import Problem
 from clframe.errors import SettingError
+from clframe.worlds.bddl import Problem
 from clframe.worlds.tabletop.compiler import RobotKind, blueprint
 from clframe.worlds.tabletop.gripper import HAND
 from clframe.worlds.tabletop.poses import rotvec_of_matrix

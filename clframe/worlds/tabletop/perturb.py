@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import SettingError, nearest
-from clframe.robot.perturbation import Perturbation
+from clframe.worlds.perturbation import Perturbation
 from clframe.worlds.tabletop.gripper import HAND
 from clframe.worlds.tabletop.observation import FIXTURE_SIZE, HAND_SIZE, OBJECT_SIZE, Layout
 from clframe.worlds.tabletop.poses import (

@@ -20,8 +20,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from clframe.worlds.bddl import BDDLError, Literal
 from clframe.errors import nearest
+from clframe.worlds.bddl import BDDLError, Literal
 from clframe.worlds.tabletop.poses import Point
 from clframe.worlds.tabletop.simulation import Simulation
 

@@ -9,8 +9,8 @@ from xml.etree.ElementTree import fromstring, tostring
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.worlds.bddl import BDDLError, Literal, Problem
 from clframe.errors import DataError
+from clframe.worlds.bddl import BDDLError, Literal, Problem
 from clframe.worlds.tabletop.arm import BASE
 from clframe.worlds.tabletop.assets import Joint
 from clframe.worlds.tabletop.compiler import (

@@ -14,8 +14,8 @@ from functools import cache, cached_property
 from importlib import resources
 from typing import TypeVar
 
-from clframe.worlds.bddl import BDDLError, Leniency, Problem, parse
 from clframe.errors import SettingError, UnknownNameError, nearest
+from clframe.worlds.bddl import BDDLError, Leniency, Problem, parse
 
 _SPATIAL = "pick_up_the_black_bowl_{}_and_place_it_on_the_plate"
 _OBJECT = "pick_up_the_{}_and_place_it_in_the_basket"
@@ -161,7 +161,7 @@ def task(suite: str, name: str) -> TabletopTask:
 
 @cache
 def _shipped(suite: str) -> tuple[TabletopTask, ...]:
-    folder = resources.files("clframe.streams.tabletop") / "data" / _FOLDERS[suite]
+    folder = resources.files("clframe.worlds.tabletop") / "data" / _FOLDERS[suite]
     if _FOLDERS[suite] in _ORDERED:
         names = _ORDERED[_FOLDERS[suite]]
     else:

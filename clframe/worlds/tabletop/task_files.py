@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from clframe.worlds.bddl import BDDLError
 from clframe.errors import DataError, SettingError
+from clframe.worlds.bddl import BDDLError
 from clframe.worlds.tabletop.suites import FILES, TabletopTask
 from clframe.worlds.tabletop.world import World
 

@@ -13,9 +13,9 @@ pytest.importorskip("gymnasium")
 
 from gymnasium.utils.env_checker import check_env
 
-from clframe.worlds.bddl import Goal, parse
 from clframe.errors import SettingError
 from clframe.metrics import behavior as metrics
+from clframe.worlds.bddl import Goal, parse
 from clframe.worlds.behavior.env import BehaviorEnv
 from clframe.worlds.behavior.planner.search import plan
 from clframe.worlds.behavior.record import replay

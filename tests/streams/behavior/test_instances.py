@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clframe.worlds.bddl import BDDLError
 from clframe.errors import UnknownNameError
+from clframe.worlds.bddl import BDDLError
 from clframe.worlds.behavior.corpus import activities, activity_text, load_activity, read_activity
 from clframe.worlds.behavior.facts import fact, literals
 from clframe.worlds.behavior.faults import ActivityError

@@ -22,18 +22,17 @@ from clframe.errors import DataError, SettingError
 from clframe.metrics import behavior as metrics
 from clframe.metrics.behavior_file import read_episode, write_episode
 from clframe.plugins.builtin.rollouts import _means
-from clframe.worlds.behavior import corpus
-from clframe.worlds.behavior import features
 from clframe.streams.behavior import tasks
 from clframe.streams.behavior.choices import ChoiceEnv
 from clframe.streams.behavior.efficiency import METRICS
+from clframe.streams.behavior.stream import TWELVE
+from clframe.testing import check_stream, prepare
+from clframe.worlds.behavior import corpus, features
 from clframe.worlds.behavior.generate import generated
 from clframe.worlds.behavior.layout import SIX, VERBS
 from clframe.worlds.behavior.planner.search import plan
 from clframe.worlds.behavior.sampling import sample
-from clframe.streams.behavior.stream import TWELVE
 from clframe.worlds.behavior.verbs import PRIMITIVES, Verb
-from clframe.testing import check_stream, prepare
 
 TWO = ["moving_boxes_to_storage", "bringing_in_wood"]
 ROOT = Path(__file__).parents[3]

@@ -15,9 +15,9 @@ from clframe.core.registry import discover
 from clframe.errors import DataError
 from clframe.streams.openloris.build import ensure
 from clframe.streams.openloris.plan import Plan
-from clframe.worlds.objects.rendered import RenderSettings
 from clframe.streams.openloris.rendered_source import plan_rendered
 from clframe.utils import processes
+from clframe.worlds.objects.rendered import RenderSettings
 from tests.helpers.processes import Process, ProcessServer, until
 
 INSTANCES = ("bottle_01", "cup_01", "wallet_02")

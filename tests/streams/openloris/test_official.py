@@ -11,12 +11,12 @@ import torch
 from PIL import Image
 
 import clframe
-from clframe.data.dataset import TensorData
 from clframe.data.concat import join
+from clframe.data.dataset import TensorData
 from clframe.errors import DataError, SettingError
-from clframe.worlds.objects import catalog
 from clframe.streams.openloris.official import decode
 from clframe.testing import check_stream
+from clframe.worlds.objects import catalog
 
 NAMES = catalog.instances()
 FOUR = ("bottle_01", "bowl_02", "cup_01", "paper_cutter_03")

@@ -7,8 +7,7 @@ import pytest
 
 from clframe.errors import DataError
 from clframe.worlds.objects import catalog
-from clframe.worlds.objects.models import _MAKERS, attach, build
-from clframe.worlds.objects.models import meshes
+from clframe.worlds.objects.models import _MAKERS, attach, build, meshes
 
 
 def test_there_is_a_maker_for_each_category() -> None:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from clframe.errors import DataError, SettingError
-from clframe.worlds.objects import catalog
-from clframe.worlds.objects import factors
+from clframe.worlds.objects import catalog, factors
 from clframe.worlds.objects.rendered import RenderSettings, render_segment, set_stage
 from clframe.worlds.objects.segment import Segment
 

@@ -12,12 +12,12 @@ from clframe.errors import DataError, SettingError
 from clframe.robot import collect
 from clframe.robot.replay import replay
 from clframe.streams.tabletop import task, tasks
+from clframe.streams.tabletop.imitation import robot_task
 from clframe.worlds.tabletop.arm import BASE, JOINTS, TORQUES
 from clframe.worlds.tabletop.control import Arm
 from clframe.worlds.tabletop.env import make
 from clframe.worlds.tabletop.expert import Expert
 from clframe.worlds.tabletop.gripper import HAND, HOME, pointing_down
-from clframe.streams.tabletop.imitation import robot_task
 from clframe.worlds.tabletop.kinematics import HIGHEST, LOWEST, NEAR_HOME, forward, inverse
 from clframe.worlds.tabletop.observation import ARM_PARTS, suite_layout
 from clframe.worlds.tabletop.poses import rotvec_of_matrix

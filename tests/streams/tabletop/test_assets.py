@@ -6,9 +6,9 @@ import mujoco
 import numpy as np
 import pytest
 
+from clframe.streams.tabletop import SUITES, TabletopTask, tasks
 from clframe.worlds.bddl import BDDLError
 from clframe.worlds.bddl.generate import shipped_catalog
-from clframe.streams.tabletop import SUITES, TabletopTask, tasks
 from clframe.worlds.tabletop.assets import ARENAS, FIXTURES, OBJECTS, find
 from clframe.worlds.tabletop.compiler import TIMESTEP, blueprint, to_mjcf
 from clframe.worlds.tabletop.world import RATE, World

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import clframe
-from clframe.worlds.bddl import BDDLError, parse
 from clframe.cli.main import main
 from clframe.errors import ClframeError, DataError, SettingError, UnknownNameError
 from clframe.robot import demonstrations
 from clframe.robot.collect import path_of
 from clframe.robot.demonstrations import Demonstration
 from clframe.streams.tabletop import ordered, task, tasks
+from clframe.worlds.bddl import BDDLError, parse
 from clframe.worlds.tabletop.env import TabletopEnv, make
 from clframe.worlds.tabletop.observation import suite_layout
 from clframe.worlds.tabletop.world import World

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clframe.worlds.bddl import BDDLError, parse
 from clframe.streams.tabletop import tasks
+from clframe.worlds.bddl import BDDLError, parse
 from clframe.worlds.tabletop.expert import Expert
 from clframe.worlds.tabletop.expert.plan import ordered_goals
 from clframe.worlds.tabletop.poses import quat_of_matrix, rotate_x

@@ -17,11 +17,11 @@ from clframe.robot.replay import replay
 from clframe.robot.retries import without_retries
 from clframe.robot.task import RobotTask
 from clframe.streams.tabletop import task
+from clframe.streams.tabletop.imitation import robot_task
 from clframe.worlds.tabletop.disturbance import Disturbance
 from clframe.worlds.tabletop.env import TabletopEnv, make
 from clframe.worlds.tabletop.expert import Expert
 from clframe.worlds.tabletop.gripper import HAND, HOME
-from clframe.streams.tabletop.imitation import robot_task
 
 STILL = Disturbance(0.0, 0.0, 0.0)
 

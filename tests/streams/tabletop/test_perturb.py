@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import clframe
-from clframe.evaluation.forgetting_tensor import ForgettingTensor
 from clframe.errors import RunFolderError, SettingError
+from clframe.evaluation.forgetting_tensor import ForgettingTensor
 from clframe.metrics import robustness
 from clframe.report.html import report_html
-from clframe.robot.perturbation import Perturbation, PerturbSettings
+from clframe.robot.perturbation import PerturbSettings
+from clframe.worlds.perturbation import Perturbation
 from clframe.runs.reader import read_run
 from clframe.streams.tabletop import tasks
 from clframe.worlds.tabletop.env import TabletopEnv, make

@@ -11,8 +11,8 @@ import clframe
 from clframe.core.results import Result
 from clframe.errors import SettingError
 from clframe.streams.tabletop import SUITES, tasks
-from clframe.worlds.tabletop.observation import suite_layout
 from clframe.streams.tabletop.stream import normalizer, summaries
+from clframe.worlds.tabletop.observation import suite_layout
 
 
 def test_every_suite_is_a_stream() -> None:

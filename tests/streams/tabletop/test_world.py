@@ -6,9 +6,9 @@ import mujoco
 import numpy as np
 import pytest
 
+from clframe.streams.tabletop import tasks
 from clframe.worlds.bddl import Literal
 from clframe.worlds.render import View
-from clframe.streams.tabletop import tasks
 from clframe.worlds.tabletop.gripper import HAND, HOME, MAX_OPENING
 from clframe.worlds.tabletop.pictures import CAMERAS, Pictures
 from clframe.worlds.tabletop.poses import quat_of_matrix, rotate_z

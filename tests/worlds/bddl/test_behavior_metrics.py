@@ -8,10 +8,10 @@ import math
 import numpy as np
 import pytest
 
-from clframe.worlds.bddl import Literal, parse
 from clframe.errors import DataError
 from clframe.metrics import behavior
 from clframe.metrics.behavior import Episode
+from clframe.worlds.bddl import Literal, parse
 
 GOAL = parse(
     "(define (problem p) (:domain igibson) (:objects cup_1 - cup box_1 - box)"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from clframe.worlds.bddl import parse
 from clframe.cli import tasks
 from clframe.errors import ClframeError
+from clframe.worlds.bddl import parse
 
 DATA = Path(__file__).parents[1] / "data" / "bddl"
 SAMPLE = sorted(DATA.glob("*/*.bddl"))

@@ -6,11 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from clframe.worlds.bddl import BDDLError, Leniency, Problem, parse, write
-from clframe.worlds.bddl.generate import SUITES, generate_tasks, shipped_catalog, solve, task_problems
-from clframe.worlds.bddl.generate.world import World
 from clframe.errors import SettingError, UnknownNameError
 from clframe.streams import tabletop
+from clframe.worlds.bddl import BDDLError, Leniency, Problem, parse, write
+from clframe.worlds.bddl.generate import (
+    SUITES,
+    generate_tasks,
+    shipped_catalog,
+    solve,
+    task_problems,
+)
+from clframe.worlds.bddl.generate.world import World
 
 CATALOG = shipped_catalog()
 LIBERO = sorted((Path(__file__).parents[1] / "data" / "bddl" / "libero").glob("*.bddl"))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from clframe.worlds.bddl import Goal, parse
 from clframe.metrics.behavior import success_score
+from clframe.worlds.bddl import Goal, parse
 from tests.helpers.counted import calls_of
 
 DATA = Path(__file__).parents[1] / "data" / "bddl"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from clframe.errors import SettingError
+from clframe.streams import tabletop
 from clframe.worlds.bddl import BDDLError, Leniency, Limits, parse, parse_domain, write
 from clframe.worlds.bddl.domain import shipped_domain
 from clframe.worlds.bddl.syntax import And, Atom, Not
-from clframe.errors import SettingError
-from clframe.streams import tabletop
 from clframe.worlds.behavior.corpus import CORPORA, activities, activity_text
 from tests.helpers.counted import calls_of
 

@@ -12,8 +12,16 @@ import pytest
 from numpy.typing import NDArray
 
 from clframe.errors import ClframeError
-from clframe.worlds.render import PATTERNS, GLCamera, Light, Lighting, RayCamera, Texture, View
-from clframe.worlds.render import camera
+from clframe.worlds.render import (
+    PATTERNS,
+    GLCamera,
+    Light,
+    Lighting,
+    RayCamera,
+    Texture,
+    View,
+    camera,
+)
 from clframe.worlds.render.color import decode, encode, encode_exactly
 
 MakeScene = Callable[[str], tuple[Any, Any]]

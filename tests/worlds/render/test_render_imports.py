@@ -29,5 +29,7 @@ def test_render_knows_nothing_of_the_rest() -> None:
 
 
 def test_importing_the_camera_loads_no_mujoco() -> None:
-    code = "import sys, clframe.worlds.render; sys.exit(bool({'mujoco', 'torch'} & set(sys.modules)))"
+    code = (
+        "import sys, clframe.worlds.render; sys.exit(bool({'mujoco', 'torch'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

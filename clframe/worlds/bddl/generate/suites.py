@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from clframe.errors import SettingError, UnknownNameError, nearest
 from clframe.worlds.bddl.generate.behaviors import Behavior, long_behaviors, simple_behaviors
 from clframe.worlds.bddl.generate.catalog import Catalog, shipped_catalog
 from clframe.worlds.bddl.generate.scene import SIDES, NoRoomError, Scene
@@ -23,7 +24,6 @@ from clframe.worlds.bddl.parser import parse
 from clframe.worlds.bddl.problem import Problem
 from clframe.worlds.bddl.settings import Leniency
 from clframe.worlds.bddl.writer import write
-from clframe.errors import SettingError, UnknownNameError, nearest
 
 # Scenes that may be drawn in a row without a new task before a suite counts as exhausted.
 _MOST_IDLE_SCENES = 2_000

@@ -8,8 +8,7 @@ from clframe.worlds.bddl import Literal
 from clframe.worlds.behavior.categories import Can
 from clframe.worlds.behavior.faults import ActivityError, at_goal, at_literal, at_object
 from clframe.worlds.behavior.household import Household
-from clframe.worlds.behavior.physics import bodies
-from clframe.worlds.behavior.physics import furniture
+from clframe.worlds.behavior.physics import bodies, furniture
 from clframe.worlds.behavior.physics.furniture import Load
 from clframe.worlds.behavior.sampling import Instance
 from clframe.worlds.behavior.state import ABSENT, INSIDE, ONTOP

@@ -10,8 +10,7 @@ from clframe.worlds.behavior import heat
 from clframe.worlds.behavior.categories import Can
 from clframe.worlds.behavior.facts import fact
 from clframe.worlds.behavior.household import DUST, STAIN, Household
-from clframe.worlds.behavior.planner import making
-from clframe.worlds.behavior.planner import substances
+from clframe.worlds.behavior.planner import making, substances
 from clframe.worlds.behavior.planner.actor import Actor, Stuck
 from clframe.worlds.behavior.state import HELD
 from clframe.worlds.behavior.verbs import Verb

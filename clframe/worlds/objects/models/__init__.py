@@ -10,12 +10,7 @@ import numpy as np
 
 from clframe.errors import DataError, nearest
 from clframe.worlds.objects import catalog
-from clframe.worlds.objects.models import desk
-from clframe.worlds.objects.models import electric
-from clframe.worlds.objects.models import house
-from clframe.worlds.objects.models import kitchen
-from clframe.worlds.objects.models import toys
-from clframe.worlds.objects.models import wear
+from clframe.worlds.objects.models import desk, electric, house, kitchen, toys, wear
 from clframe.worlds.objects.models.meshes import Points
 from clframe.worlds.objects.models.parts import Parts, Solid, attach, extreme
 

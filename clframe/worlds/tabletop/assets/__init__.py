@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clframe.worlds.bddl import BDDLError
 from clframe.errors import nearest
+from clframe.worlds.bddl import BDDLError
 from clframe.worlds.tabletop.assets.arenas import ARENAS, Arena
 from clframe.worlds.tabletop.assets.containers import CONTAINERS
 from clframe.worlds.tabletop.assets.furniture import FURNITURE

@@ -1,0 +1,1 @@
+"""Simulators, renderer and task languages, which know nothing of continual learning."""
