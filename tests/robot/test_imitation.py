@@ -149,7 +149,7 @@ def test_forward_transfer_against_single_task_runs(tmp_path: Path) -> None:
         learn("continual_world")
     alone = tmp_path / "alone"
     one = {**FEW, "n_tasks": 1}
-    short = {"stream": one, "max_epochs": 2, "check_val_every_n_epoch": 1}
+    short: dict[str, Any] = {"stream": one, "max_epochs": 2, "check_val_every_n_epoch": 1}
     single = learn(folder=alone, **short)
     (curve,) = single.curves["turn_0_of_1"].values()
     result = learn({"continual_world": {"reference": [str(alone)]}}, **short)
