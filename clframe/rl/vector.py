@@ -1,8 +1,9 @@
-"""Several environments of one task, stepped together; each goes from episode to episode by itself.
+"""Several environments of one task, stepped together; each starts its next episode by itself.
 
-Environments run in workers (:mod:`clframe.rl.env_slots`) or in this process, with equal results. An episode follows from the key, the number of its environment and its own number.
-So a checkpoint needs no state of a simulator: to come to the middle of the episodes, a resumed run
-begins them again and does the actions that were done in them.
+Environments run in workers (:mod:`clframe.rl.env_slots`) or in this process, with equal results.
+An episode follows from the key, the number of its environment and its own number. So a checkpoint
+needs no state of a simulator: to come to the middle of the episodes, a resumed run begins them
+again and does the actions that were done in them.
 """
 
 from __future__ import annotations

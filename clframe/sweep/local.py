@@ -24,7 +24,7 @@ from clframe.utils.processes import thread_limits, usable_cores
 
 
 class LocalLauncher:
-    """Lets :mod:`clframe.sweep.prefork` start the runs.
+    """Lets :mod:`clframe.cli._prefork` start the runs.
 
     Args:
         settings: Of the sweep.
@@ -41,7 +41,7 @@ class LocalLauncher:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the launcher
         # A session of its own: Ctrl-C in a terminal reaches the sweep, which tells the runs.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "clframe.sweep.prefork"],
+            [sys.executable, "-P", "-m", "clframe.cli._prefork"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

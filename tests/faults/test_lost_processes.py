@@ -173,7 +173,7 @@ def test_runs_save_and_leave_when_their_sweep_is_gone(
     logs.mkdir()
     environment = {**os.environ, "PAUSE": "7", "CLFRAME_DATA": str(processes.place / "data")}
     server = subprocess.Popen(
-        [str(clframe_process.python), "-P", "-m", "clframe.sweep.prefork"],
+        [str(clframe_process.python), "-P", "-m", "clframe.cli._prefork"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=processes.place,

@@ -15,9 +15,9 @@ from clframe.evaluation.forgetting_tensor import ForgettingTensor
 from clframe.metrics import robustness
 from clframe.report.html import report_html
 from clframe.robot.perturbation import PerturbSettings
-from clframe.worlds.perturbation import Perturbation
 from clframe.runs.reader import read_run
 from clframe.streams.tabletop import tasks
+from clframe.worlds.perturbation import Perturbation
 from clframe.worlds.tabletop.env import TabletopEnv, make
 from clframe.worlds.tabletop.gripper import HAND
 from clframe.worlds.tabletop.perturb import AXES
