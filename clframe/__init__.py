@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from clframe.api import fit as fit
     from clframe.api import load as load
     from clframe.api import stream as stream
-    from clframe.attach.attach import attach as attach
+    from clframe.attached.attach import attach as attach
     from clframe.config.run_config import RunConfig as RunConfig
     from clframe.core.hooks import TaskContext as TaskContext
     from clframe.core.learner import Learner as Learner
@@ -71,7 +71,7 @@ _HOME = {
     "TaskContext": "core.hooks",
     "TensorData": "data.dataset",
     "Term": "core.step",
-    "attach": "attach.attach",
+    "attach": "attached.attach",
     "fit": "api",
     "fork": "reproduce.fork",
     "hookimpl": "hookspecs",

@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": CORE | {"metrics", "runs"},
     "watch": CORE | {"report", "runs"},
     "sweep": CORE | {"api", "build", "config", "report", "run", "runs", "training"},
-    "attach": CORE | {"checkpoint", "strategies", "training"},
+    "attached": CORE | {"checkpoint", "strategies", "training"},
     "reproduce": CORE
     | {"api", "build", "checkpoint", "config", "distributed", "run", "runs", "strategies"}
     | {"training"},
@@ -69,7 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
     # Public names, imported when they are first used.
     "__init__": {
-        *("api", "attach", "config", "core", "data", "errors", "hookspecs", "reproduce", "utils")
+        *("api", "attached", "config", "core", "data", "errors", "hookspecs", "reproduce", "utils")
     },
 }
 # Who may be imported by whom although it closes a circle, and why.

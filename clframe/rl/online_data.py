@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Acting(Protocol):
-    """Who acts when a batch is asked for; see :mod:`clframe.rl.collector`."""
+    """Who acts when a batch is asked for; see :mod:`clframe.rl._collector`."""
 
     def batches(self, turns: Sequence[Task], n: int, size: int) -> Iterator[TransitionBatch]:
         """So many batches of tasks that are learned together."""

@@ -19,8 +19,8 @@ from clframe.core import hooks
 from clframe.data.dataset import Batch, Data
 from clframe.errors import PluginError
 from clframe.models.policy import Body
+from clframe.rl._collector import Interaction
 from clframe.rl.actor import SquashedGaussian
-from clframe.rl.collector import Interaction
 from clframe.rl.critics import Critics
 from clframe.rl.online_data import LiveData, TransitionBatch
 from clframe.rl.transitions import Transitions

@@ -139,7 +139,7 @@ def print_lines(text: str | Sequence[str]) -> None:
 def truncate(text: str, width: int) -> str:
     """A text that is not longer than so many letters.
 
-    >>> shortened("pick up the alphabet soup", 12)
+    >>> truncate("pick up the alphabet soup", 12)
     'pick up the…'
     """
     return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"

@@ -86,7 +86,7 @@ def test_each_plugin_of_a_file_is_told_what_it_keeps(
 FORKED = """
 import os, signal, subprocess, sys
 
-from clframe.cli import checked
+from clframe.cli import _check_worker
 from clframe.cli.main import main
 
 
@@ -106,7 +106,7 @@ class Forked:
                         os.close(number)
                     except OSError:
                         pass
-            os._exit(checked.main(command[3:]))
+            os._exit(_check_worker.main(command[3:]))
 
     def poll(self):
         return self.wait(1) if self.returncode is None else self.returncode

@@ -87,7 +87,7 @@ def test_an_actor_learns_by_reward() -> None:
     # Environments and what happened in them are the host's: an action goes there, a batch comes.
     assert all("['transitions']" in place for place in card.astray)
     assert set(card.waits) <= {
-        "_interaction.py:_choose copy to the host",
+        "_collector.py:_choose copy to the host",
         "transitions.py:sample copy to the host",
         "transitions.py:<dictcomp> copy of pageable memory to the card",
     }

@@ -23,8 +23,8 @@ from tests.helpers.pages import PAGES, ROOT, blocks, name_of
 
 NOT_RUN = {
     "docs/attach.md": {
-        "LightningModule": "a Trainer per experience; tests/attach/test_hosts.py",
-        "sac.learn": "a minute of SAC; tests/attach/test_hosts.py",
+        "LightningModule": "a Trainer per experience; tests/attached/test_hosts.py",
+        "sac.learn": "a minute of SAC; tests/attached/test_hosts.py",
         "train_dataset": "needs transformers",
     },
     "docs/metrics.md": {

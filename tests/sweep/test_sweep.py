@@ -169,8 +169,8 @@ def test_a_failed_run_is_reported_and_the_others_continue(
 FORKS = """
 import os, signal
 os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
-from clframe.cli import prefork
-words = prefork.serve()
+from clframe.cli import _prefork
+words = _prefork.serve()
 if words is not None:
     print("run", *words)
 """

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from clframe.worlds.bddl import BDDLError, Leniency, parse, parse_domain, write
 from tests.helpers.counted import calls_of
 
-DATA = Path(__file__).parents[1] / "data" / "bddl"
+DATA = Path(__file__).parents[2] / "data" / "bddl"
 SAMPLE = [path.read_text() for path in sorted(DATA.glob("*/*.bddl"))]
 GOOD = """(define (problem p)
   (:domain omnigibson)

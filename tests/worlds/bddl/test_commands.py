@@ -10,7 +10,7 @@ from clframe.cli import tasks
 from clframe.errors import ClframeError
 from clframe.worlds.bddl import parse
 
-DATA = Path(__file__).parents[1] / "data" / "bddl"
+DATA = Path(__file__).parents[2] / "data" / "bddl"
 SAMPLE = sorted(DATA.glob("*/*.bddl"))
 
 

@@ -19,7 +19,7 @@ from clframe.worlds.bddl.generate import (
 from clframe.worlds.bddl.generate.world import World
 
 CATALOG = shipped_catalog()
-LIBERO = sorted((Path(__file__).parents[1] / "data" / "bddl" / "libero").glob("*.bddl"))
+LIBERO = sorted((Path(__file__).parents[2] / "data" / "bddl" / "libero").glob("*.bddl"))
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.slow)])

@@ -13,7 +13,7 @@ from clframe.metrics.behavior import success_score
 from clframe.worlds.bddl import Goal, parse
 from tests.helpers.counted import calls_of
 
-DATA = Path(__file__).parents[1] / "data" / "bddl"
+DATA = Path(__file__).parents[2] / "data" / "bddl"
 CASES: list[dict[str, Any]] = json.loads((DATA / "bddl_q.json").read_text())["cases"]
 
 

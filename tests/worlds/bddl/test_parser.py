@@ -17,7 +17,7 @@ from clframe.worlds.bddl.syntax import And, Atom, Not
 from clframe.worlds.behavior.corpus import CORPORA, activities, activity_text
 from tests.helpers.counted import calls_of
 
-DATA = Path(__file__).parents[1] / "data" / "bddl"
+DATA = Path(__file__).parents[2] / "data" / "bddl"
 SAMPLE = sorted(DATA.glob("*/*.bddl"))
 
 BEHAVIOR = """(define (problem Tidy-0)

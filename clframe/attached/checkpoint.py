@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from clframe.attach.learner import AttachedLearner
-from clframe.attach.torch_hooks import Passes
+from clframe.attached.learner import AttachedLearner
+from clframe.attached.torch_hooks import Passes
 from clframe.checkpoint.snapshot import clone
 from clframe.core.stream import Experience, Task
 from clframe.data.dataset import Data

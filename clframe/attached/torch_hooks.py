@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from clframe.attach.checks import asks_for, implementation, needs_batches
-from clframe.attach.data import Batches
-from clframe.attach.learner import AttachedLearner
+from clframe.attached.checks import asks_for, implementation, needs_batches
+from clframe.attached.data import Batches
+from clframe.attached.learner import AttachedLearner
 from clframe.core import hooks
 from clframe.core.step import Step
 from clframe.data.dataset import Batch, Data, cat_inputs

@@ -9,11 +9,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from clframe.attach import checkpoint
-from clframe.attach.batches import ShownBatches
-from clframe.attach.checks import check_data
-from clframe.attach.data import Losses, as_data
-from clframe.attach.learner import UNNAMED, AttachedLearner, Retrain
+from clframe.attached import checkpoint
+from clframe.attached.batches import ShownBatches
+from clframe.attached.checks import check_data
+from clframe.attached.data import Losses, as_data
+from clframe.attached.learner import UNNAMED, AttachedLearner, Retrain
 from clframe.core import hooks
 from clframe.core.stream import Experience, Task
 from clframe.data.dataset import Data

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import clframe
-from clframe.attach.session import Attachment
+from clframe.attached.session import Attachment
 from clframe.core.stream import Scenario, Stream
 from clframe.testing import prepare_toy, run_built, toy_stream
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
-from clframe.attach.data import check_main_process, items_of, labels_of
-from clframe.attach.learner import AttachedLearner
-from clframe.attach.torch_hooks import Passes
+from clframe.attached.data import check_main_process, items_of, labels_of
+from clframe.attached.learner import AttachedLearner
+from clframe.attached.torch_hooks import Passes
 from clframe.data.sampler import epoch_order
 from clframe.errors import SettingError
 

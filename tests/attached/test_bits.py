@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from clframe.attach.checks import reason_against
+from clframe.attached.checks import reason_against
 from clframe.core.registry import discover
 from clframe.data.sampler import epoch_order
 from clframe.plugins import EWC, LwF, Replay

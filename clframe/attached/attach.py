@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from clframe.attach.checks import check_attachable
-from clframe.attach.learner import AttachedLearner, HostEngine, Loss, growing_stream
-from clframe.attach.session import Attachment
+from clframe.attached.checks import check_attachable
+from clframe.attached.learner import AttachedLearner, HostEngine, Loss, growing_stream
+from clframe.attached.session import Attachment
 from clframe.core.plugin import check_composition
 from clframe.core.registry import discover
 from clframe.core.stream import SCENARIOS, Scenario

@@ -13,7 +13,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 import clframe
-from clframe.attach.checks import reason_against
+from clframe.attached.checks import reason_against
 from clframe.core.registry import discover
 from clframe.errors import ClframeError, DataError, PluginError, SettingError
 from clframe.models.classifier import Classifier
