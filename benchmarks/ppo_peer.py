@@ -29,10 +29,10 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import nn
 
 from clframe.robot.observation_windows import Normalizer
-from clframe.robot.point_env import PointEnvironment
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
 from clframe.testing import prepare, run_built
+from clframe.worlds.point_robot import PointEnvironment
 
 ENVS, WIDTH, RATE, HORIZON = 4, 64, 1e-3, 40
 SETTINGS: dict[str, Any] = {

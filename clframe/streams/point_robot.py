@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clframe.hookspecs import hookimpl
-from clframe.robot import point_env
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
 from clframe.utils.settings import at_least
+from clframe.worlds import point_robot as world
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry
@@ -41,8 +41,8 @@ def point_robot(
             f"turn_{number}_of_{n_tasks}",
             "point_robot",
             f"go to the goal turned by {360 * number // n_tasks} degrees",
-            functools.partial(point_env.PointEnvironment, number, n_tasks),
-            point_env.expert,
+            functools.partial(world.PointEnvironment, number, n_tasks),
+            world.expert,
             LIMIT,
         )
         for number in range(n_tasks)
@@ -53,8 +53,8 @@ def point_robot(
         range(n_tasks),
         imitation,
         data_dir,
-        point_env.STATE_SIZE,
-        point_env.ACTION_SIZE,
+        world.STATE_SIZE,
+        world.ACTION_SIZE,
         seed=seed,
         source=f"{imitation.num_demos} demonstrations per task of a point that goes straight to "
         "its place",

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from clframe.robot.point_env import PointEnvironment
 from clframe.robot.stream import ImitationSettings, ImitationStream, imitation_stream
 from clframe.robot.task import RobotTask
+from clframe.worlds.point_robot import PointEnvironment
 
 CAMERAS = ("front_rgb", "wrist_rgb")
 SIDE = 16

@@ -20,12 +20,12 @@ from clframe.errors import DataError, SettingError
 from clframe.models.libero.augment import Augment
 from clframe.models.libero.frozen_reader import WEIGHTS, FrozenEncoder
 from clframe.models.libero.keypoints import CELLS, SIDE, KeypointNet, read, to_bytes
-from clframe.robot.point_env import PointEnvironment
 from clframe.robot.stream import ImitationSettings, ImitationStream, imitation_stream
 from clframe.robot.task import RobotTask
 from clframe.run import run
 from clframe.runs.folder import RunFolder
 from clframe.testing import Kill, Killed, prepare
+from clframe.worlds.point_robot import PointEnvironment
 
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
 

@@ -11,10 +11,10 @@ import pytest
 
 from clframe import ClframeError, DataError
 from clframe.robot.observation_windows import Normalizer
-from clframe.robot.point_env import PointEnvironment
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
 from clframe.testing import prepare, run_built
+from clframe.worlds.point_robot import PointEnvironment
 
 spaces = pytest.importorskip("gymnasium").spaces
 SMALL = {"name": "sac", "steps": 24, "start_steps": 4, "epoch_steps": 10}

@@ -22,9 +22,9 @@ from clframe.rl.critics import Critics
 from clframe.rl.environment import HeldActions
 from clframe.rl.online_data import Pace
 from clframe.rl.transitions import Transitions
-from clframe.robot.point_env import PointEnvironment
 from clframe.testing import prepare
 from clframe.utils.checksums import problem_with
+from clframe.worlds.point_robot import PointEnvironment
 
 # ------------------------------------------------------------ transitions
 

@@ -98,7 +98,7 @@ def test_a_killed_run_ends_with_the_same_bits(
 def test_an_environment_that_does_not_repeat_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from clframe.robot.point_env import PointEnvironment
+    from clframe.worlds.point_robot import PointEnvironment
 
     plain, drift = PointEnvironment.step, iter(np.linspace(0, 1, 10_000))
 

@@ -13,9 +13,9 @@ from clframe import Plugin, hookimpl
 from clframe.plugins.ewc import EWC
 from clframe.plugins.mas import MAS
 from clframe.plugins.si import SI
-from clframe.robot.point_env import PointEnvironment
 from clframe.robot.task import TRAINING, episode_seeds, seed_key
 from clframe.testing import prepare, run_built
+from clframe.worlds.point_robot import PointEnvironment
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

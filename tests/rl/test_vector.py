@@ -11,9 +11,9 @@ import torch
 
 from clframe.rl.env_slots import Maker
 from clframe.rl.vector import VectorEnvironment
-from clframe.robot.point_env import PointEnvironment
 from clframe.robot.task import RobotTask, episode_seeds
 from clframe.testing import prepare, run_built
+from clframe.worlds.point_robot import PointEnvironment
 
 N, HORIZON, STEPS, KEY = 3, 6, 20, (1, 2)
 MAKE = Maker(RobotTask("point", "vector", "", functools.partial(PointEnvironment, 0, 1)), 4, 2)

@@ -13,9 +13,10 @@ import pytest
 
 import clframe
 from clframe.errors import DataError, SettingError
-from clframe.robot import collect, demonstrations, point_env
+from clframe.robot import collect, demonstrations
 from clframe.robot.prefetch_demos import Recorder
 from clframe.robot.task import RobotTask
+from clframe.worlds import point_robot
 from tests.helpers.processes import ROOT, ProcessServer, until
 
 pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
@@ -27,7 +28,7 @@ GATE = "CLFRAME_TEST_GATE"
 """The variable that names the folder in which a slow task says that it waits, and is let go on."""
 
 
-class SlowPoint(point_env.PointEnvironment):
+class SlowPoint(point_robot.PointEnvironment):
     """Begins no episode until the test lets it."""
 
     def reset(self, **settings: Any) -> Any:
@@ -38,7 +39,7 @@ class SlowPoint(point_env.PointEnvironment):
         return super().reset(**settings)
 
 
-class LostPoint(point_env.PointEnvironment):
+class LostPoint(point_robot.PointEnvironment):
     """Never gets anywhere."""
 
     def step(self, action: Any) -> Any:
@@ -47,9 +48,9 @@ class LostPoint(point_env.PointEnvironment):
         return observation, reward, terminated, truncated, {**info, "success": False}
 
 
-def robot_task(number: int, kind: Any = point_env.PointEnvironment) -> RobotTask:
+def robot_task(number: int, kind: Any = point_robot.PointEnvironment) -> RobotTask:
     make = functools.partial(kind, number, TASKS)
-    return RobotTask(f"turn_{number}", "ahead", f"turn {number}", make, point_env.expert, 60)
+    return RobotTask(f"turn_{number}", "ahead", f"turn {number}", make, point_robot.expert, 60)
 
 
 def same(one: Path, other: Path) -> None:

@@ -16,7 +16,7 @@ import clframe
 from clframe.cli.main import main
 from clframe.errors import SettingError
 from clframe.robot import film_files, frames, video
-from clframe.robot.point_env import PointEnvironment, expert
+from clframe.worlds.point_robot import PointEnvironment, expert
 from tests.helpers import wandb_runs
 from tests.helpers.processes import ProcessServer
 
