@@ -22,8 +22,7 @@ install_in = $(BIN)/uv pip install --quiet $(3) --python $(1)/bin/python $(2) 2>
 	  || $(1)/bin/python -m pip install --quiet $(2)
 install = $(call install_in,$(VENV),$(1),--compile-bytecode)
 
-# pytest on all cores. A worker that has finished takes tests from another one.
-pytest = $(1)/bin/python -m pytest -q -n $(WORKERS) --dist worksteal
+pytest = $(1)/bin/python -m pytest -q -n $(WORKERS)
 
 # Two environments can be made at the same time.
 MAKEFLAGS += --jobs=2
@@ -37,11 +36,11 @@ demo: $(STAMP)
 # Tests start many processes, and none of them should compile the package again.
 test test-slow: export PYTHONDONTWRITEBYTECODE :=
 test: $(TEST_STAMP) lint
-	$(call pytest,$(VENV))
+	$(call pytest,$(VENV)) --dist worksteal
 
 test-slow: $(TEST_STAMP) $(BASE_STAMP) $(LIBERO_STAMP)
-	$(call pytest,$(VENV)) -m slow --ignore $(LIBERO_TESTS)
-	$(call pytest,$(LIBERO)) -m slow $(LIBERO_TESTS)
+	$(call pytest,$(VENV)) --dist loadfile --no-loadscope-reorder -m slow --ignore $(LIBERO_TESTS)
+	$(call pytest,$(LIBERO)) --dist worksteal -m slow $(LIBERO_TESTS)
 
 test-all:
 	$(MAKE) test

@@ -17,6 +17,17 @@ from tests.helpers.virtual_device import virtual_card
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files with tests that take minutes first, so that none of them is left for the end."""
+    minutes: dict[Path, float] = {}
+    for item in items:
+        mark = item.get_closest_marker("slow")
+        if mark is not None:
+            minutes[item.path] = max(minutes.get(item.path, 0), mark.kwargs.get("minutes", 0))
+    items.sort(key=lambda item: -minutes.get(item.path, 0))
+
+
 # Whenever a Fabric is made, Lightning reads files of all installed packages: 15 ms in each of some
 # thousand runs, in which no package comes or goes that has callbacks.
 lightning_registry.entry_points = functools.cache(lightning_registry.entry_points)  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow  # pip, and interpreters that import torch
+pytestmark = pytest.mark.slow(minutes=1)  # pip, and interpreters that import torch
 
 PYPROJECT = """
 [build-system]

@@ -60,7 +60,7 @@ def test_no_strategy_is_left_out(worker: Any) -> None:
     assert set(FEW) <= set(CASES)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=2)
 def test_every_case_was_run(ranked: Any) -> None:
     assert sorted(ranked[0]) == sorted([*CASES, "(drift)"])
 

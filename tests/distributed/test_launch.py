@@ -113,7 +113,7 @@ def test_an_error_of_one_rank_is_one_sentence(quick_command: Any, tmp_path: Path
     check_error(quick_command, [CLI], tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=2)
 @pytest.mark.parametrize("check", [check_lost, check_error])
 def test_real_processes_end_as_forked_ones_do(check: Any, command: Any, tmp_path: Path) -> None:
     check(command, [sys.executable, "-m", "clframe"], tmp_path)

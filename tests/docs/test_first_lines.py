@@ -122,7 +122,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, s
     return {name: tuple(line) for (_, _, name), line in zip(jobs, lines[2:], strict=True)}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=4)
 @pytest.mark.parametrize("name", [name for _, _, name in _jobs()])
 def test_it_runs_in_the_base_install(name: str, outcomes: dict[str, tuple[int, str]]) -> None:
     code, output = outcomes[name]

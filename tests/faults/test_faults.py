@@ -20,7 +20,7 @@ from tests.helpers.processes import ProcessServer
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.slow(minutes=2),
     pytest.mark.skipif(sys.platform != "linux", reason="forks after imports"),
 ]
 

@@ -144,7 +144,7 @@ def test_nothing_outlives_a_run_that_is_killed(processes: Any, kind: str) -> Non
     processes.until(lambda: not any(map(processes.alive, workers)), 20)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=1)
 @pytest.mark.parametrize("killed", ["sweep", "server"])
 def test_runs_of_a_sweep_save_and_leave_with_it(processes: Any, killed: str) -> None:
     words = ["-m", *processes.words, "seed=0,1", "sweep_dir=sweep", "sweep.jobs=2"]

@@ -14,7 +14,7 @@ import torch
 
 from clframe.cli.main import main
 
-pytestmark = pytest.mark.slow  # two processes that import torch, twice
+pytestmark = pytest.mark.slow(minutes=1)  # two processes that import torch, twice
 
 WORDS = [
     *("fit", "stream=point_robot", "stream.n_tasks=2", "stream.eval_episodes=2"),

@@ -140,7 +140,7 @@ def test_without_a_cluster_one_is_asked_for(
     assert not Path("r").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=1)
 def test_a_cluster_of_its_own_leaves_priority_and_signals_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -381,7 +381,7 @@ def test_an_absent_launcher_is_named(
     assert f"pip install 'clframe[{extra}]'" in capfd.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=1)
 def test_a_cluster_runs_and_reports(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     # The whole way through submitit but for the queue.
     words = ["sweep.submitit.cluster=local", "sweep.submitit.timeout_min=10"]

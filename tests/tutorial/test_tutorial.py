@@ -23,7 +23,7 @@ from tests.helpers.wandb_runs import records
 
 ROOT = Path(__file__).parents[2]
 # Builds wheels and an environment; tests/docs and tests/cli/test_new.py have the parts in process.
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(minutes=1)
 
 
 @dataclass(frozen=True)
