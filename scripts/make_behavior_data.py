@@ -18,7 +18,7 @@ from pathlib import Path
 
 from clframe.worlds.bddl import Leniency, Literal, Problem, parse
 
-DATA = Path(__file__).parent.parent / "clframe" / "streams" / "behavior" / "data"
+DATA = Path(__file__).parent.parent / "clframe" / "worlds" / "behavior" / "data"
 
 # (predicate, place of the argument) -> what it shows about the category there.
 ROLES = {

@@ -29,13 +29,18 @@ _pools: weakref.WeakValueDictionary[tuple[int, int, bool], Pool] = weakref.WeakV
 _running: list[Pool] = []
 
 
-def is_lost_reader(error: BaseException) -> bool:
-    """Whether an error says that a worker has died.
+def is_lost_reader(error: BaseException | None) -> bool:
+    """Whether an error says that a worker has died, or came up while such an error was handled.
 
     torch raises it wherever the run happens to be when the system tells of the death, in a step
-    or in the middle of saving as well as where the next batch is waited for.
+    or in the middle of saving as well as where the next batch is waited for. A file that is being
+    written then may add an error of its own when it is closed.
     """
-    return isinstance(error, RuntimeError) and str(error).startswith("DataLoader worker (pid")
+    while error is not None:
+        if isinstance(error, RuntimeError) and str(error).startswith("DataLoader worker (pid"):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def pool_of(dataset: Any, num_workers: int, pin: bool) -> Pool:

@@ -213,3 +213,15 @@ def test_a_run_that_is_killed_continues_with_the_same_samples() -> None:
     assert (whole.matrix.values == again.matrix.values).all()
     for key, value in learner.state_dict().items():
         assert torch.equal(value, other.state_dict()[key])
+
+
+def test_a_lost_reader_is_known_by_what_followed_it() -> None:
+    lost = RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. ")
+    with pytest.raises(RuntimeError) as caught:
+        try:
+            raise lost
+        finally:  # a file that is closed although it was not written to its end
+            raise RuntimeError("unexpected pos 7232 vs 7152")
+    assert loader.is_lost_reader(caught.value)
+    assert loader.is_lost_reader(lost)
+    assert not loader.is_lost_reader(RuntimeError("unexpected pos 7232 vs 7152"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clframe.errors import SettingError, UnknownNameError
-from clframe.streams import tabletop
+from clframe.worlds import tabletop
 from clframe.worlds.bddl import BDDLError, Leniency, Problem, parse, write
 from clframe.worlds.bddl.generate import (
     SUITES,

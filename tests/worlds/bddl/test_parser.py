@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clframe.errors import SettingError
-from clframe.streams import tabletop
+from clframe.worlds import tabletop
 from clframe.worlds.bddl import BDDLError, Leniency, Limits, parse, parse_domain, write
 from clframe.worlds.bddl.domain import shipped_domain
 from clframe.worlds.bddl.syntax import And, Atom, Not
