@@ -19,7 +19,7 @@ from typing import Any
 import grid
 import robot_grid
 
-from clframe.streams.behavior import tasks
+from clframe.streams.behavior import robot_tasks
 from clframe.streams.behavior.stream import TWELVE
 from clframe.worlds.behavior.layout import VERBS, Primitives
 from clframe.worlds.behavior.supplies import gather
@@ -102,8 +102,8 @@ def _learned(values: list[list[float]]) -> float:
 
 def speed(group: str, name: str, slots: int, primitives: Primitives, steps: int = 8000) -> float:
     """Steps a second of processor time along the planner's route, as a stream's task."""
-    env = tasks.environment((group, name), True, 500, slots, primitives)
-    actions = list(tasks.expert(env))
+    env = robot_tasks.environment((group, name), True, 500, slots, primitives)
+    actions = list(robot_tasks.expert(env))
     began = time.process_time()
     done = 0
     while done < steps:
@@ -118,7 +118,7 @@ def speeds() -> str:
     """The third table."""
     lines = ["| activity | things | choices | steps a second |", "| --- | --- | --- | --- |"]
     for group, name, slots, primitives in SPEEDS:
-        things = len(gather(tasks.problem_of((group, name), True)).types)
+        things = len(gather(robot_tasks.problem_of((group, name), True)).types)
         rate = speed(group, name, slots, primitives)
         choices = slots * len(VERBS[primitives])
         lines.append(f"| {name} | {things} | {choices:,} | {rate:,.0f} |")

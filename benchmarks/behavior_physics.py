@@ -32,14 +32,14 @@ from clframe.robot.film_files import write
 from clframe.utils.files import write_json
 from clframe.worlds.behavior.corpus import CORPORA, activities, load_activity
 from clframe.worlds.behavior.egocentric import EgocentricEnv
-from clframe.worlds.behavior.physics.env import PhysicalBehaviorEnv
 from clframe.worlds.behavior.physics.fitting import fit
 from clframe.worlds.behavior.physics.layout import lay_out
+from clframe.worlds.behavior.physics.physics_env import PhysicalBehaviorEnv
 from clframe.worlds.behavior.physics.solve import solve
 from clframe.worlds.behavior.planner.search import plan
 from clframe.worlds.behavior.sampling import sample
 from clframe.worlds.behavior.verbs import Verb
-from clframe.worlds.tabletop.pictures import Pictures
+from clframe.worlds.tabletop.cameras import Pictures
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 STORED = "behavior_physics.json"

@@ -38,7 +38,7 @@ from clframe.cli.main import main as command
 from clframe.core.registry import Kind, Registry, discover
 from clframe.core.trainer import TrainerSettings
 from clframe.strategies import known_strategies
-from clframe.utils import settings
+from clframe.utils import setting_checks
 
 # fmt: off
 VALUES = (
@@ -91,24 +91,26 @@ def places(registry: Registry) -> list[Place]:
     """Every setting of what a short run can have."""
     found = [Place(name) for name in (*TOP, *MORE)]
     for group, owner in (("trainer", TrainerSettings), ("checkpoint", CheckpointSettings)):
-        found += [Place(f"{group}.{key}", (), may) for key, may in settings.types_of(owner).items()]
+        found += [
+            Place(f"{group}.{key}", (), may) for key, may in setting_checks.types_of(owner).items()
+        ]
     kinds: tuple[Kind, ...] = ("model", "optimizer", "scheduler", "logger")
     for kind in kinds:
         for name in registry.names(kind):
             if name in ("timm", "frozen", "wandb", "tensorboard"):
                 continue
             prefix = f"logger.{name}" if kind == "logger" else kind
-            types = settings.types_of(registry.get(kind, name).factory)
+            types = setting_checks.types_of(registry.get(kind, name).factory)
             found += [
                 Place(f"{prefix}.{key}", (f"{kind}={name}",), types[key])
                 for key in registry.settings_of(kind, name)
             ]
     for stream in STREAMS:
         keys = registry.settings_of("stream", stream, all_settings=True)
-        types = settings.types_of(registry.get("stream", stream).factory)
+        types = setting_checks.types_of(registry.get("stream", stream).factory)
         found += [Place(f"stream.{key}", (f"stream={stream}",), types[key]) for key in keys]
     for strategy in sorted(set(known_strategies(registry)) & set(registry.names("plugin"))):
-        types = settings.types_of(registry.get("plugin", strategy).factory)
+        types = setting_checks.types_of(registry.get("plugin", strategy).factory)
         found += [
             Place(f"strategy.{strategy}.{key}", (f"strategy={strategy}",), may)
             for key, may in types.items()

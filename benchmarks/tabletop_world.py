@@ -25,10 +25,10 @@ from pathlib import Path
 import numpy as np
 
 from clframe.streams.tabletop import SUITES, TabletopTask, tasks
+from clframe.worlds.tabletop.cameras import CAMERAS
 from clframe.worlds.tabletop.compiler import ROBOTS, RobotKind
 from clframe.worlds.tabletop.env import HORIZON, make
 from clframe.worlds.tabletop.expert import Expert
-from clframe.worlds.tabletop.pictures import CAMERAS
 from clframe.worlds.tabletop.world import World
 
 TEN = ("tabletop_spatial", "tabletop_object", "tabletop_goal", "tabletop_long")

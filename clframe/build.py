@@ -39,11 +39,11 @@ from clframe.data.real_time import drop_missed_batches
 from clframe.distributed.ranks import check_plugins
 from clframe.errors import SettingError
 from clframe.runs import pretrain
-from clframe.runs.errors import enough_memory
 from clframe.runs.folder import RunFolder
 from clframe.runs.fork_source import Origin
+from clframe.runs.machine_errors import enough_memory
 from clframe.strategies import DEFAULT_PLUGINS, compose
-from clframe.training.augment import augmented
+from clframe.training.augment_stream import augmented
 from clframe.training.batched.single_seed import stacked_plugins
 from clframe.training.engine import Engine
 from clframe.training.lightning_model import (
@@ -52,9 +52,9 @@ from clframe.training.lightning_model import (
     check_module,
     has_own_step,
 )
-from clframe.training.schedule import Schedule, stream_length
+from clframe.training.lr_schedule import Schedule, stream_length
 from clframe.training.schedulers import Scheduler, check
-from clframe.utils import settings
+from clframe.utils import setting_checks
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def trainer_settings(
         if isinstance(saved, Mapping) and saved.get("batched") is True:
             given["batched"] = True
     values = learning.trainer(registry.trainer_for(stream.name, given), given)
-    return TrainerSettings(**settings.check(TrainerSettings, values, "trainer"))
+    return TrainerSettings(**setting_checks.check(TrainerSettings, values, "trainer"))
 
 
 # ---------------------------------------------------------------- strategy
@@ -316,7 +316,7 @@ def resumed_folder(config: RunConfig) -> RunFolder | None:
 
 def build_folder(config: RunConfig, stream: Stream, strategy: str) -> RunFolder | None:
     """Choose the run folder and check that it can be written, without making it."""
-    saving = settings.check(CheckpointSettings, config.checkpoint or {}, "checkpoint")
+    saving = setting_checks.check(CheckpointSettings, config.checkpoint or {}, "checkpoint")
     begun = resumed_folder(config)
     if begun is not None:
         folder = begun

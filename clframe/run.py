@@ -32,8 +32,8 @@ from clframe.data import loader
 from clframe.errors import RunFolderError
 from clframe.evaluation.schedule import tasks_of_row
 from clframe.runs.data_record import listed, read_record
-from clframe.runs.errors import translate_errors
 from clframe.runs.folder import RunFolder
+from clframe.runs.machine_errors import translate_errors
 from clframe.runs.plugin_faults import name_plugin, report_hanging_hooks
 from clframe.runs.status import STATUS
 from clframe.utils.console import warn_user

@@ -10,7 +10,7 @@ from torch import Tensor
 from clframe import Plugin, hookimpl
 from clframe.data.buffer import Buffer
 from clframe.data.class_buffer import make_buffer, remember
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 from ._gradients import gradients, learned_now
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 from clframe import SettingError, hookimpl
 from clframe.data.buffer import Buffer, lowest_of_groups
 from clframe.data.class_buffer import remember
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 from ._exemplars import ExemplarPlugin, Selection
 from ._functional import outputs_over

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from clframe import Plugin, PluginError, hookimpl
 from clframe.data.buffer import Buffer
-from clframe.utils.settings import at_least, check_at_least
+from clframe.utils.setting_checks import at_least, check_at_least
 
 from ._recall import outputs_of, recall
 

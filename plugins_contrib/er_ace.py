@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from clframe import Plugin, hookimpl
 from clframe.data.buffer import Buffer
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 from ._recall import outputs_of, recall
 

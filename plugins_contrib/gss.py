@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from clframe import Batch, Plugin, hookimpl
 from clframe.data.buffer import Buffer
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 from ._functional import evaluating, full_precision
 from ._places import last_of_each

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from clframe import Plugin, SettingError, hookimpl
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 from ._layers import Hidden, hidden_layers
 

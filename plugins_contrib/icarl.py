@@ -12,7 +12,7 @@ from torch.nn import functional
 from clframe import Plugin, PluginError, SettingError, hookimpl
 from clframe.data.buffer import Buffer, Policy
 from clframe.data.class_buffer import make_buffer, remember
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 from ._nearest_mean import NearestMean
 

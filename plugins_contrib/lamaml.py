@@ -10,7 +10,7 @@ from torch.func import functional_call
 
 from clframe import Batch, Plugin, SettingError, hookimpl
 from clframe.data.buffer import Buffer
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
     from clframe import Learner, Step

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from clframe import hookimpl
 from clframe.data.class_buffer import features_of
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 from ._exemplars import ExemplarPlugin, Selection
 from ._heads import linear_head

@@ -14,7 +14,7 @@ from torch.nn import functional
 from clframe import Budget, Plugin, PluginError, hookimpl
 from clframe.data.buffer import Buffer
 from clframe.data.class_buffer import features_of, make_buffer, remember
-from clframe.utils.settings import at_most, check_at_least
+from clframe.utils.setting_checks import at_most, check_at_least
 
 if TYPE_CHECKING:
     from clframe import Batch, Data, Experience, Learner, Step, Stream

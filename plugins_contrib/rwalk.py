@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from clframe import Plugin, SettingError, hookimpl
-from clframe.utils.settings import at_most, check_at_least
+from clframe.utils.setting_checks import at_most, check_at_least
 
 if TYPE_CHECKING:
     from clframe import Learner

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import torch
 
 from clframe import Plugin, hookimpl
-from clframe.utils.settings import at_most, check_at_least
+from clframe.utils.setting_checks import at_most, check_at_least
 
 if TYPE_CHECKING:
     from clframe import Learner

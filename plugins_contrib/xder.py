@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from clframe import Batch, Plugin, SettingError, hookimpl
 from clframe.data.buffer import Buffer
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 from ._contrastive import contrastive_loss, make_views, view_of
 from ._functional import outputs_over

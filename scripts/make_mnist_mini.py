@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clframe.streams.images.files import read_idx
+from clframe.streams.images.image_arrays import read_idx
 
 
 def first_of_each(x: np.ndarray, y: np.ndarray, count: int) -> np.ndarray:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe.models.vit_tiny import make_vit
-from clframe.streams.images.files import read_idx
+from clframe.streams.images.image_arrays import read_idx
 from clframe.utils.files import write_bytes
 
 SHAPE = (1, 28, 28)

@@ -23,8 +23,8 @@ from torch.nn import functional
 
 from clframe.models.libero.keypoints import CELLS, SIDE, KeypointNet, Points, read, to_bytes
 from clframe.utils.files import write_bytes
+from clframe.worlds.tabletop.cameras import CAMERAS
 from clframe.worlds.tabletop.compiler import ROBOTS, RobotKind
-from clframe.worlds.tabletop.pictures import CAMERAS
 from clframe.worlds.tabletop.scenes import Scene, mixed_problems, point_names
 from clframe.worlds.tabletop.suites import tasks
 from clframe.worlds.tabletop.world import World

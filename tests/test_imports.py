@@ -9,6 +9,7 @@ import ast
 import functools
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent / "clframe"
@@ -197,7 +198,7 @@ def test_contributed_plugins_use_only_the_public_interface() -> None:
         "clframe.data.augment",
         "clframe.data.buffer",
         "clframe.data.class_buffer",
-        "clframe.utils.settings",
+        "clframe.utils.setting_checks",
         "clframe.testing",
         "clframe.core.losses",
     }
@@ -228,3 +229,10 @@ def test_importing_clframe_is_light() -> None:
         "sys.exit(bool({'torch', 'lightning', 'hydra', 'mujoco', 'wandb'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_base_name_says_what_is_inside() -> None:
+    """The modules that share a name share a contract: a package, or the streams of a package."""
+    names = Counter(path.stem for path in ROOT.rglob("*.py"))
+    often = {name: count for name, count in names.items() if count > 2}
+    assert set(often) <= {"__init__", "stream"}, often

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from clframe.attached.checks import check_attachable
-from clframe.attached.learner import AttachedLearner, HostEngine, Loss, growing_stream
+from clframe.attached.host_learner import AttachedLearner, HostEngine, Loss, growing_stream
 from clframe.attached.session import Attachment
 from clframe.core.plugin import check_composition
 from clframe.core.registry import discover
@@ -17,7 +17,7 @@ from clframe.core.stream import SCENARIOS, Scenario
 from clframe.core.trainer import TrainerSettings
 from clframe.errors import PluginError, SettingError
 from clframe.strategies import StrategyLike, compose
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 _ATTACHED: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
-from clframe.attached.data import check_main_process, items_of, labels_of
-from clframe.attached.learner import AttachedLearner
+from clframe.attached.host_data import check_main_process, items_of, labels_of
+from clframe.attached.host_learner import AttachedLearner
 from clframe.attached.torch_hooks import Passes
 from clframe.data.sampler import epoch_order
 from clframe.errors import SettingError

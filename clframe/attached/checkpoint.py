@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from clframe.attached.learner import AttachedLearner
+from clframe.attached.host_learner import AttachedLearner
 from clframe.attached.torch_hooks import Passes
 from clframe.checkpoint.snapshot import clone
 from clframe.core.stream import Experience, Task

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from clframe.attached import checkpoint
 from clframe.attached.batches import ShownBatches
 from clframe.attached.checks import check_data
-from clframe.attached.data import Losses, as_data
-from clframe.attached.learner import UNNAMED, AttachedLearner, Retrain
+from clframe.attached.host_data import Losses, as_data
+from clframe.attached.host_learner import UNNAMED, AttachedLearner, Retrain
 from clframe.core import hooks
 from clframe.core.stream import Experience, Task
 from clframe.data.dataset import Data
 from clframe.errors import DataError, PluginError, SettingError, nearest
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 
 class Attachment(ShownBatches):

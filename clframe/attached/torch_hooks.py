@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from clframe.attached.checks import asks_for, implementation, needs_batches
-from clframe.attached.data import Batches
-from clframe.attached.learner import AttachedLearner
+from clframe.attached.host_data import Batches
+from clframe.attached.host_learner import AttachedLearner
 from clframe.core import hooks
 from clframe.core.step import Step
 from clframe.data.dataset import Batch, Data, cat_inputs

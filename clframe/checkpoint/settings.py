@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from clframe.checkpoint import signals
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 KEEP_ALL = (
     "checkpoint.every_experience=true keeps all; by default a run of up to 50 experiences keeps "

@@ -39,7 +39,7 @@ def check_pictures(stream: str, path: Path, quick: bool) -> None:
     Raises:
         DataError: The stream cannot use it as it is; the sentence says why.
     """
-    from clframe.streams.custom.pictures import survey
+    from clframe.streams.custom.image_data import survey
 
     entries = _reader(stream)(path)
     print_out(f"{stream} in {path}: {len(entries):,} pictures of {_n_classes(entries)} classes")
@@ -153,7 +153,7 @@ def _reader(stream: str) -> Callable[[Path], list[Entry]]:
         from clframe.streams.custom.hugging_face import read_hf
 
         return read_hf
-    from clframe.streams.datasets.catalog import layouts
+    from clframe.streams.datasets.known import layouts
 
     layout = layouts()[stream]
 

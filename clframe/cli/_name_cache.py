@@ -337,11 +337,11 @@ def _given(kind: str) -> tuple[str, ...]:
 
 def _settings(factory: Callable[..., Any], given: tuple[str, ...]) -> dict[str, Setting]:
     from clframe.cli._setting_docs import meanings
-    from clframe.utils import settings
+    from clframe.utils import setting_checks
 
     explained = meanings(factory)
-    types = settings.types_of(factory, given)
-    choices = settings.choices_of(factory)
+    types = setting_checks.types_of(factory, given)
+    choices = setting_checks.choices_of(factory)
     return {
         name: Setting(
             type=types[name],
@@ -350,7 +350,7 @@ def _settings(factory: Callable[..., Any], given: tuple[str, ...]) -> dict[str, 
             meaning=explained.get(name, ""),
             choices=choices.get(name, []),
         )
-        for name, value in settings.defaults(factory, given).items()
+        for name, value in setting_checks.defaults(factory, given).items()
     }
 
 

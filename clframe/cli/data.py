@@ -129,8 +129,8 @@ def check_openloris(root: Path) -> None:
 
 def _table(found: Found) -> list[str]:
     """One line for every factor, level (or batch) and split."""
+    from clframe.streams.openloris.cache_plan import SPLITS
     from clframe.streams.openloris.clips import MIXTURE
-    from clframe.streams.openloris.plan import SPLITS
     from clframe.worlds.objects import catalog
 
     rows: dict[tuple[str, str, str], list[Clip]] = defaultdict(list)

@@ -21,7 +21,7 @@ JSON_FILE = "l2metrics.json"
 
 def parser() -> Parser:
     """The arguments of the command."""
-    from clframe.metrics.l2.settings import PROFILES
+    from clframe.metrics.l2.profiles import PROFILES
 
     parser = Parser(
         "l2",

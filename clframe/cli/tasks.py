@@ -10,9 +10,9 @@ from clframe.cli.parser import Parser, named, whole
 from clframe.utils.console import print_lines
 from clframe.worlds.bddl.errors import BDDLError
 from clframe.worlds.bddl.generate import generate_tasks
+from clframe.worlds.bddl.limits import Leniency
 from clframe.worlds.bddl.parser import parse
 from clframe.worlds.bddl.problem import Problem
-from clframe.worlds.bddl.settings import Leniency
 from clframe.worlds.bddl.words import explain
 from clframe.worlds.bddl.writer import save
 

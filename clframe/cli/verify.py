@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clframe.cli.parser import Parser
 from clframe.utils.console import colored, hide_library_warnings, print_out
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 
 def parser() -> Parser:

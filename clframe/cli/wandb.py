@@ -58,7 +58,7 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
     from clframe.config.overrides import read_single
     from clframe.core.registry import GIVEN
     from clframe.loggers.wandb import wandb
-    from clframe.utils.settings import check
+    from clframe.utils.setting_checks import check
 
     values = {}
     for override in map(read_single, words):
@@ -73,7 +73,7 @@ def send(run: Run, settings: dict[str, Any]) -> None:
     from clframe.core.media import Media
     from clframe.loggers.wandb import run_id, wandb
     from clframe.plugins.builtin.films import FOLDER
-    from clframe.plugins.builtin.pictures import of_matrix
+    from clframe.plugins.builtin.media_files import of_matrix
 
     folder = run.folder
     known = run_id(folder)

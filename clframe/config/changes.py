@@ -10,7 +10,7 @@ from clframe.checkpoint.settings import CheckpointSettings
 from clframe.core.registry import GIVEN, Kind, Registry
 from clframe.core.trainer import TrainerSettings
 from clframe.errors import SettingError, nearest
-from clframe.utils import settings
+from clframe.utils import setting_checks
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -142,7 +142,7 @@ def resolve(config: DictConfig, registry: Registry) -> dict[str, Any]:
 
 def _missing(content: Any, key: str = "") -> Iterator[str]:
     """The keys whose value is ``???``, which is how a file leaves a value open."""
-    if content == settings.REQUIRED:
+    if content == setting_checks.REQUIRED:
         yield key
     if isinstance(content, dict):
         for name, value in content.items():
@@ -171,16 +171,16 @@ def _without_environment() -> Iterator[None]:
 def _defaults(config: DictConfig, registry: Registry) -> dict[str, Any]:
     """All settings of what is chosen, with their defaults."""
     defaults: dict[str, Any] = {
-        "trainer": settings.defaults(TrainerSettings),
-        "checkpoint": settings.defaults(CheckpointSettings),
+        "trainer": setting_checks.defaults(TrainerSettings),
+        "checkpoint": setting_checks.defaults(CheckpointSettings),
         "strategy": {
-            name: settings.defaults(registry.get("plugin", name).factory)
+            name: setting_checks.defaults(registry.get("plugin", name).factory)
             for name in config.get("strategy") or {}
         },
     }
     for kind in _NAMED:
         factory = registry.get(kind, config[kind].name).factory
-        defaults[kind] = settings.defaults(factory, GIVEN.get(kind, ()))
+        defaults[kind] = setting_checks.defaults(factory, GIVEN.get(kind, ()))
     return defaults
 
 

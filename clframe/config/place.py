@@ -11,7 +11,7 @@ from clframe.core.learner_factory import STREAMS_OWN
 from clframe.core.registry import GIVEN, Kind, Registry
 from clframe.core.trainer import TrainerSettings
 from clframe.errors import SettingError, nearest
-from clframe.utils import settings
+from clframe.utils import setting_checks
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -65,7 +65,7 @@ def arguments(config: DictConfig, registry: Registry) -> dict[str, Any]:
         registry.get(kind, known[kind]["name"])
     for name, values in (known["strategy"] or {}).items():
         checked: dict[str, Any] = values or {}
-        settings.check(registry.get("plugin", name).factory, checked, f"plugin '{name}'")
+        setting_checks.check(registry.get("plugin", name).factory, checked, f"plugin '{name}'")
     return known
 
 
@@ -76,8 +76,8 @@ def _place(known: dict[str, Any], key: str, value: Any, registry: Registry) -> N
     offered: set[str] = {*GROUPS, *ROOT_KEYS}
 
     def offer(where: str, target: dict[str, Any], factory: Callable[..., Any]) -> None:
-        offered.update(settings.defaults(factory, GIVEN["model"]))
-        if settings.accepts(factory, key):
+        offered.update(setting_checks.defaults(factory, GIVEN["model"]))
+        if setting_checks.accepts(factory, key):
             homes.append((where, target))
 
     for kind in kinds:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe.runs.received import copy_names
-from clframe.utils import settings
+from clframe.utils import setting_checks
 
 if TYPE_CHECKING:
     from clframe.core.plugin import Plugin
@@ -28,7 +28,7 @@ def settings_of_plugin(plugin: Plugin) -> dict[str, Any]:
     """A plugin's settings as it holds them (hyperparameters are attributes of the same name)."""
     return {
         name: plain(getattr(plugin, name, value))
-        for name, value in settings.defaults(type(plugin)).items()
+        for name, value in setting_checks.defaults(type(plugin)).items()
     }
 
 

@@ -24,7 +24,7 @@ from clframe.core.trainer import TrainerSettings
 from clframe.errors import RunFolderError, SettingError, nearest
 from clframe.runs import received
 from clframe.runs.folder import RunFolder
-from clframe.utils import settings
+from clframe.utils import setting_checks
 
 if TYPE_CHECKING:
     from torch import nn
@@ -124,8 +124,8 @@ class RunConfig:
     checkpoint: Mapping[str, Any] | None = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", settings.convert(self.seed, int, "seed"))
-        settings.at_least(self.seed, 0, "seed")
+        object.__setattr__(self, "seed", setting_checks.convert(self.seed, int, "seed"))
+        setting_checks.at_least(self.seed, 0, "seed")
         for name in ("data_dir", "pretrain", "run_dir", "resume"):
             object.__setattr__(self, name, _folder(name, getattr(self, name)))
         if self.active_outputs not in ("seen", "all"):
@@ -136,8 +136,8 @@ class RunConfig:
             raise SettingError(
                 f"scenario must be one of {', '.join(SCENARIOS)}, got '{self.scenario}'"
             )
-        settings.check(TrainerSettings, self.trainer or {}, "trainer")
-        settings.check(CheckpointSettings, self.checkpoint or {}, "checkpoint")
+        setting_checks.check(TrainerSettings, self.trainer or {}, "trainer")
+        setting_checks.check(CheckpointSettings, self.checkpoint or {}, "checkpoint")
         if self.resume == "auto" and not self.run_dir:
             raise SettingError("resume=auto continues the run in run_dir: give run_dir=FOLDER")
 
@@ -179,8 +179,8 @@ class RunConfig:
             )
         trainer = {name: values.pop(name) for name in list(values) if name not in known}
         for name in trainer:
-            if not settings.accepts(TrainerSettings, name):
-                offered = {*known, "lr", *settings.defaults(TrainerSettings)}
+            if not setting_checks.accepts(TrainerSettings, name):
+                offered = {*known, "lr", *setting_checks.defaults(TrainerSettings)}
                 raise SettingError(f"unknown argument '{name}'; {nearest(name, offered)}")
         if trainer:
             values["trainer"] = {**(values.get("trainer") or {}), **trainer}
@@ -285,7 +285,7 @@ class RunConfig:
         if model is None:
             model = registry.model_for(stream.name, name_of(self.learner))
         name, plugins = strategy
-        checkpoint = settings.check(CheckpointSettings, self.checkpoint or {}, "checkpoint")
+        checkpoint = setting_checks.check(CheckpointSettings, self.checkpoint or {}, "checkpoint")
         return {
             "stream": record(registry, "stream", self.stream),
             "strategy": {plugin.name: settings_of_plugin(plugin) for plugin in plugins},

@@ -12,7 +12,7 @@ from clframe.core.registry import GIVEN, GIVEN_UNLESS_SET, Registry
 from clframe.core.trainer import TrainerSettings
 from clframe.errors import DataError
 from clframe.strategies import compose
-from clframe.utils import plain_yaml, settings
+from clframe.utils import plain_yaml, setting_checks
 
 
 def as_yaml(config: RunConfig, registry: Registry) -> str:
@@ -34,7 +34,7 @@ def as_yaml(config: RunConfig, registry: Registry) -> str:
     learning = make_learner_factory(registry, config.learner, stream)
     given = config.trainer or {}
     values = learning.trainer(registry.trainer_for(stream.name, given), given)
-    trainer = TrainerSettings(**settings.check(TrainerSettings, values, "trainer"))
+    trainer = TrainerSettings(**setting_checks.check(TrainerSettings, values, "trainer"))
     name, plugins = compose(config.strategy, registry, stream.name)
     content = config.content(registry, stream, trainer, (config.strategy_name or name, plugins))
     return plain_yaml.as_yaml(content)
@@ -46,4 +46,4 @@ def check_settings(config: RunConfig, registry: Registry) -> None:
         values = dict(getattr(config, kind))
         name = values.pop("name")
         given = {*GIVEN.get(kind, ()), *(set(GIVEN_UNLESS_SET) - set(values))}
-        settings.check(registry.get(kind, name).factory, values, f"{kind} '{name}'", given)
+        setting_checks.check(registry.get(kind, name).factory, values, f"{kind} '{name}'", given)

@@ -10,7 +10,7 @@ from clframe.core.registry import Kind, Registry
 from clframe.core.stream import SCENARIOS, Stream
 from clframe.data.folder import data_folder
 from clframe.errors import SettingError
-from clframe.utils import settings
+from clframe.utils import setting_checks
 
 Named = str | Mapping[str, Any]
 """A registered name, or a mapping with ``name`` and settings."""
@@ -56,7 +56,7 @@ def make_stream(
     name = stream if isinstance(stream, str) else stream.get("name")
     if not isinstance(name, str):
         raise SettingError("stream must be a name or a mapping with a name")
-    fixed = not settings.accepts(registry.get("stream", name).factory, "scenario")
+    fixed = not setting_checks.accepts(registry.get("stream", name).factory, "scenario")
     if scenario is not None and not fixed:
         given["scenario"] = scenario
     built: Stream = make(registry, "stream", stream, **given)

@@ -25,7 +25,7 @@ from clframe.data.dataset import Batch, Data, cat_inputs, map_inputs
 
 if TYPE_CHECKING:
     from clframe.core.engine import Engine
-    from clframe.core.schedule import Schedule
+    from clframe.core.schedule_protocol import Schedule
     from clframe.core.stream import Experience, Stream, Task
     from clframe.core.trainer import Budget
 

@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args
 from clframe.core.config_files import find_config_dirs, stream_defaults
 from clframe.core.plugin import Plugin
 from clframe.errors import PluginError, UnknownNameError, nearest
-from clframe.utils import settings
+from clframe.utils import setting_checks
 from clframe.utils.entry_points import entry_points_of
 from clframe.utils.processes import USER_MODULE
 from clframe.utils.source_file import spec_of_file
@@ -287,7 +287,7 @@ class Registry:
             all_settings: Include a stream's own seed and scenario.
         """
         given = GIVEN.get(kind, ()) + (() if all_settings else GIVEN_UNLESS_SET)
-        return settings.defaults(self.get(kind, name).factory, given)
+        return setting_checks.defaults(self.get(kind, name).factory, given)
 
     def model_for(self, stream: str, learner: str = "default") -> dict[str, Any]:
         """The model that learns a stream unless one is named."""
@@ -297,7 +297,7 @@ class Registry:
         if not wanted:
             return model
         factory = self.get("model", wanted["name"]).factory
-        shared = {k: v for k, v in model.items() if settings.accepts(factory, k)}
+        shared = {k: v for k, v in model.items() if setting_checks.accepts(factory, k)}
         return {**shared, **wanted}
 
     def learner_for(self, stream: str, learner: str) -> dict[str, Any]:
@@ -328,10 +328,10 @@ class Registry:
         A factory receives only those of the given values that it asks for.
         """
         entry = self.get(kind, name)
-        wanted = {k: v for k, v in given.items() if settings.accepts(entry.factory, k)}
-        checked = settings.check(entry.factory, values, f"{kind} '{name}'", given=wanted)
+        wanted = {k: v for k, v in given.items() if setting_checks.accepts(entry.factory, k)}
+        checked = setting_checks.check(entry.factory, values, f"{kind} '{name}'", given=wanted)
         try:
-            return entry.factory(**settings.pack(entry.factory, {**wanted, **checked}))
+            return entry.factory(**setting_checks.pack(entry.factory, {**wanted, **checked}))
         except SystemExit as error:
             raise PluginError(
                 f"{kind} '{name}' of {entry.origin} called sys.exit while it was made; raise an "

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from clframe.data import storage
 from clframe.errors import SettingError, nearest
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 PRECISIONS = ("32-true", "32", "bf16-mixed", "16-mixed")
 DEFAULT_EPOCHS = 10

@@ -23,7 +23,7 @@ from torch.nn import functional
 from clframe.data.dataset import Transform
 from clframe.data.inputs import map_inputs, tensors_of
 from clframe.errors import SettingError, nearest
-from clframe.utils import settings
+from clframe.utils import setting_checks
 
 if TYPE_CHECKING:
     pass
@@ -70,7 +70,7 @@ class Crop(Augmentation):
     """
 
     def __init__(self, padding: int = 4) -> None:
-        settings.at_least(padding, 1, "trainer.augment: crop.padding")
+        setting_checks.at_least(padding, 1, "trainer.augment: crop.padding")
         self.padding = padding
 
     def draw(self, n: int, device: torch.device) -> Tensor:
@@ -116,7 +116,7 @@ class Rotate(Augmentation):
     """
 
     def __init__(self, degrees: float = 15.0) -> None:
-        settings.at_least(degrees, 0, "trainer.augment: rotate.degrees")
+        setting_checks.at_least(degrees, 0, "trainer.augment: rotate.degrees")
         self.degrees = degrees
 
     def draw(self, n: int, device: torch.device) -> Tensor:
@@ -283,7 +283,7 @@ def _named(name: str, values: Any) -> Callable[[Any], Any]:
     if not isinstance(values, Mapping):
         raise SettingError(f"{where} takes settings by name, got {values!r}")
     if name in OWN:
-        return OWN[name](**settings.check(OWN[name], values, where))
+        return OWN[name](**setting_checks.check(OWN[name], values, where))
     from torchvision.transforms import v2
 
     transform = getattr(v2, name, None)

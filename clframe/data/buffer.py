@@ -29,7 +29,7 @@ from clframe.data.dataset import (
     map_inputs,
 )
 from clframe.errors import DataError, PluginError
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 Policy = Literal["reservoir", "class_balanced", "ring", "herding"]
 _ROWS_AT_ONCE = 2**16

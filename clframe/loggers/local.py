@@ -25,7 +25,7 @@ from clframe.runs.csv_prefix import first_rows, with_columns
 from clframe.utils.checksums import PrefixSum, mark_of
 from clframe.utils.console import warn_user
 from clframe.utils.files import write_text
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

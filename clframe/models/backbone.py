@@ -14,7 +14,7 @@ from clframe.models.classifier import Classifier
 from clframe.models.depth import COLORS, Normalize, add_stem, widen
 from clframe.models.pretrained import PACKAGED, load_packaged
 from clframe.models.weights import put_weights
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

@@ -22,7 +22,7 @@ from clframe.models.classifier import Classifier
 from clframe.models.mlp import mlp
 from clframe.utils import files
 from clframe.utils.progress import ProgressMeter
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

@@ -10,7 +10,7 @@ from torch import nn
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.classifier import Classifier
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

@@ -16,10 +16,10 @@ from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.actions.acting import Acting
 from clframe.models.actions.decoder import ActionDecoder
-from clframe.models.actions.settings import SQUARED_ERROR, ActionSettings
+from clframe.models.actions.head_settings import SQUARED_ERROR, ActionSettings
 from clframe.models.classifier import Classifier
 from clframe.models.heads import CodedFeatures, TaskHeads
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

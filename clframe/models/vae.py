@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe.errors import PluginError, SettingError
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 Likelihood = Literal["bernoulli", "gaussian"]
 """What the decoder's outputs mean: logits of values in 0..1, or the values themselves."""

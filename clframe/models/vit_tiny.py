@@ -9,7 +9,7 @@ from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.classifier import Classifier
 from clframe.models.weights import put_weights
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from torch import nn

@@ -11,7 +11,7 @@ from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
 from clframe.models.vae import choose_likelihood
 from clframe.plugins._past_targets import PastTargets
-from clframe.utils.settings import at_least, at_most, check_at_least
+from clframe.utils.setting_checks import at_least, at_most, check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

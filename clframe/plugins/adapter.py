@@ -8,7 +8,7 @@ from torch import Tensor
 
 from clframe.models.tuning.adapter import Place, put_adapters
 from clframe.plugins._tuner import Compete, Tuner, conflicts_of
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -15,7 +15,7 @@ from clframe.models.tuning.frozen import hold_norms, tune
 from clframe.models.tuning.inserts import without_inserts
 from clframe.plugins._feature_space import FeatureSpaceClassifier, class_sums, double_on
 from clframe.plugins._tuner import conflicts_of
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

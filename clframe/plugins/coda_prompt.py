@@ -13,7 +13,7 @@ from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.tuning.vit import PromptedViT, find_vit
 from clframe.plugins._tuner import Compete, Tuner, conflicts_of
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

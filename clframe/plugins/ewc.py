@@ -10,7 +10,7 @@ from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.plugins._fisher import Estimate, fisher
 from clframe.plugins._quadratic import PenaltyStep, _ConvexPenalty
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

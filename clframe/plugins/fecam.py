@@ -15,7 +15,7 @@ from clframe.plugins._feature_space import (
     class_sums,
     double_on,
 )
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 
 class Classes(NamedTuple):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from clframe.core.plugin import Plugin
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

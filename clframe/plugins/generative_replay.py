@@ -14,7 +14,7 @@ from clframe.hookspecs import hookimpl
 from clframe.models.vae import VAE, Likelihood
 from clframe.plugins._generated import _GeneratedReplay, linear_head
 from clframe.plugins._past_targets import PastTargets, copy_values, frozen_copy
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -18,7 +18,7 @@ from clframe.models.tuning.lora import LoRA as LowRank
 from clframe.models.tuning.lora import linears
 from clframe.plugins._quadratic import _QuadraticPenalty
 from clframe.plugins._tuner import Compete, Tuner, brings_samples, conflicts_of
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -13,7 +13,7 @@ from clframe.core.plugin import Plugin
 from clframe.core.step import Term
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
-from clframe.utils.settings import at_most, check_at_least
+from clframe.utils.setting_checks import at_most, check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -17,7 +17,7 @@ from clframe.plugins._per_sample import (
     mean_over_samples,
 )
 from clframe.plugins._quadratic import PenaltyStep, _ConvexPenalty
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -16,7 +16,7 @@ from clframe.core.plugin import Plugin
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.heads import TaskHeads
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -15,7 +15,7 @@ from clframe.core.plugin import Plugin
 from clframe.errors import SettingError
 from clframe.evaluation.evaluation_mode import evaluation_mode
 from clframe.hookspecs import hookimpl
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -16,7 +16,7 @@ from clframe.plugins._feature_space import (
     discriminants,
     double_on,
 )
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 
 class RanDumb(FeatureSpaceClassifier):

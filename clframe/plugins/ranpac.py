@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from clframe.plugins._feature_space import Features, FeatureSpaceClassifier, double_on
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

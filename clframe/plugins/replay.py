@@ -9,7 +9,7 @@ from clframe.data.buffer import Buffer
 from clframe.data.class_buffer import make_buffer, remember
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.plugins._quadratic import _QuadraticPenalty
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -13,7 +13,7 @@ from clframe.core.plugin import Plugin
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
 from clframe.plugins._tuner import Compete, compete_among_own, conflicts_of
-from clframe.utils.settings import check_at_least
+from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -22,7 +22,7 @@ from clframe.report.metric_formats import (
     sort_metrics,
     unit,
 )
-from clframe.report.settings import differing, flatten, setting
+from clframe.report.run_settings import differing, flatten, setting
 from clframe.runs.reader import Run
 from clframe.utils.statistics import Summary, WelchTest, summarize, welch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from clframe.report.settings import differing, setting
+from clframe.report.run_settings import differing, setting
 from clframe.runs.reader import Run
 
 Rows = Mapping[str, Sequence[Run]]

@@ -47,8 +47,8 @@ from clframe.report.page_blocks import (
     Table,
     Text,
 )
+from clframe.report.run_settings import fit_command
 from clframe.report.samples import samples
-from clframe.report.settings import fit_command
 from clframe.report.tensor import perturbed_results, tensor_curves
 from clframe.runs.reader import Run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clframe.core.results_file import RESULTS
 from clframe.errors import RunFolderError
-from clframe.report.settings import flatten
+from clframe.report.run_settings import flatten
 from clframe.runs.reader import Run
 from clframe.utils.regular import read_json
 

@@ -35,7 +35,7 @@ from clframe.rl.actor import SquashedGaussian
 from clframe.rl.stream import live_stream
 from clframe.rl.value_network import Actor, renew, value_network
 from clframe.robot.learner import ImitationLearner
-from clframe.utils.settings import at_least, check_at_least
+from clframe.utils.setting_checks import at_least, check_at_least
 
 if TYPE_CHECKING:
     from clframe.core.engine import Engine

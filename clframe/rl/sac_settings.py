@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from clframe.errors import SettingError
 from clframe.rl.online_data import Pace
-from clframe.utils.settings import at_least, check_at_least
+from clframe.utils.setting_checks import at_least, check_at_least
 
 Part: TypeAlias = Literal["buffer", "optimizers", "critics", "temperature", "exploration"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clframe.rl.transition_file import TransitionFile
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 _AT_ONCE = 4096
 """Rows after which they are written to the file, if there is one."""

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 
 from clframe.errors import SettingError
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 from clframe.worlds.perturbation import Perturbation
 
 

@@ -26,7 +26,7 @@ from clframe.robot.stopping import StopSettings
 from clframe.robot.task import RobotTask
 from clframe.robot.task_vectors import TEXTS, TaskInput, task_vectors
 from clframe.robot.workers import RolloutPlace
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 from clframe.worlds.perturbation import Perturbation
 
 Read = Callable[[int], Sequence[Demonstration]]

@@ -27,7 +27,7 @@ from clframe.robot.offline_evaluation import HeldOut
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import STATE, RobotTask
 from clframe.robot.workers import RolloutPlace
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

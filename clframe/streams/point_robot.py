@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from clframe.hookspecs import hookimpl
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 from clframe.worlds import point_robot as world
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from clframe.config.overrides import expand_ranges, read, split_plus
 from clframe.errors import SettingError
 from clframe.sweep.settings import SweepSettings
-from clframe.utils import settings
+from clframe.utils import setting_checks
 
 _LONGEST_NAME = 120
 _NOT_SWEPT = {
@@ -102,7 +102,7 @@ def divide(words: Sequence[str]) -> Words:
             )
         else:
             overrides.append(word)
-    checked = SweepSettings(**settings.check(SweepSettings, options, "sweep"))
+    checked = SweepSettings(**setting_checks.check(SweepSettings, options, "sweep"))
     return Words(overrides, checked, folder, allow)
 
 

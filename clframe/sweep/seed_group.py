@@ -19,8 +19,8 @@ from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
 from clframe.run import run
 from clframe.sweep.rendezvous import Rendezvous
+from clframe.training.batched.batched_loop import train_batched
 from clframe.training.batched.evaluation import batched_accuracies
-from clframe.training.batched.loop import train_batched
 from clframe.training.batched.stack import Stack, unsupported_learner
 from clframe.training.loop import FitRequest
 

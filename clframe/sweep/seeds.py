@@ -19,7 +19,7 @@ from clframe.sweep.launcher import JobResult
 from clframe.sweep.runner import can_be_written, job_of, run_jobs
 from clframe.sweep.seed_group import SeedGroup, unsupported_reason
 from clframe.utils.console import warn_user
-from clframe.utils.settings import convert
+from clframe.utils.setting_checks import convert
 
 if TYPE_CHECKING:
     from clframe.config.run_config import RunConfig

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from clframe.core.hook_results import ANSWERS, describe
 from clframe.core.stream import Experience, Stream, Task
 from clframe.testing.result import require
 from clframe.testing.toy import toy_run, toy_stream
-from clframe.utils import settings
+from clframe.utils import setting_checks
 
 SHAPES = ((8,), (1, 28, 28), (3, 32, 32), (3, 64, 64))
 """Inputs that a model is tried with, until it takes one."""
@@ -129,7 +129,7 @@ def _made(factory: Callable[..., nn.Module], shape: tuple[int, ...]) -> nn.Modul
     }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return factory(**{k: v for k, v in given.items() if settings.accepts(factory, k)})
+        return factory(**{k: v for k, v in given.items() if setting_checks.accepts(factory, k)})
 
 
 def _inputs(shape: tuple[int, ...]) -> Tensor:

@@ -212,7 +212,7 @@ class LightningLearner(Learner):
 
 
 class OwnSchedule:
-    """The learning rate of a module's own scheduler; see :mod:`clframe.core.schedule`.
+    """The learning rate of a module's own scheduler; see :mod:`clframe.core.schedule_protocol`.
 
     It goes on from experience to experience, as its optimizer does; with
     ``trainer.reset_optimizer`` both begin anew.

@@ -28,7 +28,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

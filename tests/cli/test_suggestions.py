@@ -46,17 +46,19 @@ def test_every_suggestion_is_a_name_that_exists() -> None:
     from clframe.core.registry import GIVEN, discover
     from clframe.core.trainer import TrainerSettings
     from clframe.errors import _HABITS
-    from clframe.utils import settings
+    from clframe.utils import setting_checks
 
     registry = discover()
     known = {*GROUPS, *ROOT_KEYS, "resnet18"}
     for names in known_names(registry).values():
         known.update(names)
     for factory in (TrainerSettings, CheckpointSettings):
-        known.update(settings.defaults(factory))
+        known.update(setting_checks.defaults(factory))
     for kind in ("stream", "plugin", "model", "optimizer"):
         for name in registry.names(kind):
-            known.update(settings.defaults(registry.get(kind, name).factory, GIVEN.get(kind, ())))
+            known.update(
+                setting_checks.defaults(registry.get(kind, name).factory, GIVEN.get(kind, ()))
+            )
     missing = {
         ours for all_ours in _HABITS.values() for ours in all_ours
         if ours.partition("=")[0] not in known

@@ -10,7 +10,7 @@ from clframe.config.compose import compose, experiments
 from clframe.core.factory import make_stream
 from clframe.core.registry import discover
 from clframe.errors import DataError
-from clframe.utils import settings
+from clframe.utils import setting_checks
 
 REGISTRY = discover()
 GROUPS = ("openloris", "openloris_small")
@@ -36,7 +36,7 @@ def test_they_compose_into_settings_that_exist(group: str, method: str, tmp_path
         named = getattr(config, kind)
         values = {key: value for key, value in named.items() if key != "name"}
         given = ("input_shape", "n_outputs", "data_dir")
-        settings.check(REGISTRY.get(kind, named["name"]).factory, values, kind, given)
+        setting_checks.check(REGISTRY.get(kind, named["name"]).factory, values, kind, given)
     if group == "openloris":
         with pytest.raises(DataError, match="there is no OpenLORIS-Object in"):
             make_stream(REGISTRY, config.stream, None, 0, tmp_path, False)

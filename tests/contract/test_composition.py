@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clframe.core.plugin import Plugin, check_composition
 from clframe.errors import PluginError
 from clframe.testing import interrupted_run, toy_run, toy_stream
-from clframe.utils.settings import defaults
+from clframe.utils.setting_checks import defaults
 from tests.helpers import methods
 from tests.helpers.methods import METHODS, REGISTRY, make
 

@@ -17,7 +17,7 @@ PUBLIC_MODULES = {
     "clframe.data.augment",
     "clframe.data.buffer",
     "clframe.data.class_buffer",
-    "clframe.utils.settings",
+    "clframe.utils.setting_checks",
     "clframe.testing",
 }
 METHODS = [entry for entry in REGISTRY.entries("plugin") if entry.origin == "clframe_contrib"]

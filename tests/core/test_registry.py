@@ -24,8 +24,8 @@ from clframe.errors import DataError, PluginError, SettingError
 from clframe.strategies import DEFAULT_PLUGINS, known_strategies, measuring_plugins
 from clframe.strategies import compose as compose_strategy
 from clframe.testing import toy_stream
-from clframe.utils import settings
-from clframe.utils.settings import check
+from clframe.utils import setting_checks
+from clframe.utils.setting_checks import check
 
 REGISTRY = discover()
 NEED_DATA = {name for name in REGISTRY.names("stream") if "fashion" in name or "cifar" in name}
@@ -195,7 +195,7 @@ def test_models_say_what_they_cannot_take() -> None:
 def test_settings_of_the_wrong_type_are_refused_everywhere(kind: Any) -> None:
     """A name that only the type checker knows must not switch the check off."""
     for entry in REGISTRY.entries(kind):
-        for name, parameter in settings._parameters(entry.factory).items():
+        for name, parameter in setting_checks._parameters(entry.factory).items():
             assert parameter.annotation is not Any, f"{kind} {entry.name}: {name}"
     with pytest.raises(SettingError, match="'window' must be a whole number, got 'wide'"):
         REGISTRY.build("stream", "point_robot", {"window": "wide"}, data_dir=Path())

@@ -21,7 +21,7 @@ from clframe.data.dataset import TensorSource, keep_inputs, scale_images
 from clframe.plugins.lwf import LwF
 from clframe.plugins.replay import Replay
 from clframe.testing import killed_run, prepare, run_built, toy_run, toy_stream
-from clframe.training.augment import augmented
+from clframe.training.augment_stream import augmented
 
 
 def pictures(n: int = 64, channels: int = 3, side: int = 8) -> Tensor:

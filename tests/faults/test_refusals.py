@@ -10,7 +10,7 @@ import torch
 
 import clframe
 from clframe.cli.main import main
-from clframe.training.augment import augmented
+from clframe.training.augment_stream import augmented
 from tests.helpers.processes import ProcessServer
 
 QUICK = ["max_steps=1", "progress=false", "model=cnn"]

@@ -13,8 +13,8 @@ from clframe.errors import SettingError
 from clframe.models.actions.chunks import ChunkQueue
 from clframe.models.actions.decoder import ActionDecoder
 from clframe.models.actions.flow import CONDITION, ActionFlow
+from clframe.models.actions.head_settings import ActionSettings
 from clframe.models.actions.mixture import GaussianMixture
-from clframe.models.actions.settings import ActionSettings
 from clframe.models.policy import ActionPolicy, policy
 
 

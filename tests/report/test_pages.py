@@ -17,7 +17,7 @@ from clframe.report.diagnostics import hardly_learned, largest_drops
 from clframe.report.figure_specs import Drawing, save_drawings
 from clframe.report.figures import matrix_heatmap
 from clframe.report.intervals import cell_intervals, final_interval
-from clframe.report.settings import fit_command
+from clframe.report.run_settings import fit_command
 from clframe.report.styles import styles_of
 from clframe.report.success import methods_figure, success_curves, success_figure
 from clframe.runs.reader import read_run

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from clframe.errors import RunFolderError
-from clframe.report.settings import complete_command, differing, setting
+from clframe.report.run_settings import complete_command, differing, setting
 from clframe.runs.reader import read_run
 from clframe.utils.hydra_quote import override_value
 

@@ -16,7 +16,7 @@ import torch
 import clframe
 from clframe.cli.main import main
 from clframe.errors import DataError
-from clframe.streams.images.files import load_images
+from clframe.streams.images.image_arrays import load_images
 from clframe.testing import toy_stream
 
 ROOT = Path(__file__).parents[2]

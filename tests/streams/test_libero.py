@@ -20,7 +20,7 @@ from clframe.streams.libero import paths as places_of
 from clframe.streams.libero.init_states import read_init_states
 from clframe.streams.libero.paths import Places
 from clframe.streams.libero.starts import Record, Settled, settled
-from clframe.streams.libero.state import Layout, shrunk
+from clframe.streams.libero.state_vector import Layout, shrunk
 from clframe.streams.libero.tasks import ORDERS, SUITES, LiberoTask, in_order, tasks_of
 
 SPATIAL = tasks_of("libero_spatial")

@@ -26,7 +26,7 @@ from clframe.streams.libero import demos as recordings
 from clframe.streams.libero import paths as places_of
 from clframe.streams.libero import simulation
 from clframe.streams.libero.paths import Places
-from clframe.streams.libero.state import Layout, shrunk
+from clframe.streams.libero.state_vector import Layout, shrunk
 from clframe.streams.libero.stream import robot_task
 from clframe.streams.libero.tasks import SUITES, LiberoTask, tasks_of
 
@@ -296,7 +296,7 @@ def test_importing_asks_nothing_and_leaves_the_algorithms_alone(
         "from clframe.streams.libero import simulation as s\n"
         "from clframe.streams.libero.paths import Places\n"
         "from clframe.streams.libero.tasks import tasks_of\n"
-        "from clframe.streams.libero.state import Layout\n"
+        "from clframe.streams.libero.state_vector import Layout\n"
         "task = tasks_of('libero_object')[0]\n"
         "p = Places(Path(sys.argv[1]), assets=Path(sys.argv[2]))\n"
         "s.make(task, p, Layout.of([task])).reset(seed=0)\n"

@@ -246,7 +246,7 @@ def test_pictures_too_large_for_memory_are_read_each_time(
     pictures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_memory = clframe.stream("folder", path=str(pictures)).experiences[0].data
-    monkeypatch.setattr("clframe.streams.custom.pictures._IN_MEMORY", 100)
+    monkeypatch.setattr("clframe.streams.custom.image_data._IN_MEMORY", 100)
     anew = clframe.stream("folder", path=str(pictures)).experiences[0].data
     assert (type(in_memory).__name__, type(anew).__name__) == ("TensorData", "MapData")
     order = torch.arange(4)

@@ -27,7 +27,7 @@ from clframe.run import run
 from clframe.runs.folder import RunFolder
 from clframe.sweep.seed_group import SeedGroup, unsupported_reason
 from clframe.testing import Kill, Killed, prepare, toy_stream
-from clframe.training.schedule import loop_length, stream_length
+from clframe.training.lr_schedule import loop_length, stream_length
 from clframe.training.schedulers import torch_schedulers
 from tests.helpers.processes import ProcessServer
 

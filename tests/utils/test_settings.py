@@ -12,7 +12,7 @@ from clframe.errors import SettingError
 from clframe.robot.stream import ImitationSettings
 from clframe.streams.libero.stream import LiberoSettings
 from clframe.streams.point_robot import point_robot
-from clframe.utils import settings
+from clframe.utils import setting_checks
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,16 @@ def make(doors: int = 1, shared: Shared = HIGH, name: str = "x") -> Any:
 
 
 def test_fields_are_settings_in_the_place_of_the_parameter() -> None:
-    assert settings.defaults(make) == {"doors": 1, "width": 4, "height": 2.0, "name": "x"}
-    assert list(settings.defaults(make)) == ["doors", "width", "height", "name"]
-    assert settings.accepts(make, "width")
-    assert not settings.accepts(make, "shared")
-    assert not settings.accepts(make, "fixed")
-    assert settings.check(make, {"height": 5}, "a house") == {"height": 5.0}
+    assert setting_checks.defaults(make) == {"doors": 1, "width": 4, "height": 2.0, "name": "x"}
+    assert list(setting_checks.defaults(make)) == ["doors", "width", "height", "name"]
+    assert setting_checks.accepts(make, "width")
+    assert not setting_checks.accepts(make, "shared")
+    assert not setting_checks.accepts(make, "fixed")
+    assert setting_checks.check(make, {"height": 5}, "a house") == {"height": 5.0}
     with pytest.raises(SettingError, match="a house: 'width' must be a whole number, got 'x'"):
-        settings.check(make, {"width": "x"}, "a house")
+        setting_checks.check(make, {"width": "x"}, "a house")
     with pytest.raises(SettingError, match=r"unknown setting 'widht' for a house.*'width'"):
-        settings.check(make, {"widht": 1}, "a house")
+        setting_checks.check(make, {"widht": 1}, "a house")
 
 
 def test_the_registry_packs_them_again() -> None:
@@ -56,24 +56,24 @@ def test_one_name_cannot_be_two_settings() -> None:
     def twice(width: int = 1, shared: Shared = PLAIN) -> None: ...
 
     with pytest.raises(TypeError, match="'width'"):
-        settings.defaults(twice)
+        setting_checks.defaults(twice)
 
 
 def test_robot_streams_have_defaults_of_their_own(tmp_path: Path) -> None:
     registry = discover()
-    shared = settings.defaults(ImitationSettings)
+    shared = setting_checks.defaults(ImitationSettings)
     for name, overrides in {
         "tabletop_goal": {},
         "metaworld_cw10": {},
         "point_robot": {"num_demos": 40, "horizon": 40, "num_envs": 20, "num_workers": 0},
         "libero_goal": {"horizon": 600, "task_input": "language", "num_envs": 4},
     }.items():
-        defaults = settings.defaults(registry.get("stream", name).factory)
+        defaults = setting_checks.defaults(registry.get("stream", name).factory)
         expected = {**shared, **overrides}
         if name == "libero_goal":
             del expected["goal_seed"]
         assert {key: defaults[key] for key in expected} == expected
-    assert "goal_seed" not in settings.defaults(registry.get("stream", "libero_goal").factory)
+    assert "goal_seed" not in setting_checks.defaults(registry.get("stream", "libero_goal").factory)
     assert LiberoSettings().goal_seed == 0
 
     built = registry.build("stream", "point_robot", {"eval_episodes": 3}, data_dir=tmp_path)
@@ -97,5 +97,5 @@ def test_robot_streams_have_defaults_of_their_own(tmp_path: Path) -> None:
 )
 def test_numbers_that_no_setting_can_be(value: Any, annotation: Any, sentence: str) -> None:
     with pytest.raises(SettingError, match=sentence):
-        settings.convert(value, annotation, "odd")
-    assert settings.convert(2**63 - 1, int, "large") == 2**63 - 1
+        setting_checks.convert(value, annotation, "odd")
+    assert setting_checks.convert(2**63 - 1, int, "large") == 2**63 - 1

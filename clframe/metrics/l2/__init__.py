@@ -15,8 +15,8 @@
 from clframe.metrics.l2.evaluate import evaluate
 from clframe.metrics.l2.lifetimes import LifetimesResult, evaluate_lifetimes
 from clframe.metrics.l2.log_writer import L2LogWriter
+from clframe.metrics.l2.profiles import PROFILES, REFERENCE_DEFECTS, Settings, make_settings
 from clframe.metrics.l2.result import L2Result
-from clframe.metrics.l2.settings import PROFILES, REFERENCE_DEFECTS, Settings, make_settings
 
 __all__ = [
     "PROFILES",

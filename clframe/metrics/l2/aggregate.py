@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from clframe.metrics.l2.settings import Settings
+from clframe.metrics.l2.profiles import Settings
 from clframe.metrics.l2.transfer import DIRECTIONS
 
 _PAPER_ONLY = ("cumulative_gain", "learn_burn", "droop", "recovery_rate")

@@ -16,10 +16,10 @@ from clframe.metrics.l2.experts import Curve
 from clframe.metrics.l2.log_checks import Log, checked_log, choose_measure
 from clframe.metrics.l2.log_rows import read_rows
 from clframe.metrics.l2.preprocess import preprocess
+from clframe.metrics.l2.profiles import REFERENCE_DEFECTS, Settings, make_settings
 from clframe.metrics.l2.regime_metrics import Measured, measure
 from clframe.metrics.l2.regimes import Regime, find_regimes
 from clframe.metrics.l2.result import L2Result, Series
-from clframe.metrics.l2.settings import REFERENCE_DEFECTS, Settings, make_settings
 from clframe.metrics.l2.task_metrics import TaskParts, task_metrics
 from clframe.metrics.l2.transfer import transfer
 

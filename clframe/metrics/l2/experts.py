@@ -11,9 +11,9 @@ import numpy as np
 
 from clframe.metrics.info import MetricInfo, metric
 from clframe.metrics.l2.log_checks import Floats, Ints
+from clframe.metrics.l2.profiles import Settings
 from clframe.metrics.l2.regime_metrics import saturation, slope
 from clframe.metrics.l2.regimes import Regime, mean_per_experience
-from clframe.metrics.l2.settings import Settings
 
 
 @dataclass

@@ -13,8 +13,8 @@ import numpy as np
 
 from clframe.errors import SettingError
 from clframe.metrics.l2.log_checks import Floats
+from clframe.metrics.l2.profiles import Settings
 from clframe.metrics.l2.regimes import Regime
-from clframe.metrics.l2.settings import Settings
 
 Range = tuple[float, float]
 

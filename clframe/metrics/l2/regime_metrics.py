@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from clframe.metrics.info import MetricInfo, metric
 from clframe.metrics.l2.log_checks import Floats
 from clframe.metrics.l2.preprocess import smooth
+from clframe.metrics.l2.profiles import Settings
 from clframe.metrics.l2.regimes import Regime
-from clframe.metrics.l2.settings import Settings
 
 # Averages of equal numbers differ in the last digits; a plateau is one within this relative error.
 TOLERANCE = 1e-9

@@ -16,8 +16,8 @@ from clframe.metrics.l2.experts import (
     sample_efficiency,
 )
 from clframe.metrics.l2.maintenance import maintenance
+from clframe.metrics.l2.profiles import Settings
 from clframe.metrics.l2.regime_metrics import Measured, fill_recovery, theil_sen
-from clframe.metrics.l2.settings import Settings
 from clframe.metrics.l2.transfer import Transfer
 from clframe.metrics.l2.trends import trends
 

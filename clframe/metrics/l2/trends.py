@@ -22,8 +22,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from clframe.metrics.info import MetricInfo, metric
+from clframe.metrics.l2.profiles import Settings
 from clframe.metrics.l2.regime_metrics import TOLERANCE, Measured, slope
-from clframe.metrics.l2.settings import Settings
 
 
 @metric(

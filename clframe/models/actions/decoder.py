@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from clframe.errors import SettingError
 from clframe.models.actions.flow import ActionFlow
+from clframe.models.actions.head_settings import ActionSettings, Rule
 from clframe.models.actions.mixture import GaussianMixture
-from clframe.models.actions.settings import ActionSettings, Rule
 
 
 class Direct(nn.Module):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe.models.actions.settings import Rule
+from clframe.models.actions.head_settings import Rule
 
 
 class GaussianMixture(nn.Module):

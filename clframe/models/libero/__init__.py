@@ -19,7 +19,7 @@ from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.actions.decoder import ActionDecoder
-from clframe.models.actions.settings import MIXTURE, ActionSettings
+from clframe.models.actions.head_settings import MIXTURE, ActionSettings
 from clframe.models.libero.augment import Augment
 from clframe.models.libero.film_resnet import FiLMResNetEncoder, Stem
 from clframe.models.libero.frozen_reader import WEIGHTS, FeatureReader, FrozenEncoder
@@ -29,7 +29,7 @@ from clframe.models.libero.policy import Body, SequencePolicy
 from clframe.models.libero.temporal import Readout, TemporalLSTM, TemporalTransformer
 from clframe.models.libero.transformer import Transformer
 from clframe.models.libero.vit import PATCH, ViTEncoder
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

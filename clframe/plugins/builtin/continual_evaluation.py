@@ -12,7 +12,7 @@ from clframe.core.plugin import Plugin
 from clframe.errors import SettingError
 from clframe.evaluation.evaluation_mode import evaluation_mode
 from clframe.hookspecs import hookimpl
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext

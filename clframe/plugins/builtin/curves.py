@@ -9,7 +9,7 @@ import torch
 from clframe.core import hooks
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext

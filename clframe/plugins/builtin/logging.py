@@ -12,7 +12,7 @@ from clframe.core.media import Media
 from clframe.core.plugin import Plugin
 from clframe.evaluation.schedule import is_shown
 from clframe.hookspecs import hookimpl
-from clframe.plugins.builtin import pictures
+from clframe.plugins.builtin import media_files
 from clframe.utils.console import warn_user
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Logging(Plugin):
                 warn_user(f"logger {who} takes numbers alone and goes without '{name}'{hint}")
         if not any(getattr(logger, "takes_media", False) for logger in self.loggers):
             return
-        media = pictures.write(self.run_dir, name, value, caption, self._stem(name, step))
+        media = media_files.write(self.run_dir, name, value, caption, self._stem(name, step))
         self.log_media([media], step, self._place())
 
     def _stem(self, name: str, step: int) -> str:
@@ -185,7 +185,7 @@ class Logging(Plugin):
 
     def _log_matrix(self, learner: Learner) -> None:
         """The matrix so far as a table and as a heat map."""
-        media = pictures.of_matrix(self.run_dir, learner.state.matrix, len(learner.seen))
+        media = media_files.of_matrix(self.run_dir, learner.state.matrix, len(learner.seen))
         self.log_media(media, learner.global_steps, self._place())
 
     @hookimpl(trylast=True)

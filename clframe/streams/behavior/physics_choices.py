@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from clframe.streams.behavior import efficiency
 from clframe.streams.behavior.choices import ChoiceEnv
 from clframe.worlds.bddl import Problem
-from clframe.worlds.behavior.physics.env import PhysicalBehaviorEnv
 from clframe.worlds.behavior.physics.fitting import fit
 from clframe.worlds.behavior.physics.layout import lay_out
+from clframe.worlds.behavior.physics.physics_env import PhysicalBehaviorEnv
 from clframe.worlds.behavior.physics.solve import attempts, solve
 from clframe.worlds.behavior.sampling import sample
 

@@ -20,9 +20,9 @@ from clframe.errors import DataError, SettingError, nearest
 from clframe.robot.observation_windows import Normalizer
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
-from clframe.streams.behavior import tasks
+from clframe.streams.behavior import robot_tasks
 from clframe.streams.behavior.efficiency import METRICS, NORMALIZED
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 from clframe.worlds.behavior import corpus, features, generate
 from clframe.worlds.behavior.faults import at_goal
 from clframe.worlds.behavior.layout import VERBS, Primitives
@@ -49,7 +49,7 @@ TWELVE = (
     "storing_food",
 )
 """The activities that the paper's Table 2 measures reinforcement learning on."""
-ALL_MEASURES = (*tasks.MEASURES, *METRICS, *NORMALIZED)
+ALL_MEASURES = (*robot_tasks.MEASURES, *METRICS, *NORMALIZED)
 """What can fill the matrix."""
 _FORMAT = 1
 """Of the observations: demonstrations of another one are not read."""
@@ -71,7 +71,7 @@ class Activity:
     """
 
     name: str
-    source: tasks.Source
+    source: robot_tasks.Source
     published: bool = True
     version: str = ""
 
@@ -125,12 +125,12 @@ def behavior_stream(
         )
     if measure not in ALL_MEASURES:
         raise SettingError(f"stream.measure has no '{measure}'; {nearest(measure, ALL_MEASURES)}")
-    record = efficiency or measure not in tasks.MEASURES
-    measured = ALL_MEASURES if record else tasks.MEASURES
+    record = efficiency or measure not in robot_tasks.MEASURES
+    measured = ALL_MEASURES if record else robot_tasks.MEASURES
     if slots is not None:
         at_least(slots, 1, "stream.slots")
     rows = slots or max(
-        len(gather(tasks.problem_of(activity.source, activity.published)).types)
+        len(gather(robot_tasks.problem_of(activity.source, activity.published)).types)
         for activity in activities
     )
     size = features.size(rows, len(VERBS[primitives]))
@@ -169,7 +169,7 @@ def _check_table(activities: Sequence[Activity]) -> str:
     from clframe.streams.behavior.physics_choices import require_table
 
     for activity in activities:
-        require_table(tasks.problem_of(activity.source, activity.published))
+        require_table(robot_tasks.problem_of(activity.source, activity.published))
     return str(mujoco.__version__)
 
 
@@ -190,8 +190,8 @@ def _robot(
         activity.name,
         f"{family}-table{_TABLE}-mujoco{mujoco}" if physics else family,
         activity.name.replace("_", " "),
-        functools.partial(tasks.environment, *settings),
-        tasks.physical_expert if physics else tasks.expert,
+        functools.partial(robot_tasks.environment, *settings),
+        robot_tasks.physical_expert if physics else robot_tasks.expert,
         horizon,
         facts={"mujoco": mujoco} if physics else {},
         discrete=True,
@@ -307,8 +307,8 @@ def _of_file(path: Path) -> Activity:
             f"stream.files: '{path}' is not text in UTF-8 (byte {error.start})"
         ) from error
     source = (text, str(path))
-    if not require(sample(tasks.problem_of(source, False))).steps:
-        problem = tasks.problem_of(source, False)
+    if not require(sample(robot_tasks.problem_of(source, False))).steps:
+        problem = robot_tasks.problem_of(source, False)
         raise at_goal(problem, ("",), "The goal holds at the start; nothing is left to do.")
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     return Activity(path.stem, source, False, f"-{digest}")
@@ -354,7 +354,7 @@ def of_generator(
     return behavior_stream("behavior_generated", found, data_dir, seed, source, *settings)
 
 
-def _generated(seed: int, number: int) -> tasks.Source:
+def _generated(seed: int, number: int) -> robot_tasks.Source:
     return generate.generated(seed, number), f"generated_{seed}_{number}"
 
 

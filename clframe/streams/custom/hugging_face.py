@@ -18,8 +18,8 @@ import numpy as np
 from clframe.core.stream import Scenario, Stream
 from clframe.core.stream_from import By, Split
 from clframe.errors import ClframeError, DataError, SettingError, nearest
+from clframe.streams.custom.image_data import PictureSettings
 from clframe.streams.custom.listing import TEST, TRAIN, Entry, read_object
-from clframe.streams.custom.pictures import PictureSettings
 from clframe.streams.custom.stream import stream_of
 from clframe.utils.inside import inside
 

@@ -16,8 +16,7 @@ from clframe.data.dataset import Data, MapData, TensorData, scale_images
 from clframe.data.labelled import Samples, relative_name
 from clframe.data.storage import TensorSource
 from clframe.errors import DataError, SettingError, nearest
-from clframe.streams.custom.listing import TEST, TRAIN, Entry, named, read_folder, read_list
-from clframe.streams.custom.pictures import (
+from clframe.streams.custom.image_data import (
     PictureFiles,
     PictureSettings,
     find_bad,
@@ -25,6 +24,7 @@ from clframe.streams.custom.pictures import (
     read_pictures,
     say_bad,
 )
+from clframe.streams.custom.listing import TEST, TRAIN, Entry, named, read_folder, read_list
 
 
 def folder(

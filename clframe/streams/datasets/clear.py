@@ -7,10 +7,10 @@ from pathlib import Path
 from clframe.core.stream import Scenario, Stream
 from clframe.core.stream_from import Split
 from clframe.errors import DataError
+from clframe.streams.custom.image_data import PictureSettings
 from clframe.streams.custom.listing import TEST, TRAIN, Entry, read_object
-from clframe.streams.custom.pictures import PictureSettings
 from clframe.streams.custom.stream import stream_of
-from clframe.streams.datasets.layout import Layout, pictures_in
+from clframe.streams.datasets.folder_layout import Layout, pictures_in
 
 
 def clear10(

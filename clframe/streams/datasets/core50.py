@@ -10,11 +10,11 @@ from typing import Any, Literal
 from clframe.core.stream import Scenario, Stream
 from clframe.core.stream_from import By, Split
 from clframe.errors import DataError
+from clframe.streams.custom.image_data import PictureSettings
 from clframe.streams.custom.listing import TEST, TRAIN, Entry
-from clframe.streams.custom.pictures import PictureSettings
 from clframe.streams.custom.stream import stream_of
-from clframe.streams.datasets.layout import Layout, lines, pictures_in
-from clframe.utils.settings import at_least
+from clframe.streams.datasets.folder_layout import Layout, lines, pictures_in
+from clframe.utils.setting_checks import at_least
 
 Protocol = Literal["ni", "nc", "nic"]
 CATEGORIES = (

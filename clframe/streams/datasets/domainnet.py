@@ -8,10 +8,10 @@ from typing import Any
 from clframe.core.stream import Scenario, Stream
 from clframe.core.stream_from import Split
 from clframe.errors import DataError
+from clframe.streams.custom.image_data import PictureSettings
 from clframe.streams.custom.listing import TEST, TRAIN, Entry
-from clframe.streams.custom.pictures import PictureSettings
 from clframe.streams.custom.stream import stream_of
-from clframe.streams.datasets.layout import Layout, lines
+from clframe.streams.datasets.folder_layout import Layout, lines
 
 DOMAINS = ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")
 

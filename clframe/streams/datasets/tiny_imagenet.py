@@ -7,9 +7,9 @@ from pathlib import Path
 
 from clframe.core.stream import Scenario, Stream
 from clframe.errors import DataError
+from clframe.streams.custom.image_data import PictureSettings
 from clframe.streams.custom.listing import TEST, TRAIN, Entry
-from clframe.streams.custom.pictures import PictureSettings
-from clframe.streams.datasets.layout import Layout, by_class, lines, pictures_in
+from clframe.streams.datasets.folder_layout import Layout, by_class, lines, pictures_in
 
 
 def tiny_imagenet(

@@ -21,8 +21,8 @@ from torch.nn import functional
 from clframe.core.stream import Experience, Scenario, Stream, Task
 from clframe.data.dataset import TensorData, Transform, scale_images
 from clframe.errors import SettingError
-from clframe.streams.images.files import Images, load_images
-from clframe.utils.settings import at_least
+from clframe.streams.images.image_arrays import Images, load_images
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

@@ -9,7 +9,7 @@ from clframe.robot import demonstrations
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.task import Observation
 from clframe.streams.libero.paths import Places
-from clframe.streams.libero.state import Layout, positions_of, shrunk
+from clframe.streams.libero.state_vector import Layout, positions_of, shrunk
 from clframe.streams.libero.tasks import LiberoTask
 
 _FELT = ("gripper_states", "joint_states", "ee_pos")

@@ -28,7 +28,7 @@ from clframe.errors import ClframeError, DataError
 from clframe.streams.libero.init_states import read_init_states
 from clframe.streams.libero.paths import Places, not_usable, versions
 from clframe.streams.libero.starts import Poses, Record, Settled, settled
-from clframe.streams.libero.state import PICTURE, Layout, shrunk
+from clframe.streams.libero.state_vector import PICTURE, Layout, shrunk
 from clframe.streams.libero.tasks import LiberoTask
 from clframe.utils.console import warn_user
 

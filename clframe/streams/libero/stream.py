@@ -21,9 +21,9 @@ from clframe.robot.task import EVALUATION, RobotTask, episode_seeds, seed_key
 from clframe.streams.libero import demos as recordings
 from clframe.streams.libero import simulation
 from clframe.streams.libero.paths import Places, versions
-from clframe.streams.libero.state import CAMERAS, OBSERVED, PICTURE, Layout
+from clframe.streams.libero.state_vector import CAMERAS, OBSERVED, PICTURE, Layout
 from clframe.streams.libero.tasks import SUITES, LiberoTask, in_order, tasks_of
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

@@ -32,7 +32,7 @@ from clframe.streams.lifetime.plan import (
     read_file,
 )
 from clframe.streams.lifetime.variation import Variations
-from clframe.utils import settings
+from clframe.utils import setting_checks
 
 _IN_FILE = ("base", "order", "repetitions", "regimes", "block_length", "samples_per_lx", "tasks")
 
@@ -88,7 +88,7 @@ def scenario_stream(
         ("block_length", block_length),
         ("samples_per_lx", samples_per_lx),
     ):
-        settings.at_least(value, 1, f"{where}: {name}")
+        setting_checks.at_least(value, 1, f"{where}: {name}")
     named = parse_regimes(regimes or (), where)
     inner = base_stream(registry, base, scenario, seed, data_dir, download)
     if blocks is not None:
@@ -202,7 +202,7 @@ def _merged(
                 raise SettingError(f"{where} lists its blocks, so '{key}' has no effect; leave it")
     defaults = {key: value for key, value in given.items() if key not in from_file}
     core = [key for key in parameters if key not in _IN_FILE]
-    return {**defaults, **settings.check(scenario_stream, from_file, where, given=core)}
+    return {**defaults, **setting_checks.check(scenario_stream, from_file, where, given=core)}
 
 
 def _check_images(plan: Plan, inner: Stream, where: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clframe.errors import DataError
 from clframe.streams.openloris.cache import Cache
-from clframe.streams.openloris.plan import Bad, Plan, Section
+from clframe.streams.openloris.cache_plan import Bad, Plan, Section
 from clframe.streams.openloris.worker import execute
 from clframe.utils.console import warn_user
 from clframe.utils.processes import WorkerPool, usable_cores

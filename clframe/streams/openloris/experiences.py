@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from clframe.errors import DataError
+from clframe.streams.openloris.cache_plan import Plan, Section
 from clframe.streams.openloris.clips import MIXTURE
-from clframe.streams.openloris.plan import Plan, Section
 from clframe.utils.console import warn_user
 from clframe.worlds.objects import catalog
 

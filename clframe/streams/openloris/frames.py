@@ -17,8 +17,8 @@ from clframe.data.dataset import TensorData, TensorSource, Transform, scale_imag
 from clframe.errors import DataError
 from clframe.streams.openloris.build import ensure
 from clframe.streams.openloris.cache import Cache
+from clframe.streams.openloris.cache_plan import SPLITS, TRAIN, Plan, Section
 from clframe.streams.openloris.experiences import ExperienceSpec
-from clframe.streams.openloris.plan import SPLITS, TRAIN, Plan, Section
 from clframe.utils.console import warn_user
 
 

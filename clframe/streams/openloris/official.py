@@ -12,9 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
+from clframe.streams.openloris.cache_plan import (
+    FARTHEST,
+    SPLITS,
+    Bad,
+    Job,
+    Plan,
+    Section,
+    split_frames,
+)
 from clframe.streams.openloris.clips import Clip
 from clframe.streams.openloris.layouts import Found
-from clframe.streams.openloris.plan import FARTHEST, SPLITS, Bad, Job, Plan, Section, split_frames
 from clframe.utils.image_files import opened_image
 from clframe.worlds.objects import catalog
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.streams.openloris.plan import FARTHEST, Bad, Job, Plan, Section, split_frames
+from clframe.streams.openloris.cache_plan import FARTHEST, Bad, Job, Plan, Section, split_frames
 from clframe.worlds.objects import catalog
 
 if TYPE_CHECKING:

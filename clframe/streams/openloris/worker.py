@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
-from clframe.streams.openloris.plan import Bad, Job
+from clframe.streams.openloris.cache_plan import Bad, Job
 
 
 def execute(folder: Path, job: Job) -> Bad:

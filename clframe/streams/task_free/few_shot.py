@@ -12,7 +12,7 @@ from clframe.core.stream import Scenario, Stream
 from clframe.errors import SettingError
 from clframe.streams.lifetime.stream import base_stream
 from clframe.streams.task_free.pool import Pool, generator, shuffled
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 
 def few_shot(

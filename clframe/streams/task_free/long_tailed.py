@@ -11,7 +11,7 @@ from clframe.core.registry import Registry
 from clframe.core.stream import Scenario, Stream
 from clframe.streams.lifetime.stream import base_stream
 from clframe.streams.task_free.pool import Pool, generator, shuffled
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 
 def long_tailed(

@@ -14,7 +14,7 @@ from clframe.data.sampler import in_passes
 from clframe.errors import SettingError
 from clframe.streams.lifetime.stream import base_stream
 from clframe.streams.task_free.pool import Pool, check_share, generator, shuffled
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 First = Literal["geometric", "zipf", "uniform"]
 

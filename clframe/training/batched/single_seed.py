@@ -12,8 +12,8 @@ from clframe.core.class_accuracy import CountsClasses
 from clframe.core.plugin import Plugin
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
+from clframe.training.batched.batched_loop import train_batched
 from clframe.training.batched.evaluation import batched_accuracies
-from clframe.training.batched.loop import train_batched
 from clframe.training.batched.stack import Stack, unsupported_learner
 from clframe.training.loop import FitRequest
 

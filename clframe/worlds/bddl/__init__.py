@@ -12,9 +12,9 @@
 from clframe.worlds.bddl.domain import Domain, parse_domain, shipped_domain, shipped_domains
 from clframe.worlds.bddl.errors import BDDLError
 from clframe.worlds.bddl.goal import Goal
+from clframe.worlds.bddl.limits import Leniency, Limits
 from clframe.worlds.bddl.parser import parse
 from clframe.worlds.bddl.problem import Problem
-from clframe.worlds.bddl.settings import Leniency, Limits
 from clframe.worlds.bddl.syntax import Literal, Region
 from clframe.worlds.bddl.words import explain
 from clframe.worlds.bddl.writer import save, write

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from clframe.worlds.bddl.errors import shown
-from clframe.worlds.bddl.settings import Limits
+from clframe.worlds.bddl.limits import Limits
 from clframe.worlds.bddl.source import Group, Source, Word, load, read_form
 from clframe.worlds.bddl.typed_list import typed_names
 

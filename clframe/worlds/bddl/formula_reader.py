@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 
 from clframe.worlds.bddl.domain import ROOM, Domain
 from clframe.worlds.bddl.errors import shown
+from clframe.worlds.bddl.limits import Limits
 from clframe.worlds.bddl.report import Report
-from clframe.worlds.bddl.settings import Limits
 from clframe.worlds.bddl.source import Form, Group, Word
 from clframe.worlds.bddl.syntax import (
     And,

@@ -8,12 +8,12 @@ from functools import cached_property
 
 from clframe.worlds.bddl.errors import BDDLError
 from clframe.worlds.bddl.ground import Kind, Node, ground, truth
+from clframe.worlds.bddl.limits import Limits
 from clframe.worlds.bddl.option_count import option_counts
 from clframe.worlds.bddl.option_fold import fold
 from clframe.worlds.bddl.option_list import list_options
 from clframe.worlds.bddl.option_tree import Options, Signed, consistent
 from clframe.worlds.bddl.score import Counts, best_fraction, best_option
-from clframe.worlds.bddl.settings import Limits
 from clframe.worlds.bddl.syntax import And, Formula, Literal
 
 

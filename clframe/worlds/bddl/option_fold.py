@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from clframe.worlds.bddl.errors import BDDLError
 from clframe.worlds.bddl.ground import Kind, Node
+from clframe.worlds.bddl.limits import Limits
 from clframe.worlds.bddl.option_list import list_options
 from clframe.worlds.bddl.option_tree import Choice, OptionNode, Options
-from clframe.worlds.bddl.settings import Limits
 
 _SAME = {
     Kind.ALL: Choice.JOIN,

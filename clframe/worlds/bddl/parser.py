@@ -8,11 +8,11 @@ from clframe.worlds.bddl.domain import LIBERO_DOMAIN, Domain, shipped_domain, sh
 from clframe.worlds.bddl.errors import shown
 from clframe.worlds.bddl.formula_reader import FormulaReader
 from clframe.worlds.bddl.goal import Goal
+from clframe.worlds.bddl.limits import Leniency, Limits
 from clframe.worlds.bddl.names import NameTable
 from clframe.worlds.bddl.problem import Problem, initial_state
 from clframe.worlds.bddl.region_reader import read_region
 from clframe.worlds.bddl.report import Report
-from clframe.worlds.bddl.settings import Leniency, Limits
 from clframe.worlds.bddl.source import Group, Word, load, read_form
 from clframe.worlds.bddl.syntax import InitLiteral, Literal, Region
 from clframe.worlds.bddl.typed_list import typed_names

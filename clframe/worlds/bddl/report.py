@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from clframe.errors import nearest
 from clframe.worlds.bddl.errors import BDDLError
-from clframe.worlds.bddl.settings import Leniency
+from clframe.worlds.bddl.limits import Leniency
 from clframe.worlds.bddl.source import Source
 
 # Enough to repair a file by; a text that is junk throughout would otherwise fill the memory.

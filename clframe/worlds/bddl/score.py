@@ -20,8 +20,8 @@ from itertools import count as counter
 
 from clframe.worlds.bddl.assignment import best_pairs
 from clframe.worlds.bddl.errors import BDDLError
+from clframe.worlds.bddl.limits import Limits
 from clframe.worlds.bddl.option_tree import Choice, OptionNode, Options, Signed, consistent
-from clframe.worlds.bddl.settings import Limits
 
 Counts = Callable[[Signed], bool]
 """Whether a literal earns its point."""

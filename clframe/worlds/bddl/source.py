@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clframe.worlds.bddl.errors import BDDLError, shown
-from clframe.worlds.bddl.settings import Limits
+from clframe.worlds.bddl.limits import Limits
 
 _TOKEN = re.compile(r";[^\n]*|[()]|[^\s();]+")
 # Control characters, lone surrogates and non-characters never occur in a text meant to be read.

@@ -16,6 +16,7 @@ from clframe.errors import DataError, SettingError, nearest
 from clframe.worlds.bddl import Leniency, Problem, parse
 from clframe.worlds.perturbation import Perturbation
 from clframe.worlds.tabletop import suites
+from clframe.worlds.tabletop.cameras import CAMERAS, Pictures
 from clframe.worlds.tabletop.compiler import AGENT_CAMERA, ROBOTS, RobotKind
 from clframe.worlds.tabletop.disturbance import Disturber
 from clframe.worlds.tabletop.observation import (
@@ -28,7 +29,6 @@ from clframe.worlds.tabletop.observation import (
     suite_layout,
 )
 from clframe.worlds.tabletop.perturb import Perturber
-from clframe.worlds.tabletop.pictures import CAMERAS, Pictures
 from clframe.worlds.tabletop.wording import paraphrase
 from clframe.worlds.tabletop.world import RATE, World
 

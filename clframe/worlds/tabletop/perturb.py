@@ -30,7 +30,7 @@ from clframe.worlds.tabletop.world import MOVE, TURN, World
 
 if TYPE_CHECKING:
     from clframe.worlds.render import Lighting
-    from clframe.worlds.tabletop.pictures import Pictures
+    from clframe.worlds.tabletop.cameras import Pictures
 
 AXES = {
     "layout": "things start up to 6 cm, furniture up to 3 cm outside of where the task puts them",
@@ -147,7 +147,7 @@ class Perturber:
         model.cam_quat[number] = quat_of_matrix(turn @ _matrix(quat))
 
     def _change_light(self, rng: np.random.Generator, level: float) -> None:
-        from clframe.worlds.tabletop.pictures import LIGHTING
+        from clframe.worlds.tabletop.cameras import LIGHTING
 
         lamp, *others = LIGHTING.lights
         brighter, around = _signed(rng, level, 2) * [_BRIGHTER, _LAMP_AROUND]

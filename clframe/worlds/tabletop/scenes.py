@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from clframe.worlds.bddl import Leniency, Problem, parse
 from clframe.worlds.render import Frame, Light, Lighting, RayCamera, Texture, View
 from clframe.worlds.tabletop.assets import ARENAS
+from clframe.worlds.tabletop.cameras import CAMERAS, PERIODS
 from clframe.worlds.tabletop.compiler import blueprint, textures
 from clframe.worlds.tabletop.gripper import HAND, HOME, LEFT, MAX_OPENING, RIGHT, pointing_down
-from clframe.worlds.tabletop.pictures import CAMERAS, PERIODS
 from clframe.worlds.tabletop.poses import Matrix, Point, matrix_of_rotvec, quat_of_matrix, rotate_z
 from clframe.worlds.tabletop.world import World
 

@@ -16,7 +16,7 @@ pytest.importorskip("h5py", reason="demonstrations are HDF5 files")
 import clframe
 from clframe.api import load_learner
 from clframe.cli.main import main
-from clframe.streams.behavior import tasks
+from clframe.streams.behavior import robot_tasks
 from clframe.streams.behavior.efficiency import METRICS, NORMALIZED
 from clframe.streams.behavior.physics_choices import PhysicalChoiceEnv
 from clframe.worlds.behavior.planner.search import plan
@@ -26,7 +26,7 @@ TWO = ["bringing_in_wood", "laying_tile_floors"]
 
 
 def made(name: str, primitives: Any = "six", record: bool = False) -> Any:
-    return tasks.environment(("b100", name), True, 30, 14, primitives, record, True)
+    return robot_tasks.environment(("b100", name), True, 30, 14, primitives, record, True)
 
 
 @pytest.mark.parametrize("primitives", ["six", "all"])
@@ -34,7 +34,7 @@ def test_the_mask_is_what_the_hand_is_not_refused(primitives: Any) -> None:
     env = made("bringing_in_wood", primitives)
     state = env.reset(seed=4)[0]["state"]
     held = 0
-    for action in (*tasks.physical_expert(env), None):
+    for action in (*robot_tasks.physical_expert(env), None):
         expected = np.zeros(len(env.verbs) * 14)
         for verb, slot in itertools.product(env.verbs, range(len(env.household.names))):
             expected[env.layout.number(verb, slot)] = env.refusal(verb, slot) == ""
@@ -53,7 +53,7 @@ def test_what_was_recorded_has_the_q_that_physics_says() -> None:
     env = made("laying_tile_floors", record=True)
     env.reset(seed=2)
     scores = [env.q]
-    for action in tasks.physical_expert(env):
+    for action in robot_tasks.physical_expert(env):
         env.step(action)
         scores.append(env.q)
     assert env.recorder is not None
@@ -148,5 +148,5 @@ def test_a_way_that_needs_other_verbs_is_not_demonstrated() -> None:
     env.reset(seed=0)
     (verb, slot), *_ = plan(env.instance).steps
     env.verbs = tuple(other for other in env.verbs if other != verb)
-    assert list(tasks.physical_expert(env)) == []
+    assert list(robot_tasks.physical_expert(env)) == []
     assert slot >= 0

@@ -22,7 +22,7 @@ from clframe.errors import DataError, SettingError
 from clframe.metrics import behavior as metrics
 from clframe.metrics.behavior_file import read_episode, write_episode
 from clframe.plugins.builtin.rollouts import _means
-from clframe.streams.behavior import tasks
+from clframe.streams.behavior import robot_tasks
 from clframe.streams.behavior.choices import ChoiceEnv
 from clframe.streams.behavior.efficiency import METRICS
 from clframe.streams.behavior.stream import TWELVE
@@ -109,7 +109,7 @@ def test_a_row_says_what_the_goal_still_wants() -> None:
     assert goal(state)[wood, 1].tolist() == [1, 1, 1]
     assert goal(state)[target, 7] == 1
     assert goal(state)[target, 10] == 0
-    steps = list(tasks.expert(env))
+    steps = list(robot_tasks.expert(env))
     for action in steps:
         verb, _ = env.layout.choice(action)
         state = env.step(action)[0]["state"]
@@ -123,7 +123,7 @@ def test_a_row_says_what_the_goal_still_wants() -> None:
 def test_the_six_primitives_do_not_solve_what_needs_others() -> None:
     env = ChoiceEnv(("b100", "making_tea"), 50, 12, "six")
     with pytest.raises(SettingError, match=r"set stream.primitives=all"):
-        list(tasks.expert(env))
+        list(robot_tasks.expert(env))
     assert VERBS["all"] == tuple(Verb)
 
 

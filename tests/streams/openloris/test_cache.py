@@ -14,7 +14,7 @@ import clframe
 from clframe.core.registry import discover
 from clframe.errors import DataError
 from clframe.streams.openloris.build import ensure
-from clframe.streams.openloris.plan import Plan
+from clframe.streams.openloris.cache_plan import Plan
 from clframe.streams.openloris.rendered_source import plan_rendered
 from clframe.utils import processes
 from clframe.worlds.objects.rendered import RenderSettings

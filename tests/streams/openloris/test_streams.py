@@ -12,7 +12,7 @@ import torch
 
 import clframe
 from clframe.cli.main import main
-from clframe.streams.openloris.plan import TEST, TRAIN, VALIDATION, split_frames
+from clframe.streams.openloris.cache_plan import TEST, TRAIN, VALIDATION, split_frames
 from clframe.testing import check_stream
 
 FACTORS = ("illumination", "occlusion", "pixel", "clutter")

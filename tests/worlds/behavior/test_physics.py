@@ -9,7 +9,7 @@ from gymnasium.utils.env_checker import check_env
 from clframe.worlds.behavior.corpus import load_activity
 from clframe.worlds.behavior.env import BehaviorEnv
 from clframe.worlds.behavior.faults import ActivityError
-from clframe.worlds.behavior.physics.env import PhysicalBehaviorEnv
+from clframe.worlds.behavior.physics.physics_env import PhysicalBehaviorEnv
 from clframe.worlds.behavior.physics.solve import solve
 from clframe.worlds.behavior.physics.sync import write_back
 from clframe.worlds.behavior.planner.search import plan

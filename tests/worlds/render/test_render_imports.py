@@ -10,7 +10,13 @@ from pathlib import Path
 import clframe.worlds.render
 
 FOLDER = Path(clframe.worlds.render.__file__).parent
-ALLOWED = {"clframe.errors", "clframe.utils.settings", "clframe.worlds.render", "numpy", "mujoco"}
+ALLOWED = {
+    "clframe.errors",
+    "clframe.utils.setting_checks",
+    "clframe.worlds.render",
+    "numpy",
+    "mujoco",
+}
 
 
 def test_render_knows_nothing_of_the_rest() -> None:

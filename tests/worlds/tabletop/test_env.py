@@ -8,10 +8,10 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.utils.env_match import check_environments_match
 
 from clframe.streams.tabletop import ORDERS, SUITES, ordered, tasks
+from clframe.worlds.tabletop.cameras import CAMERAS
 from clframe.worlds.tabletop.env import TabletopEnv, make, make_vector
 from clframe.worlds.tabletop.expert import Expert
 from clframe.worlds.tabletop.observation import suite_layout
-from clframe.worlds.tabletop.pictures import CAMERAS
 
 
 @pytest.mark.parametrize("cameras", [(), CAMERAS])
@@ -121,7 +121,7 @@ def test_orders_differ() -> None:
 
 @pytest.mark.parametrize("number", ["0", "7"])
 def test_pictures_are_those_of_casting_all_rays(number: str) -> None:
-    from clframe.worlds.tabletop.pictures import CAMERAS, Pictures
+    from clframe.worlds.tabletop.cameras import CAMERAS, Pictures
 
     env = make("tabletop_goal", number)
     pictures = Pictures(env.world)

@@ -9,8 +9,8 @@ import pytest
 from clframe.streams.tabletop import tasks
 from clframe.worlds.bddl import Literal
 from clframe.worlds.render import View
+from clframe.worlds.tabletop.cameras import CAMERAS, Pictures
 from clframe.worlds.tabletop.gripper import HAND, HOME, MAX_OPENING
-from clframe.worlds.tabletop.pictures import CAMERAS, Pictures
 from clframe.worlds.tabletop.poses import quat_of_matrix, rotate_z
 from clframe.worlds.tabletop.world import MOVE, World
 

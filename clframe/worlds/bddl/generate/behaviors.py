@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
-from clframe.worlds.bddl.generate.scene import SIDES, Scene
+from clframe.worlds.bddl.generate.scene_template import SIDES, Scene
 from clframe.worlds.bddl.syntax import Literal
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import dist
 
-from clframe.worlds.bddl.generate.catalog import Catalog
-from clframe.worlds.bddl.generate.scene import SIDES, NoRoomError, Scene
+from clframe.worlds.bddl.generate.object_catalog import Catalog
+from clframe.worlds.bddl.generate.scene_template import SIDES, NoRoomError, Scene
 from clframe.worlds.bddl.problem import Problem
 
 _TASKS_PER_SCENE = 10

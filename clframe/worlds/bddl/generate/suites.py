@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 from clframe.errors import SettingError, UnknownNameError, nearest
 from clframe.worlds.bddl.generate.behaviors import Behavior, long_behaviors, simple_behaviors
-from clframe.worlds.bddl.generate.catalog import Catalog, shipped_catalog
-from clframe.worlds.bddl.generate.scene import SIDES, NoRoomError, Scene
+from clframe.worlds.bddl.generate.object_catalog import Catalog, shipped_catalog
+from clframe.worlds.bddl.generate.scene_template import SIDES, NoRoomError, Scene
 from clframe.worlds.bddl.generate.spatial import spatial_scene
 from clframe.worlds.bddl.generate.validity import task_problems
+from clframe.worlds.bddl.limits import Leniency
 from clframe.worlds.bddl.parser import parse
 from clframe.worlds.bddl.problem import Problem
-from clframe.worlds.bddl.settings import Leniency
 from clframe.worlds.bddl.writer import write
 
 # Scenes that may be drawn in a row without a new task before a suite counts as exhausted.

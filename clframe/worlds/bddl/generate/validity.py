@@ -6,7 +6,7 @@ from itertools import combinations
 from math import dist
 
 from clframe.worlds.bddl.errors import BDDLError
-from clframe.worlds.bddl.generate.catalog import Catalog
+from clframe.worlds.bddl.generate.object_catalog import Catalog
 from clframe.worlds.bddl.generate.world import World, solve
 from clframe.worlds.bddl.problem import Problem
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from clframe.worlds.bddl.errors import BDDLError
-from clframe.worlds.bddl.generate.catalog import Catalog, Category
+from clframe.worlds.bddl.generate.object_catalog import Catalog, Category
 from clframe.worlds.bddl.problem import Problem
 from clframe.worlds.bddl.syntax import Literal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from clframe.worlds.behavior.physics.env import PhysicalBehaviorEnv
+from clframe.worlds.behavior.physics.physics_env import PhysicalBehaviorEnv
 from clframe.worlds.behavior.planner.search import plan
 from clframe.worlds.behavior.sampling import Instance
 from clframe.worlds.behavior.verbs import Verb

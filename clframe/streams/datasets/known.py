@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clframe.streams.datasets import clear, core50, cub200, domainnet, imagenet_r, tiny_imagenet
-from clframe.streams.datasets.layout import Layout
+from clframe.streams.datasets.folder_layout import Layout
 
 _MODULES = (clear, core50, cub200, domainnet, imagenet_r, tiny_imagenet)
 

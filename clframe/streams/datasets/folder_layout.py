@@ -13,8 +13,8 @@ import torch
 from clframe.core.stream import Scenario, Stream
 from clframe.core.stream_from import Split
 from clframe.errors import DataError, SettingError
+from clframe.streams.custom.image_data import PictureSettings
 from clframe.streams.custom.listing import SUFFIXES, Entry
-from clframe.streams.custom.pictures import PictureSettings
 from clframe.streams.custom.stream import stream_of
 
 

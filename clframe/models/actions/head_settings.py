@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from clframe.errors import SettingError
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 Head: TypeAlias = Literal["mse", "l1", "gmm", "flow"]
 Rule: TypeAlias = Literal["mode_mean", "draw", "draw_mode"]

@@ -18,7 +18,7 @@ from clframe.errors import DataError, SettingError
 from clframe.utils.console import warn_user
 from clframe.utils.image_files import opened_image
 from clframe.utils.progress import ProgressMeter
-from clframe.utils.settings import at_least
+from clframe.utils.setting_checks import at_least
 
 OnBad = Literal["stop", "skip"]
 Color = Literal["rgb", "gray"]

@@ -23,8 +23,8 @@ from clframe.worlds.behavior.sampling import Instance, sample
 from clframe.worlds.behavior.state import State
 from clframe.worlds.behavior.tracker import GoalTracker
 from clframe.worlds.behavior.verbs import PRIMITIVES, REFUSED, Verb
+from clframe.worlds.tabletop.cameras import Pictures
 from clframe.worlds.tabletop.compiler import AGENT_CAMERA
-from clframe.worlds.tabletop.pictures import Pictures
 from clframe.worlds.tabletop.world import RATE
 
 DONE_BY_HAND = (

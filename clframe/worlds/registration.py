@@ -1,7 +1,7 @@
 """Gymnasium ids of the worlds; importing this module registers them.
 
 >>> import gymnasium
->>> import clframe.worlds.environments
+>>> import clframe.worlds.registration
 >>> env = gymnasium.make("clframe/PointRobot-v0", task=1, of=4)
 >>> observation, info = env.reset(seed=0)
 >>> sorted(observation), info["success"]

@@ -1,4 +1,4 @@
-"""What the training loop tells a learning-rate schedule; see :mod:`clframe.training.schedule`."""
+"""What the training loop tells a learning-rate schedule (:mod:`clframe.training.lr_schedule`)."""
 
 from __future__ import annotations
 

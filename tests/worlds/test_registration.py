@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-import clframe.worlds.environments  # noqa: F401  registers the ids
+import clframe.worlds.registration  # noqa: F401  registers the ids
 from clframe.errors import ClframeError
 
 IDS: list[tuple[str, dict[str, Any]]] = [

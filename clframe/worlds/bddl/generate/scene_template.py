@@ -6,7 +6,7 @@ import random
 from copy import copy
 from math import dist
 
-from clframe.worlds.bddl.generate.catalog import Arena, Catalog, Category
+from clframe.worlds.bddl.generate.object_catalog import Arena, Catalog, Category
 from clframe.worlds.bddl.goal import Goal
 from clframe.worlds.bddl.names import NameTable
 from clframe.worlds.bddl.problem import Problem

@@ -46,7 +46,7 @@ _MOVED = (
 
 
 class Schedule:
-    """A scheduler that moves the learning rate of one learner; see :mod:`clframe.core.schedule`.
+    """A scheduler that moves the learning rate of one learner; told what it needs by the loop.
 
     Args:
         learner: Whose rate it is.

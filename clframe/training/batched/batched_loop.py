@@ -12,7 +12,7 @@ from torch.nn import functional
 from clframe.core import hooks
 from clframe.core.step import Step
 from clframe.data.inputs import cat_inputs
-from clframe.training.batched.data import Chunk, Feed, stack_inputs
+from clframe.training.batched.batched_data import Chunk, Feed, stack_inputs
 from clframe.training.batched.masks import Masks
 from clframe.training.batched.stack import Stack
 from clframe.training.loop import FitRequest, clip_gradients, run_epochs
