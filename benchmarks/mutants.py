@@ -6,8 +6,8 @@
 A mutant is a copy of the tree with one fault in `plugins/`, `core/`, `training/`, `checkpoint/` or
 `metrics/`: a sign flipped, a hook that is not called, a wrong row, or a number or comparison that
 is off by one. Faults are drawn evenly over their kinds, only from lines that a test executes. Each
-mutant runs the tests that execute its line, fastest first, until one fails. *Killed* is a mutant
-with a failed test. *Survived* is one that all tests pass that fit into ``--seconds``.
+mutant runs the tests that execute its line, likely ones first, until one fails. *Killed* is one
+with a failed test. *Survived* is one that passes all tests that fit into ``--seconds``.
 
 One process imports torch, Lightning and pytest once and forks for each mutant. Needs Linux,
 coverage and pytest-cov.
@@ -163,7 +163,7 @@ def _changes(node: ast.AST, source: bytes, place: Any) -> Iterator[tuple[str, in
         text = source[place(index) : place(index, end=True)].decode()
         whole = isinstance(index, ast.Constant) and type(index.value) is int
         if whole or (isinstance(index, ast.UnaryOp) and text.lstrip("-").isdigit()):
-            other = {"-1": "-2", "0": "-1"}.get(text, f"{text} - 1")
+            other = "-2" if text == "-1" else f"{text} + 1"
             yield "wrong row", place(index), place(index, end=True), other
         elif isinstance(index, ast.Slice):
             for part in (index.lower, index.upper):
@@ -210,11 +210,18 @@ class Tests:
     seconds: dict[str, float]
 
     def of(self, mutant: Mutant, seconds: float) -> tuple[list[str], bool]:
-        """Return the tests of a mutant, fastest first, and whether these are all."""
-        found = sorted(
-            set(self.lines[mutant.path].get(mutant.line, ())),
-            key=lambda test: self.seconds.get(test, 0.1),
-        )
+        """Return the tests of a mutant, and whether these are all.
+
+        Tests that are named after the module come first, then those of its room, then the others,
+        each fastest first.
+        """
+        room, name = mutant.path.split("/")[1], Path(mutant.path).stem.strip("_")
+
+        def turn(test: str) -> tuple[bool, bool, float]:
+            seconds = self.seconds.get(test, 0.1)
+            return name not in test, not test.startswith(f"tests/{room}/"), seconds
+
+        found = sorted(set(self.lines[mutant.path].get(mutant.line, ())), key=turn)
         total = 0.0
         chosen: list[str] = []
         for test in found:

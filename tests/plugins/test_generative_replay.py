@@ -13,6 +13,7 @@ from clframe import Learner, Plugin, PluginError, Step, hookimpl
 from clframe.models.vae import VAE
 from clframe.plugins.freeze import Freeze
 from clframe.plugins.generative_replay import GenerativeReplay
+from clframe.plugins.replay import Replay
 from clframe.testing import check_plugin, toy_run, toy_stream
 
 SCENARIOS = ("task", "domain", "class")
@@ -246,3 +247,30 @@ def test_convolutional_generators_make_images(plugin: str) -> None:
     replayed = watch.steps[-1][1].parts[1].x
     assert replayed.shape == (8, 1, 28, 28)
     assert 0 < float(replayed.amin()) < float(replayed.amax()) < 1
+
+
+def test_internal_replay_learns_from_the_experiences_own_features() -> None:
+    """A buffer beside it adds parts to the step, which are not what the generator learns."""
+    plugin = small(replay="features")
+    learned: list[int] = []
+
+    class Compare(Plugin):
+        @hookimpl(tryfirst=True)
+        def after_step(self, step: Step) -> None:
+            model, own = plugin.generator_model, step.features[0]
+            losses = type(model).losses.__get__(model)
+
+            def compared(inputs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+                torch.testing.assert_close(inputs[: len(own)], own)
+                learned.append(len(step.parts))
+                result: torch.Tensor = losses(inputs, generator)
+                return result
+
+            model.losses = compared  # type: ignore[method-assign]
+
+        @hookimpl(trylast=True)
+        def after_experience(self) -> None:
+            vars(plugin.generator_model).pop("losses", None)
+
+    toy_run([Freeze(after=1), Compare(), plugin, Replay(size=20)], toy_stream("class"), max_epochs=1)
+    assert max(learned) == 2

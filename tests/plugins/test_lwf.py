@@ -236,3 +236,12 @@ def test_the_papers_form_leaves_unseen_classes_out_even_where_all_outputs_compet
     distils_all = LwF(weighting="van_de_ven")
     distils_all.before_experience(learner, learner.stream.experiences[2])
     assert distils_all.units.tolist() == [[0, 1, 2, 3, 4, 5]]
+
+
+def test_only_samples_of_the_experience_are_distilled() -> None:
+    learner, _, step = third_experience(LwF(), toy_stream("class"))
+    replayed = next(learner.stream.experiences[0].data.batches(torch.arange(5), 5))
+    both = learner.run_parts([step.batch, replayed])
+    alone = learner.plugins.hook.penalty(learner=learner, step=step)
+    beside = learner.plugins.hook.penalty(learner=learner, step=both)
+    torch.testing.assert_close(beside[0].value, alone[0].value)
