@@ -97,8 +97,7 @@ def set_up(
     state.run_dir = None if folder is None else folder.path
     started = time.perf_counter()
     if not read_only:
-        # Here, before anything else is made: rendering or recording may take minutes.
-        stream.experiences[0].data  # noqa: B018
+        stream.prepare()  # before anything else is made
     learner.plugins.hook.configure(learner=learner, stream=stream)
     learner.engine.attach(learner)
     seconds = time.perf_counter() - started

@@ -133,6 +133,10 @@ class Stream:
     boundaries: bool = True
     column_order: tuple[str, ...] = ()
 
+    def prepare(self) -> None:
+        """Make the data that learning begins with; rendering or recording it may take minutes."""
+        _ = self.experiences[0].data
+
     def __post_init__(self) -> None:
         if self.scenario not in SCENARIOS:
             raise SettingError(

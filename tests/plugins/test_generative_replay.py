@@ -272,5 +272,7 @@ def test_internal_replay_learns_from_the_experiences_own_features() -> None:
         def after_experience(self) -> None:
             vars(plugin.generator_model).pop("losses", None)
 
-    toy_run([Freeze(after=1), Compare(), plugin, Replay(size=20)], toy_stream("class"), max_epochs=1)
+    toy_run(
+        [Freeze(after=1), Compare(), plugin, Replay(size=20)], toy_stream("class"), max_epochs=1
+    )
     assert max(learned) == 2
