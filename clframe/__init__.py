@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from clframe.core.stream import Experience as Experience
     from clframe.core.stream import Stream as Stream
     from clframe.core.stream import Task as Task
-    from clframe.core.stream_from import stream_from as stream_from
     from clframe.core.trainer import Budget as Budget
     from clframe.data.dataset import Batch as Batch
     from clframe.data.dataset import Data as Data
     from clframe.data.dataset import MapData as MapData
     from clframe.data.dataset import TensorData as TensorData
+    from clframe.data.stream_from import stream_from as stream_from
     from clframe.errors import ClframeError as ClframeError
     from clframe.errors import DataError as DataError
     from clframe.errors import PluginError as PluginError
@@ -77,7 +77,7 @@ _HOME = {
     "hookimpl": "hookspecs",
     "load": "api",
     "stream": "api",
-    "stream_from": "core.stream_from",
+    "stream_from": "data.stream_from",
 }
 _MODULES = ("bddl", "metrics", "plugins", "report", "testing")
 

@@ -32,10 +32,10 @@ from clframe.core.learner_factory import STREAMS_OWN, LearnerFactory, make_learn
 from clframe.core.plugin import Plugin, check_composition, check_online
 from clframe.core.registry import Registry, discover
 from clframe.core.stream import Stream
-from clframe.core.stream_order import in_order
 from clframe.core.trainer import TrainerSettings
 from clframe.data.folder import data_folder
 from clframe.data.real_time import drop_missed_batches
+from clframe.data.stream_order import in_order
 from clframe.distributed.ranks import check_plugins
 from clframe.errors import SettingError
 from clframe.runs import pretrain

@@ -22,7 +22,6 @@ from clframe.checkpoint import identity, signals
 from clframe.checkpoint.checkpointer import Checkpointer
 from clframe.checkpoint.store import CheckpointInfo, CheckpointStore
 from clframe.core import hooks
-from clframe.core.kept_memory import kept_memory
 from clframe.core.learner import Learner
 from clframe.core.matrix import BEFORE, AccuracyMatrix
 from clframe.core.results import Result, environment
@@ -30,6 +29,7 @@ from clframe.core.state import RunState
 from clframe.core.stream import Stream, Task
 from clframe.data import loader
 from clframe.errors import RunFolderError
+from clframe.evaluation.kept_memory import kept_memory
 from clframe.evaluation.schedule import tasks_of_row
 from clframe.runs.data_record import listed, read_record
 from clframe.runs.folder import RunFolder

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from clframe.core.entries import Entries
+from clframe.evaluation.entries import Entries
 
 BEFORE = "before"
 """Name of the row of the untrained model."""

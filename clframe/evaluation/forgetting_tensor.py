@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from clframe.core.entries import Entries
+from clframe.evaluation.entries import Entries
 
 Cell = dict[tuple[str, float], float]
 """Values of one row and column by axis and level."""

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch.utils.flop_counter import FlopCounterMode
 
-from clframe.core.kept_memory import methods_of, size_of
 from clframe.core.plugin import Plugin
 from clframe.errors import PluginError
+from clframe.evaluation.kept_memory import methods_of, size_of
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from clframe.build import Built, build_stream
 from clframe.config.run_config import RunConfig
 from clframe.core.registry import discover
-from clframe.core.stream_order import in_order
 from clframe.data.identify import fingerprint, ids_of
+from clframe.data.stream_order import in_order
 from clframe.errors import RunFolderError, SettingError
 from clframe.reproduce.parent import Parent
 from clframe.runs.data_record import DATA, DataRecord, listed, read_record, taught

@@ -26,7 +26,7 @@ from clframe.core.matrix import AccuracyMatrix
 from clframe.core.registry import discover
 from clframe.core.results import Result
 from clframe.core.results_file import read_text
-from clframe.core.stream_order import in_order
+from clframe.data.stream_order import in_order
 from clframe.errors import ClframeError, RunFolderError, SettingError, nearest
 from clframe.reproduce.state_diff import Deviation, count_tensors, deviations
 from clframe.run import replay

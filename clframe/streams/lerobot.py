@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.core.holding_out import held_out as choose_held_out
+from clframe.data.holding_out import held_out as choose_held_out
 from clframe.errors import DataError, SettingError, nearest
 from clframe.hookspecs import hookimpl
 from clframe.robot.demonstrations import Demonstration

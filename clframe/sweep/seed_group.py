@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from clframe.build import Built, build
-from clframe.core.class_accuracy import CountsClasses
 from clframe.core.plugin import Plugin
+from clframe.evaluation.class_accuracy import CountsClasses
 from clframe.hookspecs import hookimpl
 from clframe.run import run
 from clframe.sweep.rendezvous import Rendezvous

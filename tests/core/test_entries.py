@@ -7,8 +7,8 @@ import math
 import numpy as np
 import torch
 
-from clframe.core.entries import Entries
 from clframe.core.matrix import AccuracyMatrix
+from clframe.evaluation.entries import Entries
 from clframe.evaluation.forgetting_tensor import ForgettingTensor
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 
 import clframe
 from clframe import DataError, Stream
-from clframe.core.holding_out import held_out, position
+from clframe.data.holding_out import held_out, position
 from clframe.data.identify import ids_of
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from clframe.core import hooks
-from clframe.core.class_accuracy import CountsClasses, count_all
 from clframe.data.concat import join
+from clframe.evaluation.class_accuracy import CountsClasses, count_all
 from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:

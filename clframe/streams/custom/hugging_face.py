@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from clframe.core.stream import Scenario, Stream
-from clframe.core.stream_from import By, Split
+from clframe.data.stream_from import By, Split
 from clframe.errors import ClframeError, DataError, SettingError, nearest
 from clframe.streams.custom.image_data import PictureSettings
 from clframe.streams.custom.listing import TEST, TRAIN, Entry, read_object

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from clframe.core.stream import Scenario, Stream
-from clframe.core.stream_from import By, Split
 from clframe.data.dataset import Data, MapData, TensorData, scale_images
 from clframe.data.labelled import Samples, relative_name
 from clframe.data.storage import TensorSource
+from clframe.data.stream_from import By, Split
 from clframe.errors import DataError, SettingError, nearest
 from clframe.streams.custom.image_data import (
     PictureFiles,

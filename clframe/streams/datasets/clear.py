@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from clframe.core.stream import Scenario, Stream
-from clframe.core.stream_from import Split
+from clframe.data.stream_from import Split
 from clframe.errors import DataError
 from clframe.streams.custom.image_data import PictureSettings
 from clframe.streams.custom.listing import TEST, TRAIN, Entry, read_object

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from clframe.core.stream import Scenario, Stream
-from clframe.core.stream_from import Split
+from clframe.data.stream_from import Split
 from clframe.errors import DataError, SettingError
 from clframe.streams.custom.image_data import PictureSettings
 from clframe.streams.custom.listing import SUFFIXES, Entry

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from clframe.core.class_accuracy import ClassCounter
+from clframe.evaluation.class_accuracy import ClassCounter
 from clframe.training.batched.batched_data import Feed
 from clframe.training.batched.masks import Masks
 from clframe.training.batched.stack import Stack

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clframe.core.class_accuracy import CountsClasses
 from clframe.core.plugin import Plugin
 from clframe.errors import SettingError
+from clframe.evaluation.class_accuracy import CountsClasses
 from clframe.hookspecs import hookimpl
 from clframe.training.batched.batched_loop import train_batched
 from clframe.training.batched.evaluation import batched_accuracies

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clframe.core.holding_out import held_out, numbered
 from clframe.core.stream import SCENARIOS, Experience, Scenario, Stream, Task
 from clframe.data.dataset import Data, Transform
+from clframe.data.holding_out import held_out, numbered
 from clframe.data.labelled import Samples, as_samples
 from clframe.errors import DataError, SettingError
 
@@ -159,7 +159,7 @@ class Split:
         return str(label) if self.class_names is None else str(self.class_names[int(label)])  # type: ignore[call-overload]
 
     def _hold_out(self, train: Samples, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Positions to learn and to test on; see :mod:`clframe.core.holding_out`."""
+        """Positions to learn and to test on; see :mod:`clframe.data.holding_out`."""
         classes = labels.tolist()
         keys = numbered(train.labels) if train.keys is None else list(train.keys())
         parts = [None] * len(keys) if train.column is None else map(str, train.column)

@@ -2,7 +2,7 @@
 
 A class of a few samples hides in an accuracy over all of them. The evaluators count right
 predictions by class in the pass that they make anyway; nothing is read from the device before the
-run has ended. See :mod:`clframe.core.class_sizes` for what is shown of it.
+run has ended. See :mod:`clframe.data.class_sizes` for what is shown of it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from clframe.core.class_sizes import (
+from clframe.core.plugin import Plugin
+from clframe.data.class_sizes import (
     MEASURED,
     class_names,
     is_unequal,
     listed_counts,
     training_counts,
 )
-from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
 from clframe.utils.console import warn_user
 
