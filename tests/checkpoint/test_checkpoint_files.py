@@ -18,7 +18,7 @@ import torch
 import yaml
 
 import clframe
-from clframe.checkpoint.store import note_sum
+from clframe.checkpoint.store import CheckpointStore, note_sum
 from clframe.cli.main import main as clframe_main
 from clframe.errors import RunFolderError
 
@@ -215,3 +215,12 @@ def test_a_second_process_is_refused_until_the_first_is_dead(
     other.stdin.close()
     assert fit("resume=part") == 0
     assert same("whole", "part")
+
+
+@pytest.mark.parametrize("keep", [1, 3])
+def test_as_many_checkpoints_are_kept_as_was_asked_for(keep: int, tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path / "checkpoints", keep=keep)
+    for done in range(5):
+        position = {"experiences_learned": 0, "rows": 0, "tasks_evaluated": done}
+        store.write({"done": done}, position, [], {}, {})
+    assert store.numbers() == [5, 4, 3][:keep]

@@ -38,6 +38,8 @@ def test_the_loss_is_that_of_demonstrations_which_are_not_learned(tmp_path: Path
     assert [len(curve) for curve in losses] == [3] * len(stream.experiences)
     assert [len(c) for e in result.curves.values() for c in e.values()] == [3] * len(losses)
     assert losses[0][-1] < losses[0][0]
+    final = sum(curve[-1] for curve in losses) / len(losses)
+    assert result.metrics["validation"]["final"] == pytest.approx(final)
     # By hand: the last demonstration of the last task, through the model as it is now.
     task = stream.tasks[stream.experiences[-1].tasks[0].index]
     how = task.info["evaluation"]

@@ -13,11 +13,13 @@ from clframe import Learner, Plugin, hookimpl
 from clframe.core.state import LoopProgress, NoCheckpoints
 from clframe.core.step import Step
 from clframe.core.trainer import Budget, TrainerSettings
+from clframe.data.dataset import Batch
 from clframe.data.sampler import epoch_order
 from clframe.run import set_up
 from clframe.testing import prepare, toy_stream
 from clframe.training.loop import EpochLoop, FitRequest, clip_gradients, run_epochs
 from clframe.training.nonfinite import NotFiniteError
+from clframe.training.step_metrics import TERMS, terms
 
 N = 20
 """Samples of an experience."""
@@ -243,3 +245,17 @@ def test_gradients_are_clipped_together_or_each_by_itself(
         for parameter, value in zip(parameters, wanted, strict=True):
             assert parameter.grad is not None
             assert parameter.grad.tolist() == pytest.approx(value, abs=1e-5)
+
+
+def test_a_steps_terms_are_named_after_what_they_come_from() -> None:
+    """The batch's own loss first, then each replayed part and each penalty under its own name."""
+    x, y = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
+    parts = [Batch(x, y, y) for _ in range(3)]
+    for part, source in zip(parts[1:], ("replay", "dgr"), strict=True):
+        part.source = source
+    step = Step(parts, [], [])
+    step.losses = [torch.tensor(value) for value in (0.0, 1.0, 2.0)]
+    step.terms, step.term_names = [torch.tensor(3.0), torch.tensor(4.0)], ["ewc", "ewc"]
+    found = {name: float(value) for name, value in terms(step)}
+    expected = {"task": 0.0, "replay": 1.0, "dgr": 2.0, "ewc": 3.0, "ewc_2": 4.0}
+    assert found == {f"{TERMS}{name}": value for name, value in expected.items()}

@@ -32,6 +32,8 @@ def test_scores_over_time() -> None:
     assert scores["q"] == pytest.approx([1 / 3, 2 / 3, 2 / 3, 1])
     assert scores["q_progress"] == pytest.approx([0, 1 / 3, 1 / 3, 1])
     assert (scores["success"], scores["first_success"], scores["final_q"]) == (True, 3, 1.0)
+    unfinished = behavior.score_over_time(GOAL, STATES[:3])
+    assert unfinished["final_q_progress"] == pytest.approx(1 / 3)
     assert behavior.score_over_time(GOAL, STATES[:2])["first_success"] is None
     with pytest.raises(DataError, match="at least one"):
         behavior.score_over_time(GOAL, [])
