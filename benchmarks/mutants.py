@@ -7,7 +7,8 @@ A mutant is a copy of the tree with one fault in `plugins/`, `core/`, `training/
 `metrics/`: a sign flipped, a hook that is not called, a wrong row, or a number or comparison that
 is off by one. Faults are drawn evenly over their kinds, only from lines that a test executes. Each
 mutant runs the tests that execute its line, likely ones first, until one fails. *Killed* is one
-with a failed test. *Survived* is one that passes all tests that fit into ``--seconds``.
+with a failed test. *Survived* is one that passes all tests that fit into ``--seconds``. With
+``--seeded`` the faults are those of a list, of which none may survive.
 
 One process imports torch, Lightning and pytest once and forks for each mutant. Needs Linux,
 coverage and pytest-cov.
@@ -41,6 +42,34 @@ ROOMS = ("plugins", "core", "training", "checkpoint", "metrics")
 KINDS = ("sign flipped", "hook not called", "wrong row", "off by one")
 _COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 _COPIED = ("clframe", "configs", "plugins_contrib", "tests", "benchmarks", "scripts", "examples")
+
+SEEDED = (
+    ("plugins/_quadratic.py", "distance = new - self", "distance = new + self"),
+    ("plugins/_quadratic.py", "total = old + added", "total = old - added"),
+    ("plugins/si.py", "_(path, gradients, before)", "_(path, gradients, before, value=-1)"),
+    ("plugins/si.py", "new if old is None else old + new", "new"),
+    ("plugins/lwf.py", "Term(self.temperature**2 * value", "Term(self.temperature * value"),
+    ("plugins/replay.py", "weight = len(learner.seen) if", "weight = len(learner.seen) + 1 if"),
+    ("plugins/replay.py", "remember(self.buffer, learner, data)", "pass"),
+    ("plugins/packnet.py", "parameter.grad.mul_(mask)", "parameter.grad.mul_(~mask)"),
+    ("plugins/packnet.py", "torch.where(mask, parameter, frozen, out=parameter)", "pass"),
+    ("plugins/generative_replay.py", "loss = share * losses", "loss = (1 - share) * losses"),
+    ("plugins/generative_replay.py", "float(self.past_experiences))", "1.0)"),
+    ("plugins/cumulative.py", "for past in learner.seen])", "for past in learner.seen[-1:]])"),
+    ("plugins/multitask.py", "learner.stream.experiences[1:]", "learner.stream.experiences[2:]"),
+    ("metrics/matrix.py", "m.values[m.seen & ~m.now]", "m.values[m.seen]"),
+    ("metrics/matrix.py", "m.values[~m.seen]", "m.values[m.seen]"),
+    ("core/matrix.py", "row = len(self.rows)\n", "row = max(len(self.rows) - 1, 0)\n"),
+    ("training/loop.py", "self.hook.after_backward(learner=learner, step=step)", "pass"),
+    ("training/loop.py", "self.hook.after_step(learner=learner, step=step)", "pass"),
+    (
+        "checkpoint/snapshot.py",
+        'random_state.restore(saved["random"], learner.generator, learner.engine.device)',
+        "pass",
+    ),
+    ("checkpoint/snapshot.py", 'learner.optimizer.load_state_dict(saved["optimizer"])', "pass"),
+)  # fmt: skip
+"""Faults that the tests must notice: file, text and what replaces it once."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +223,19 @@ def draw(executed: dict[str, set[int]], count: int, seed: int) -> list[Mutant]:
     return chosen
 
 
+def seeded() -> list[Mutant]:
+    """Return the faults of `SEEDED`."""
+    made = []
+    for name, old, new in SEEDED:
+        source = (ROOT / "clframe" / name).read_text()
+        assert source.count(old) >= 1, f"{name} has no '{old}'"
+        start = len(source[: source.index(old)].encode())
+        line = source[: source.index(old)].count("\n") + 1
+        end = start + len(old.encode())
+        made.append(Mutant(f"clframe/{name}", line, "seeded", start, end, new))
+    return made
+
+
 # ---------------------------------------------------------------- tests
 
 
@@ -340,7 +382,8 @@ def measure(tests: Tests, chosen: list[Mutant], jobs: int, seconds: float) -> li
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the share of killed mutants by kind and by room."""
     lines = ["| | mutants | killed | share |", "| --- | --- | --- | --- |"]
-    groups = {kind: [row for row in rows if row["kind"] == kind] for kind in KINDS}
+    kinds = dict.fromkeys(row["kind"] for row in rows)
+    groups = {kind: [row for row in rows if row["kind"] == kind] for kind in kinds}
     for room in ROOMS:
         groups[f"`{room}/`"] = [row for row in rows if row["path"].split("/")[1] == room]
     groups["all"] = rows
@@ -360,6 +403,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=60, help="of tests per mutant")
+    parser.add_argument("--seeded", action="store_true", help="the faults of the list instead")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -370,7 +414,8 @@ def main() -> None:
     torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # imports dynamo
     tests = read_tests(arguments.coverage, arguments.times)
     executed = {path: {n for n, by in lines.items() if by} for path, lines in tests.lines.items()}
-    chosen = draw(executed, arguments.count, arguments.seed)
+    drawn = draw(executed, arguments.count, arguments.seed)
+    chosen = seeded() if arguments.seeded else drawn
     rows = measure(tests, chosen, arguments.jobs, arguments.seconds)
     print(f"\n{table(rows)}\n")
     for row in rows:
