@@ -215,7 +215,7 @@ def show(result: Any) -> None:
 
 def _say_classes(results: Sequence[Any]) -> None:
     """Say which class is the worst, if classes differ in size."""
-    from clframe.data.class_sizes import class_line
+    from clframe.evaluation.class_sizes import class_line
 
     line = class_line(results)
     if line is not None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.results_file import SCHEMA, ResultsFile, leaves, number, run_folder
-from clframe.data.class_sizes import class_line
+from clframe.evaluation.class_sizes import class_line
 from clframe.evaluation.forgetting_tensor import ForgettingTensor
 from clframe.evaluation.intervals import intervals_json
 from clframe.utils.console import matrix_table

@@ -2,7 +2,7 @@
 
 A class of a few samples hides in an accuracy over all of them. The evaluators count right
 predictions by class in the pass that they make anyway; nothing is read from the device before the
-run has ended. See :mod:`clframe.data.class_sizes` for what is shown of it.
+run has ended. See :mod:`clframe.evaluation.class_sizes` for what is shown of it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from clframe.core.plugin import Plugin
-from clframe.data.class_sizes import (
+from clframe.evaluation.class_sizes import (
     MEASURED,
     class_names,
     is_unequal,

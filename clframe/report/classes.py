@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clframe.core.results import Result
-from clframe.data.class_sizes import MEASURED, class_line
+from clframe.evaluation.class_sizes import MEASURED, class_line
 from clframe.report.metric_formats import format_value
 from clframe.report.page_blocks import Block, Cell, Head, Notes, Table
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clframe.core.matrix import names_differ
-from clframe.data.class_sizes import class_line
 from clframe.errors import SettingError, nearest
+from clframe.evaluation.class_sizes import class_line
 from clframe.report.differences import difference_columns, difference_notes
 from clframe.report.metric_formats import (
     HEADLINES,

@@ -12,7 +12,7 @@ import torch
 import clframe
 from clframe.cli.main import main
 from clframe.core.results import Result
-from clframe.data.class_sizes import class_line, is_unequal, listed_counts, training_counts
+from clframe.evaluation.class_sizes import class_line, is_unequal, listed_counts, training_counts
 from clframe.report.compare import compare
 from clframe.runs.reader import read_run
 

@@ -204,7 +204,11 @@ def test_a_stopped_sweep_ends_its_runs_and_continues(
     words = ["fit", "-m", "plugin_path=trouble.py", "strategy=trouble", "seed=0,1,2"]
     words += ["max_steps=30", "hidden=[8]", "logger=none", "sweep_dir=all", "sweep.jobs=2"]
     process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, sys.executable, *words], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", COMMAND, sys.executable, *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        # The tests may run in the background of a shell, which has Ctrl-C ignored there.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     waits_for(lambda: all((here / f"dawdles-{seed}").exists() for seed in (0, 1)))
     pids = [int((here / f"pid-{seed}").read_text()) for seed in (0, 1)]
