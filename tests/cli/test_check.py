@@ -99,7 +99,7 @@ class Forked:
             os.setsid()
             for number in (0, 1, 2):
                 os.dup2(os.open(os.devnull, os.O_RDWR), number)
-            # A process that has been started anew would not have it.
+            # A new process would not have it.
             for number in map(int, os.listdir("/proc/self/fd")):
                 if number > 2 and number not in pass_fds:
                     try:

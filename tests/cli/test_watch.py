@@ -177,7 +177,7 @@ def test_a_terminal_is_drawn_over_and_left_with_ctrl_c(
     environment = {**os.environ, "COLUMNS": "80", "LINES": "24", "PYTHONIOENCODING": "utf-8"}
     environment.pop("NO_COLOR", None)
     with Lock(run / ".lock"):
-        # The server handles Ctrl-C anew in each process, even if the tests themselves ignore it.
+        # The server resets Ctrl-C in each process, even if the tests themselves ignore it.
         words = ["-m", "clframe", "watch", str(run)]
         process = clframe_process.start(words, run, environment, terminal=os.ttyname(child))
         shown = b""
