@@ -29,7 +29,6 @@ from clframe.data.dataset import TensorData, keep_inputs
 from clframe.run import set_up
 from clframe.strategies import compose
 from clframe.testing import prepare
-from clframe.training.loop import train
 
 METHODS = ("ewc", "online_ewc", "si", "mas", "packnet", "lwf", "replay", "agem", "der")
 SIZES: dict[str, dict[str, Any]] = {
@@ -81,7 +80,7 @@ def by_clframe(strategy: str, stream: Stream, size: dict[str, Any]) -> tuple[flo
         learner.begin(experience)
         hook.before_experience(learner=learner, experience=experience)
         started = time.process_time()
-        train(learner, experience, experience.data, learner.engine.settings.budget)
+        learner.engine.train(learner, experience, experience.data, learner.engine.settings.budget)
         seconds = time.process_time() - started
         weights = copy.deepcopy(learner.model.state_dict())
         learner.seen.append(experience)

@@ -34,7 +34,6 @@ from clframe.core.learner import Learner
 from clframe.core.trainer import Budget
 from clframe.run import set_up
 from clframe.testing import prepare
-from clframe.training.loop import train
 
 STRATEGIES: dict[str, Any] = {
     "naive": "naive",
@@ -79,7 +78,7 @@ def learned(strategy: Any, count: int, total: int, scenario: str) -> Learner:
     for experience in stream.experiences[: count + 1]:
         learner.begin(experience)
         hook.before_experience(learner=learner, experience=experience)
-        train(learner, experience, experience.data, learner.engine.settings.budget)
+        learner.engine.train(learner, experience, experience.data, learner.engine.settings.budget)
         if experience.index < count:
             learner.seen.append(experience)
             data = experience.data
@@ -92,7 +91,7 @@ def seconds(learner: Learner, steps: int) -> float:
     experience = learner.experience
     assert experience is not None
     started = time.process_time()
-    train(learner, experience, experience.data, Budget(epochs=None, steps=steps))
+    learner.engine.train(learner, experience, experience.data, Budget(epochs=None, steps=steps))
     return time.process_time() - started
 
 

@@ -30,7 +30,6 @@ from clframe.data.sampler import epoch_order
 from clframe.models.mlp import mlp
 from clframe.run import set_up
 from clframe.testing import prepare
-from clframe.training.loop import train
 
 
 def make_stream(features: int, outputs: int, samples: int, images: bool) -> Stream:
@@ -114,7 +113,9 @@ def clframe_loop(stream: Stream, hidden: list[int], batch: int, epochs: int) -> 
                 experience = stream.experiences[0]
                 learner.begin(experience)
                 started = time.process_time()
-                train(learner, experience, experience.data, learner.engine.settings.budget)
+                learner.engine.train(
+                    learner, experience, experience.data, learner.engine.settings.budget
+                )
                 return time.process_time() - started
 
     return run

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from clframe.core.hooks import TaskContext as TaskContext
     from clframe.core.learner import Learner as Learner
     from clframe.core.matrix import AccuracyMatrix as AccuracyMatrix
-    from clframe.core.media import Heatmap as Heatmap
-    from clframe.core.media import Table as Table
     from clframe.core.plugin import Plugin as Plugin
     from clframe.core.registry import Registry as Registry
     from clframe.core.results import Result as Result
@@ -41,6 +39,8 @@ if TYPE_CHECKING:
     from clframe.errors import PluginError as PluginError
     from clframe.errors import SettingError as SettingError
     from clframe.hookspecs import hookimpl as hookimpl
+    from clframe.recording.media import Heatmap as Heatmap
+    from clframe.recording.media import Table as Table
     from clframe.reproduce.fork import fork as fork
 
 # On a busy machine OpenMP's threads, which spin while they wait for each other, slow small models
@@ -55,7 +55,7 @@ _HOME = {
     "Data": "data.dataset",
     "DataError": "errors",
     "Experience": "core.stream",
-    "Heatmap": "core.media",
+    "Heatmap": "recording.media",
     "Learner": "core.learner",
     "MapData": "data.dataset",
     "Plugin": "core.plugin",
@@ -66,7 +66,7 @@ _HOME = {
     "SettingError": "errors",
     "Step": "core.step",
     "Stream": "core.stream",
-    "Table": "core.media",
+    "Table": "recording.media",
     "Task": "core.stream",
     "TaskContext": "core.hooks",
     "TensorData": "data.dataset",

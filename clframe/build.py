@@ -124,9 +124,9 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
         config.active_outputs,
         config.seed,
     )
-    learner.pretrained, learner.forked = pretrained, content.get("fork")
+    learner.set_origin(pretrained, content.get("fork"))
     if scheduler is not None:
-        learner.schedule = Schedule(learner, scheduler, content["scheduler"])
+        learner.set_schedule(Schedule(learner, scheduler, content["scheduler"]))
     return Built(learner, stream, strategy, folder, content)
 
 
@@ -152,7 +152,7 @@ def write_config(config: RunConfig) -> RunFolder:
     with contextlib.ExitStack() as around:
         around.callback(folder.lock.release)
         around.enter_context(folder.entered())
-        folder.begun = True
+        folder.begin()
     return folder
 
 
@@ -329,10 +329,9 @@ def build_folder(config: RunConfig, stream: Stream, strategy: str) -> RunFolder 
     else:
         folder = RunFolder(Path(config.run_dir))
         folder.check()
-    folder.saving = CheckpointSettings(**saving)
-    folder.allowed = tuple(config.resume_allow)
-    if config.fork is not None:
-        folder.origin = Origin(folder.path / config.fork["run"], config.fork["sha256"])
+    fork = config.fork
+    origin = None if fork is None else Origin(folder.path / fork["run"], fork["sha256"])
+    folder.configure(CheckpointSettings(**saving), tuple(config.resume_allow), origin)
     return folder
 
 

@@ -63,7 +63,7 @@ def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | Non
         around.enter_context(name_plugin(learner, folder))
         state, checkpointer = set_up(learner, stream, folder)
         if folder is not None:
-            folder.begun = True
+            folder.begin()
             names = folder.saving.signals
             around.enter_context(signals.listening(checkpointer.stop, names))
             if checkpointer.resumed_from:
@@ -93,19 +93,18 @@ def set_up(
         read_only: Only look at a run, even while another process continues it.
         final: The run has finished, and its end is wanted.
     """
-    state = learner.state = RunState.new(stream)
+    state = learner.begin_run(stream)
     state.run_dir = None if folder is None else folder.path
     started = time.perf_counter()
     if not read_only:
         stream.prepare()  # before anything else is made
     learner.plugins.hook.configure(learner=learner, stream=stream)
-    learner.engine.attach(learner)
+    learner.engine.bind(learner)
     seconds = time.perf_counter() - started
     info, checkpointer = None, Checkpointer(learner, state)
     if folder is not None:
         if folder.identity and not read_only:
-            folder.identity["data"] = identity.describe_data(stream)
-            folder.identity["device"] = learner.engine.device.type
+            folder.identify(data=identity.describe_data(stream), device=learner.engine.device.type)
         store = folder.checkpoints
         checkpointer = Checkpointer(learner, state, store, folder.saving, folder.identity)
         info = store.newest(final=final)

@@ -141,7 +141,7 @@ def of_each(learner: Learner, batch: Batch) -> list[Tensor]:
     plain = sdpa_kernel(SDPBackend.MATH)
     with full_precision(learner), evaluating(learner.model), plain:
         gradients = vmap(grad(loss), in_dims=(None, 0, 0, 0))(theta, batch.x, batch.y, batch.task)
-    learner.current_task = task
+    learner.set_task(task)
     return [gradient.flatten(1) for gradient in gradients.values()]
 
 

@@ -107,7 +107,7 @@ class LUCIR(ExemplarPlugin):
     def configure(self, learner: Learner, stream: Stream) -> None:
         """Put a head of cosines in the linear one's place; make the memory."""
         linear = linear_head(learner, self.name)
-        learner.model.head = CosineHead(linear.in_features, linear.out_features, self.eta)
+        learner.set_head(CosineHead(linear.in_features, linear.out_features, self.eta))
         body = learner.model.features
         if isinstance(body, nn.Sequential) and isinstance(body[-1], nn.ReLU):
             body[-1] = nn.Identity()

@@ -90,9 +90,8 @@ class PNN(Plugin):
 
         model: Any = learner.model  # with features and a linear head, or it had been refused
         self._columns = Columns(model.features, hidden, count, self.adapter, now, generator)
-        model.features = self._columns
         model.n_features = self._columns.width * count
-        model.head = _wide_head(model.head, count, generator)
+        learner.set_head(_wide_head(model.head, count, generator), self._columns)
 
     # ------------------------------------------------------------ learning
 

@@ -118,8 +118,10 @@ class PODNet(Plugin):
             )
         self.buffer = make_buffer(stream, self.size, self.per_class, "herding")
         generator = torch.Generator().manual_seed(learner.seed * 1_000_003 + 13)
-        model.head = LocalSimilarity(
-            head.in_features, head.out_features, self.proxies, self.scale, generator
+        learner.set_head(
+            LocalSimilarity(
+                head.in_features, head.out_features, self.proxies, self.scale, generator
+            )
         )
         self._stages = []
         if self.spatial and len(stream.input_shape) == 3:

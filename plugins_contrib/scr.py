@@ -80,9 +80,10 @@ class SCR(Plugin):
         """Make the memory, and attach the projection to the learner, to be trained with it."""
         self._views = make_views(self.augment, stream, self.name)
         width = linear_head(learner, self.name).in_features
-        learner.scr_projection = nn.Sequential(
+        projection = nn.Sequential(
             nn.Linear(width, width), nn.ReLU(), nn.Linear(width, self.projection)
         )
+        learner.add_module("scr_projection", projection)
         self.buffer = Buffer(self.size, "reservoir", transformed=True)
         self._means = NearestMean()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -15,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent / "clframe"
 
 BASE = {"errors", "utils"}
-CORE = BASE | {"hookspecs", "data", "core", "evaluation"}
+CORE = BASE | {"hookspecs", "data", "core", "evaluation", "recording"}
 METHODS = CORE | {"models", "metrics", "robot"}
 # What a folder, or a module of the root, may import beside itself. A folder below another one that
 # has an entry of its own ("plugins.builtin") follows that entry.
@@ -30,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hookspecs": {"core", "data"},  # types only
     "core": CORE,
     "evaluation": CORE,
+    "recording": CORE,
     "distributed": CORE,
     "training": CORE | {"distributed"},
     "checkpoint": CORE,
@@ -51,7 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "streams": CORE | {"metrics", "robot", "worlds"},
     "plugins": METHODS,
     # A picture of the matrix is drawn by the report.
-    "plugins.builtin": METHODS | {"report", "runs"},
+    "plugins.builtin": METHODS | {"report", "runs", "training"},
     # What is done with runs.
     "report": CORE | {"metrics", "runs"},
     "watch": CORE | {"report", "runs"},
@@ -70,7 +72,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
     # Public names, imported when they are first used.
     "__init__": {
-        *("api", "attached", "config", "core", "data", "errors", "hookspecs", "reproduce", "utils")
+        *("api", "attached", "config", "core", "data", "errors", "hookspecs", "recording"),
+        *("reproduce", "utils"),
     },
 }
 # Who may be imported by whom although it closes a circle, and why.
@@ -221,6 +224,32 @@ def test_the_root_and_the_sizes_show_the_plan() -> None:
             if isinstance(node, ast.FunctionDef):
                 length = (node.end_lineno or 0) - node.lineno + 1
                 assert length <= 60, f"{path.relative_to(ROOT)}: {node.name} has {length} lines"
+
+
+def written_attributes(tree: ast.AST) -> set[str]:
+    """The attributes that assignments write, such as ``learner.optimizer``."""
+    written: set[str] = set()
+    for node in ast.walk(tree):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            for one in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
+                if isinstance(one, ast.Attribute):
+                    written.add(ast.unparse(one).removeprefix("self.").removeprefix("built."))
+    return written
+
+
+def test_nobody_else_writes_to_learner_run_folder_and_engine() -> None:
+    """They have a method for everything that others may set."""
+    root = ROOT.parent
+    written = {
+        f"{path.relative_to(root)}: {name}"
+        for base in (ROOT, root / "plugins_contrib")
+        for path in sorted(base.rglob("*.py"))
+        if path.parent != ROOT / "attached"  # which has a learner and an engine of its own
+        for name in written_attributes(ast.parse(path.read_text()))
+        if re.fullmatch(r"(learner|folder|engine|learner\.model)\.\w+", name)
+    }
+    assert not written, "\n".join(sorted(written))
 
 
 def test_importing_clframe_is_light() -> None:

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from clframe.core.learner import Learner
 from clframe.core.plugin import Plugin
-from clframe.core.step import Step
 from clframe.core.stream import Experience, Scenario, Stream, Task
 from clframe.core.trainer import Budget, TrainerSettings
 from clframe.data.dataset import Batch, Data
@@ -62,7 +61,7 @@ class HostEngine:
         """Where the model is."""
         return next(self._model.parameters()).device
 
-    def attach(self, learner: Any) -> None:
+    def bind(self, learner: Any) -> None:
         """Nothing: model and optimizer are the host's."""
 
     def check_in_sync(self, learner: Any) -> None:
@@ -71,14 +70,10 @@ class HostEngine:
     def train(self, learner: Any, experience: Experience, data: Data, budget: Budget) -> None:
         """A phase that a plugin adds: by the host's closure, or by clframe's own loop."""
         if self.retrain is None:
-            loop.train(learner, experience, data, budget)
+            loop.run_epochs([loop.FitRequest(learner, experience, data, budget)])
         elif budget.epochs != 0 and budget.steps != 0:
             with self.hand_over():
                 self.retrain(budget)
-
-    def run_step(self, batch: Batch) -> Step:
-        """Forward pass and loss of a step in a phase that a plugin adds."""
-        return self.step_of(batch)
 
     def backward(self, loss: Tensor) -> None:
         """Backward pass."""
@@ -115,8 +110,6 @@ class HostEngine:
     def load_precision_state(self, state: dict[str, Any]) -> None:
         """Nothing to restore."""
 
-    step_of: Callable[[Batch], Step]
-
 
 class AttachedLearner(Learner):
     """A learner over the host's model and optimizer.
@@ -146,7 +139,6 @@ class AttachedLearner(Learner):
         seed: int,
     ) -> None:
         super().__init__(model, stream, plugins, engine, None, active_outputs, seed)
-        engine.step_of = self.training_step
         self.host_engine = engine
         self._own_loss = loss is not None
         self._host_loss = loss
@@ -190,7 +182,7 @@ class AttachedLearner(Learner):
 
     def run_model(self, x: Any, task: Tensor) -> tuple[Any, Tensor | None]:
         """The model as the host calls it; what goes into its head is kept on the way."""
-        self.current_task = task
+        self.set_task(task)
         if callable(x):
             return HostLoss(x()), None
         self.watching = True

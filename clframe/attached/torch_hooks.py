@@ -183,7 +183,7 @@ class Passes:
             )
         tasks = torch.cat([part.task for part in parts]) if len(parts) > 1 else parts[0].task
         outputs = learner.mask_outputs(output, tasks)
-        learner.current_task = tasks
+        learner.set_task(tasks)
         if len(parts) == 1:
             self._step = Step(parts, [outputs], [features])
         else:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clframe.core.matrix import AccuracyMatrix
-from clframe.core.serialization import plain_value
 from clframe.errors import ClframeError, RunFolderError
 from clframe.evaluation.forgetting_tensor import ForgettingTensor
+from clframe.utils.serialization import plain_value
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from clframe.checkpoint.foreign import check_optimizer
-from clframe.core import random_state
 from clframe.core.matrix import AccuracyMatrix
-from clframe.core.serialization import plain_value
 from clframe.evaluation.forgetting_tensor import ForgettingTensor
+from clframe.utils import random_state
+from clframe.utils.serialization import plain_value
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner

@@ -287,10 +287,10 @@ def make(registry: Registry) -> Catalog:
     from clframe.checkpoint.settings import CheckpointSettings
     from clframe.config import compose, place
     from clframe.config.run_config import RunConfig
-    from clframe.core.config_files import config_files
     from clframe.core.registry import KINDS
     from clframe.core.trainer import TrainerSettings
     from clframe.strategies import DEFAULT_PLUGINS
+    from clframe.utils.config_files import config_files
 
     items: dict[str, dict[str, Item]] = {}
     for kind in KINDS:

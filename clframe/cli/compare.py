@@ -85,7 +85,7 @@ def main(words: Sequence[str]) -> int:
 
 def with_bundles(paths: Sequence[Path]) -> list[Path]:
     """The paths; in place of a folder that holds bundles and no run, its bundles."""
-    from clframe.core.results_file import RESULTS
+    from clframe.recording.results_file import RESULTS
 
     named: list[Path] = []
     for path in paths:

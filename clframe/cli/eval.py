@@ -54,7 +54,7 @@ def main(words: Sequence[str]) -> int:
     matrix, fresh = state.matrix, AccuracyMatrix(state.matrix.columns)
     add_row(fresh, "now, other test data" if changed else "now", measure(learner))
     for perturbation, stream in zip(perturbations, streams, strict=True):
-        learner.stream = stream
+        learner.set_stream(stream)
         add_row(fresh, f"now, {perturbation}", measure(learner))
     recorded = matrix.to_json()
     rows = [f"recorded ({recorded['rows'][-1]})", *fresh.rows]

@@ -55,7 +55,7 @@ def add_runs(parser: Parser, text: str, *, needed: bool = True) -> None:
 def main(words: Sequence[str]) -> int:
     """Write the report of each named run or folder of runs and print its path."""
     arguments = parser().parse(words)
-    from clframe.core.results_file import run_folder
+    from clframe.recording.results_file import run_folder
 
     if arguments.write_templates is not None:
         from clframe.report.rendering import write_templates
@@ -108,7 +108,7 @@ def _write_report(paths: Sequence[Path], out: Path, arguments: argparse.Namespac
 
 def run_name(path: Path) -> str:
     """What the figures of one of several reports are put under."""
-    from clframe.core.results_file import run_folder
+    from clframe.recording.results_file import run_folder
 
     return run_folder(path).resolve().name
 

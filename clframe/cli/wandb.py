@@ -70,10 +70,10 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
 
 def send(run: Run, settings: dict[str, Any]) -> None:
     """Make a W&B run of what a run folder holds."""
-    from clframe.core.media import Media
     from clframe.loggers.wandb import run_id, wandb
     from clframe.plugins.builtin.films import FOLDER
     from clframe.plugins.builtin.media_files import of_matrix
+    from clframe.recording.media import Media
 
     folder = run.folder
     known = run_id(folder)

@@ -23,11 +23,11 @@ from clframe.config.overrides import (
 )
 from clframe.config.place import GROUPS, NO_SCHEDULER, ROOT_KEYS, arguments
 from clframe.config.run_config import RunConfig, read_content
-from clframe.core.config_files import config_files
 from clframe.core.registry import Kind, Registry, discover
 from clframe.errors import SettingError, UnknownNameError, nearest
 from clframe.runs.received import check_places, plugin_paths, say_changed
 from clframe.strategies import joined, known_strategies, measuring_plugins
+from clframe.utils.config_files import config_files
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override

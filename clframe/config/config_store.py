@@ -8,9 +8,9 @@ from typing import Any
 from hydra.core.config_store import ConfigNode, ConfigStore
 from omegaconf import OmegaConf
 
-from clframe.core.config_files import config_files
 from clframe.core.registry import Kind, Registry
 from clframe.strategies import known_strategies
+from clframe.utils.config_files import config_files
 
 DEFAULT_MODEL = "default"
 """Stands in the config where no model is chosen: the stream says which one it is."""

@@ -1,4 +1,4 @@
-"""What the learner and plugins may use of the engine; :mod:`clframe.training.engine` has it all."""
+"""What core uses of training: the engine (:mod:`clframe.training.engine`) and the schedule."""
 
 from __future__ import annotations
 
@@ -47,17 +47,14 @@ class Engine(Protocol):
     def world_size(self) -> int:
         """How many processes learn this run."""
 
-    def attach(self, learner: Any) -> None:
-        """Put the learner on its device and make its optimizer."""
+    def bind(self, learner: Any) -> None:
+        """Move the learner to the device and make its optimizer."""
 
     def check_in_sync(self, learner: Any) -> None:
         """Check that all processes hold the same state."""
 
     def train(self, learner: Any, experience: Experience, data: Data, budget: Budget) -> None:
         """Run the training loop."""
-
-    def run_step(self, batch: Batch) -> Step:
-        """Forward pass and loss in the chosen precision."""
 
     def backward(self, loss: Tensor) -> None:
         """Backward pass in the chosen precision."""
@@ -78,10 +75,40 @@ class Engine(Protocol):
         """What the main process has."""
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """The chosen precision for code outside the training step."""
+        """Run a pass of the model in the chosen precision."""
 
     def precision_state(self) -> dict[str, Any]:
         """What the precision remembers from step to step."""
 
     def load_precision_state(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`precision_state` gave."""
+
+
+class Schedule(Protocol):
+    """A learning-rate schedule (:mod:`clframe.training.lr_schedule`)."""
+
+    @property
+    def lr(self) -> float:
+        """The rate with which the last step was taken."""
+
+    @property
+    def follows_loss(self) -> bool:
+        """Whether the rate depends on the losses, so that it differs from seed to seed."""
+
+    def begin(self, n: int, budget: Budget) -> None:
+        """A call of the training loop begins, on so many samples."""
+
+    def begin_epoch(self) -> None:
+        """The hooks before an epoch have been called."""
+
+    def after_step(self) -> None:
+        """The optimizer has taken a step."""
+
+    def after_epoch(self, loss: float) -> None:
+        """An epoch has come to its end, with this mean loss."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What has to be saved, as plain data."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`state_dict` gave."""

@@ -16,16 +16,16 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe.core import hooks, step_log
-from clframe.core.competing_logits import ActiveLogits
+from clframe.core import hooks
+from clframe.core.losses import ActiveLogits
 from clframe.core.plugin import Plugin, Plugins
 from clframe.core.state import RunState
 from clframe.core.step import Step
 from clframe.data.dataset import Batch, Data, cat_inputs, map_inputs
+from clframe.recording import step_log
 
 if TYPE_CHECKING:
-    from clframe.core.engine import Engine
-    from clframe.core.schedule_protocol import Schedule
+    from clframe.core.engine import Engine, Schedule
     from clframe.core.stream import Experience, Stream, Task
     from clframe.core.trainer import Budget
 
@@ -82,17 +82,17 @@ class Learner(LightningModule):
         self.make_optimizer = optimizer or (lambda parameters: torch.optim.Adam(parameters))
         self.optimizer: torch.optim.Optimizer | None = None
         self.schedule: Schedule | None = None
-        """Moves the optimizer's learning rate; None leaves it as it is."""
+        """Changes the learning rate; None keeps it constant."""
         self.engine = engine
         self.state = RunState.new(stream)
-        """How far the run is; the run owns it and puts its own here."""
+        """How far the run is."""
         self.pretrained: dict[str, Any] | None = None
-        """Which run the model's weights come from."""
+        """The run that the model's weights come from."""
         self.forked: dict[str, Any] | None = None
-        """Which run's state a forked run began with; see :mod:`clframe.reproduce.fork`."""
+        """The run whose state this run began with; see :mod:`clframe.reproduce.fork`."""
         self.step_log = step_log.StepLog()
         self.current_task: Tensor | None = None
-        """The task of each sample that goes through the model, for layers that are gated by it."""
+        """The task of each sample in the current pass, for layers that are gated by task."""
         self.generator = torch.Generator()
         self.generator.manual_seed(seed)
         self._split_model = hasattr(model, "features") and hasattr(model, "head")
@@ -110,14 +110,56 @@ class Learner(LightningModule):
         self._own_loss = self.classifies and type(self).task_loss is not Learner.task_loss
         self._active_logits: ActiveLogits | None = None
 
+    # ------------------------------------------------------------ what others set
+
+    def begin_run(self, stream: Stream) -> RunState:
+        """Start a run over a stream and return its state, which the learner shares."""
+        self.state = RunState.new(stream)
+        return self.state
+
+    def bind(self, optimizer: torch.optim.Optimizer, device: torch.device | None = None) -> None:
+        """Use this optimizer. With a device, draw random numbers there, from the run's seed."""
+        self.optimizer = optimizer
+        if device is not None:
+            self.generator = torch.Generator(device=device)
+            self.generator.manual_seed(self.seed)
+
+    def set_optimizer_factory(self, factory: OptimizerFactory) -> None:
+        """Make the optimizer with this function. Call it in ``configure``."""
+        self.make_optimizer = factory
+
+    def set_schedule(self, schedule: Schedule) -> None:
+        """Let a schedule change the learning rate."""
+        self.schedule = schedule
+
+    def set_origin(
+        self, pretrained: dict[str, Any] | None = None, forked: dict[str, Any] | None = None
+    ) -> None:
+        """Record which runs the weights and the state come from."""
+        self.pretrained, self.forked = pretrained, forked
+
+    def set_task(self, task: Tensor | None) -> None:
+        """Set the task of each sample in the next pass, for layers that are gated by task."""
+        self.current_task = task
+
+    def set_stream(self, stream: Stream) -> None:
+        """Evaluate the tasks of this stream from now on."""
+        self.stream = stream
+
+    def set_head(self, head: nn.Module, features: nn.Module | None = None) -> None:
+        """Replace the model's head, and its features if given. Call it in ``configure``."""
+        self.model.head = head
+        if features is not None:
+            self.model.features = features
+
+    # ------------------------------------------------------------ how far the run is
+
     def begin(self, experience: Experience) -> None:
         """Make an experience the current one."""
         self.state.experience, self.state.epoch = experience, 0
         self.activate(experience)
         if self.engine.settings.reset_optimizer and self.seen:
             self.engine.renew_optimizer(self)
-
-    # ------------------------------------------------------------ how far the run is
 
     @property
     def experience(self) -> Experience | None:
@@ -201,7 +243,7 @@ class Learner(LightningModule):
             name: What loggers call it, such as ``my_plugin/prototypes``.
             value: A picture (array, tensor, PIL's, matplotlib's), a film (array with time first, or
                 the ``Path`` of a GIF or MP4), a ``clframe.Table``, a ``clframe.Heatmap`` or a text;
-                see :mod:`clframe.core.media`.
+                see :mod:`clframe.recording.media`.
             caption: A line below it.
 
         Raises:
@@ -275,7 +317,7 @@ class Learner(LightningModule):
         return functional.cross_entropy(outputs, batch.y)
 
     def label_loss(self, outputs: Any, batch: Batch) -> Tensor:
-        """The task loss of a batch, from the outputs of :meth:`run_model`."""
+        """Return the task loss of a batch, from the outputs of :meth:`run_model`."""
         if not self._own_loss or not (self.stream.scenario == "task" or self._any_inactive):
             return self.task_loss(outputs, batch)
         loss: Tensor | None = None
@@ -303,7 +345,7 @@ class Learner(LightningModule):
         return self._active_logits.groups(outputs, batch.y, batch.task)
 
     def part_loss(self, outputs: Any, part: Batch) -> Tensor:
-        """The loss of one part of a step: its own if it brings one, else the task loss."""
+        """Return the loss of one part of a step: its own, if it has one, or the task loss."""
         return self.label_loss(outputs, part) if part.loss is None else part.loss(outputs, part)
 
     def run_parts(self, parts: list[Batch]) -> Step:

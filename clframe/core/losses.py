@@ -1,4 +1,4 @@
-"""Losses that several methods share."""
+"""Distillation, and the logits that compete when a learner has a loss of its own."""
 
 from __future__ import annotations
 
@@ -40,3 +40,49 @@ def soft_targets(logits: Tensor, temperature: float = 2.0) -> Tensor:
     tensor([[1., 0.]])
     """
     return torch.softmax(logits / temperature, dim=-1)
+
+
+class ActiveLogits:
+    """Picks the competing outputs of each sample and renumbers its label among them.
+
+    In a step's outputs, those that do not compete hold the lowest number of their type. This makes
+    no difference to a cross-entropy. Other losses of logits (label smoothing, focal loss, squared
+    errors) would count them, so these get the competing logits alone.
+
+    Args:
+        units: For each task in order, or for all in one row, which outputs compete.
+    """
+
+    def __init__(self, units: Tensor) -> None:
+        self._counts = units.sum(1)
+        self._places = units.cumsum(1) - 1
+        # The competing outputs first, in their order.
+        self._order = (~units).to(torch.int8).sort(dim=1, stable=True).indices
+        self._widths = sorted(set(self._counts.tolist()))
+
+    def groups(
+        self, outputs: Tensor, labels: Tensor, task: Tensor
+    ) -> list[tuple[Tensor, Tensor, Tensor | None]]:
+        """Logits and labels of samples with equally many competing outputs, and which they are.
+
+        There is one group, of all samples, unless tasks differ in their number of outputs.
+        """
+        if len(self._counts) == 1:
+            columns = self._order[0, : self._widths[0]]
+            return [(outputs[:, columns], self._places[0][labels], None)]
+        if len(self._widths) == 1:
+            return [(*self._pick(outputs, labels, task, self._widths[0]), None)]
+        of_sample = self._counts[task]
+        found = []
+        for width in self._widths:
+            rows = (of_sample == width).nonzero().flatten()
+            if len(rows):
+                picked = self._pick(outputs[rows], labels[rows], task[rows], width)
+                found.append((*picked, rows))
+        return found
+
+    def _pick(
+        self, outputs: Tensor, labels: Tensor, task: Tensor, width: int
+    ) -> tuple[Tensor, Tensor]:
+        logits = outputs.gather(1, self._order[task, :width])
+        return logits, self._places[task].gather(1, labels[:, None]).squeeze(1)

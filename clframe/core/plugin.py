@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import pluggy
 
 from clframe.core import trace
-from clframe.core.serialization import load_value, plain_value
 from clframe.core.stream import SCENARIOS
 from clframe.errors import PluginError, nearest
 from clframe.hookspecs import HOOKS, HookSpecs
+from clframe.utils.serialization import load_value, plain_value
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext

@@ -20,10 +20,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args
 
-from clframe.core.config_files import find_config_dirs, stream_defaults
 from clframe.core.plugin import Plugin
 from clframe.errors import PluginError, UnknownNameError, nearest
 from clframe.utils import setting_checks
+from clframe.utils.config_files import find_config_dirs, stream_defaults
 from clframe.utils.entry_points import entry_points_of
 from clframe.utils.processes import USER_MODULE
 from clframe.utils.source_file import spec_of_file

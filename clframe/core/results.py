@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe.core.matrix import AccuracyMatrix
-from clframe.core.results_file import SCHEMA, ResultsFile, leaves, number, run_folder
 from clframe.evaluation.class_sizes import class_line
 from clframe.evaluation.forgetting_tensor import ForgettingTensor
 from clframe.evaluation.intervals import intervals_json
+from clframe.recording.results_file import SCHEMA, ResultsFile, leaves, number, run_folder
 from clframe.utils.console import matrix_table
 from clframe.utils.version import __version__
 

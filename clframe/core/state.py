@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 from torch import Tensor
 
 from clframe.core.matrix import AccuracyMatrix
-from clframe.core.timing import Timing
 from clframe.evaluation.forgetting_tensor import ForgettingTensor
+from clframe.utils.timing import Timing
 
 if TYPE_CHECKING:
     from clframe.core.stream import Experience, Stream

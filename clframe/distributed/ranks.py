@@ -147,7 +147,7 @@ class Ranks:
         tasks = [part.task[own_rows] for part, own_rows in zip(parts, rows, strict=True)]
         with self._per_rank_rng(), self._masking_repeats(parts):
             outputs, features = learner.run_model(cat_inputs(inputs), torch.cat(tasks))
-        learner.current_task = torch.cat([part.task for part in parts])
+        learner.set_task(torch.cat([part.task for part in parts]))
         sizes = [len(part) for part in parts]
         whole = self._gather_parts(outputs, sizes)
         return SharedStep(parts, whole, lambda: self._gather_parts(features, sizes))

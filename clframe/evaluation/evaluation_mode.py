@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from clframe.core import random_state
+from clframe.utils import random_state
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -32,5 +32,5 @@ def evaluation_mode(learner: Learner) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
-        learner.current_task = task
+        learner.set_task(task)
         random_state.restore(generators, learner.generator, device)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from clframe.core.results_file import number
 from clframe.evaluation.episodes import SUCCESS, Measured, outcomes_of
+from clframe.recording.results_file import number
 from clframe.utils.statistics import wilson
 
 CONFIDENCE = 0.95

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clframe.core.media import Media
 from clframe.errors import SettingError, nearest
 from clframe.hookspecs import hookimpl
 from clframe.loggers.local import flat, markdown
+from clframe.recording.media import Media
 from clframe.utils.files import write_json
 
 if TYPE_CHECKING:

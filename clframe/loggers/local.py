@@ -18,8 +18,8 @@ import yaml
 from lightning.fabric.loggers.csv_logs import CSVLogger, _ExperimentWriter
 from lightning.fabric.loggers.tensorboard import TensorBoardLogger
 
-from clframe.core.media import Media
 from clframe.hookspecs import hookimpl
+from clframe.recording.media import Media
 from clframe.runs import append_file
 from clframe.runs.csv_prefix import first_rows, with_columns
 from clframe.utils.checksums import PrefixSum, mark_of

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lightning.pytorch.loggers import WandbLogger
 
-from clframe.core.media import Media
 from clframe.hookspecs import hookimpl
 from clframe.loggers._wandb_server import answers, choose_mode, has_key, server
+from clframe.recording.media import Media
 from clframe.runs.append_file import AppendOnlyFile
 from clframe.runs.fork_source import notes
 from clframe.utils.checksums import mark_of

@@ -93,7 +93,7 @@ class PastTargets:
             weight: Of the batch in the step.
         """
         task = self._draw_tasks(len(x))
-        self.learner.current_task = task
+        self.learner.set_task(task)
         logits = previous(x)
         if self.learner.stream.scenario == "task" and self.by_lot:
             masked = self.learner.mask_outputs(logits, task)

@@ -55,7 +55,7 @@ def evaluation_mode(learner: Learner) -> Iterator[None]:
         yield
     finally:
         learner.train(training)
-        learner.current_task = None
+        learner.set_task(None)
 
 
 def choose_samples(

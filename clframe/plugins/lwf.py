@@ -158,7 +158,7 @@ class LwF(Plugin):
     def _answer(self, learner: Learner, x: object, task: Tensor) -> Tensor:
         assert self.teacher is not None
         # Units that are gated by task are so in the teacher, too.
-        learner.current_task = task
+        learner.set_task(task)
         return self._heads(self.teacher(x), self.closed_to_teacher).softmax(-1)
 
     def _heads(self, logits: Tensor, closed: Tensor) -> Tensor:

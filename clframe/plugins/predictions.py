@@ -9,10 +9,10 @@ from torch import Tensor
 
 from clframe.core import hooks
 from clframe.core.matrix import BEFORE
-from clframe.core.media import Heatmap
 from clframe.core.plugin import Plugin
 from clframe.evaluation.evaluation_mode import evaluation_mode
 from clframe.hookspecs import hookimpl
+from clframe.recording.media import Heatmap
 from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:

@@ -128,7 +128,7 @@ class SLCA(Plugin):
             optimizer.add_param_group({**group, "params": slow, "lr": self.slow * group["lr"]})
             return optimizer
 
-        learner.make_optimizer = two_rates
+        learner.set_optimizer_factory(two_rates)
 
     @hookimpl(tryfirst=True)
     def extra_batches(self, learner: Learner, batch: Batch) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clframe.core.results import Result
-from clframe.core.results_file import number
+from clframe.recording.results_file import number
 from clframe.report.figure_specs import Drawing
 from clframe.report.figure_style import (
     GRID,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from clframe.core.matrix import BEFORE, AccuracyMatrix, Cells
 from clframe.core.results import Result
-from clframe.core.results_file import leaves
 from clframe.evaluation.episodes import outcomes_of
+from clframe.recording.results_file import leaves
 from clframe.report import fork_tree, intervals, measured, success
 from clframe.report.classes import class_blocks
 from clframe.report.diagnostics import troubles

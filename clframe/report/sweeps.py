@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from clframe.core.results_file import RESULTS
 from clframe.errors import RunFolderError
+from clframe.recording.results_file import RESULTS
 from clframe.report.run_settings import flatten
 from clframe.runs.reader import Run
 from clframe.utils.regular import read_json

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from clframe.checkpoint.store import CheckpointInfo, CheckpointStore
-from clframe.core.results_file import RESULTS
 from clframe.errors import ClframeError, RunFolderError
+from clframe.recording.results_file import RESULTS
 from clframe.reproduce.verify import kept_between, replayable
 from clframe.runs.folder import RunFolder
 from clframe.runs.reader import CONFIG

@@ -17,9 +17,9 @@ from clframe.build import Built, build
 from clframe.config.compose import compose_forked
 from clframe.config.run_config import RunConfig, read_content
 from clframe.core.matrix import BEFORE
-from clframe.core.results_file import leaves
 from clframe.distributed import launch
 from clframe.errors import SettingError
+from clframe.recording.results_file import leaves
 from clframe.reproduce.fork_checks import check_prefix
 from clframe.reproduce.parent import Parent
 from clframe.run import run

@@ -25,9 +25,9 @@ from clframe.core.learner_factory import STREAMS_OWN, name_of
 from clframe.core.matrix import AccuracyMatrix
 from clframe.core.registry import discover
 from clframe.core.results import Result
-from clframe.core.results_file import read_text
 from clframe.data.stream_order import in_order
 from clframe.errors import ClframeError, RunFolderError, SettingError, nearest
+from clframe.recording.results_file import read_text
 from clframe.reproduce.state_diff import Deviation, count_tensors, deviations
 from clframe.run import replay
 from clframe.runs.data_record import DataRecord, listed, read_record

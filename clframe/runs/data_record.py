@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from clframe.core.results_file import read_text, refuse_links
 from clframe.core.stream import Experience, Task
 from clframe.data.dataset import Data
 from clframe.data.identify import Ids, fingerprint, ids_of
 from clframe.errors import RunFolderError
+from clframe.recording.results_file import read_text, refuse_links
 from clframe.utils.checksums import check_file
 
 DATA = "data.jsonl"

@@ -13,8 +13,8 @@ from clframe.checkpoint.settings import CheckpointSettings
 from clframe.checkpoint.store import CheckpointStore
 from clframe.core.registry import LoadedFile
 from clframe.core.results import Result
-from clframe.core.results_file import RESULTS, read_text, refuse_links
 from clframe.errors import ClframeError, RunFolderError
+from clframe.recording.results_file import RESULTS, read_text, refuse_links
 from clframe.runs import csv_prefix
 from clframe.runs.data_record import DATA
 from clframe.runs.fork_source import Origin
@@ -44,7 +44,7 @@ class RunFolder:
         self.path = path
         self.resumed = resumed
         self.begun = False
-        """Whether learning has begun; what fails before that leaves no new folder behind."""
+        """Whether training has begun. A failure before that leaves no new folder behind."""
         self.config = path / CONFIG
         self.results = path / RESULTS
         self.matrix = path / "matrix.csv"
@@ -70,6 +70,20 @@ class RunFolder:
         self._config_text = ""
         self._files: Sequence[LoadedFile] = ()
         self._created: list[Path] = []
+
+    def configure(
+        self, saving: CheckpointSettings, allowed: Sequence[str] = (), origin: Origin | None = None
+    ) -> None:
+        """Set how often the run is saved, what may differ on resume, and what it is forked from."""
+        self.saving, self.allowed, self.origin = saving, allowed, origin
+
+    def begin(self) -> None:
+        """Record that training begins: from now on, a failure keeps the folder."""
+        self.begun = True
+
+    def identify(self, **facts: Any) -> None:
+        """Add facts to the identity that a resumed run is compared with."""
+        self.identity.update(facts)
 
     @property
     def checkpoints(self) -> CheckpointStore:

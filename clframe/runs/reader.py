@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from clframe.core.results import Result
-from clframe.core.results_file import (
+from clframe.errors import RunFolderError
+from clframe.recording.results_file import (
     RESULTS,
     ResultsFile,
     number,
@@ -24,7 +25,6 @@ from clframe.core.results_file import (
     run_folder,
     unfinished,
 )
-from clframe.errors import RunFolderError
 from clframe.utils.checksums import check_file, read_sums
 from clframe.utils.regular import parse_json
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clframe.core.results_file import leaves
 from clframe.errors import PluginError, RunFolderError, SettingError
+from clframe.recording.results_file import leaves
 from clframe.utils.console import warn_user
 from clframe.utils.regular import read_bytes
 from clframe.utils.trust import confirm, trusted

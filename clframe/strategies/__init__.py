@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from clframe.core.config_files import config_files
 from clframe.core.plugin import Plugin
 from clframe.errors import SettingError, UnknownNameError, nearest
+from clframe.utils.config_files import config_files
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

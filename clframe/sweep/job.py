@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from clframe.core.results_file import RESULTS
+from clframe.recording.results_file import RESULTS
 from clframe.runs.reader import CONFIG
 from clframe.utils.hydra_quote import override_value
 

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import torch
 
-from clframe.core import random_state
 from clframe.core.hook_results import ANSWERS, describe
 from clframe.core.learner import Learner
 from clframe.core.plugin import Plugin, check_composition
@@ -28,6 +27,7 @@ from clframe.testing.toy import (
     toy_run,
     toy_stream,
 )
+from clframe.utils import random_state
 
 GROWTH = 1.6
 """How often as long as near the beginning a step may take after many experiences."""

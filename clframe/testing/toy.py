@@ -223,7 +223,7 @@ def killed_run(
     """
     with tempfile.TemporaryDirectory() as directory:
         folder = RunFolder(Path(directory))
-        folder.saving = CheckpointSettings(every_n_steps=every)
+        folder.configure(CheckpointSettings(every_n_steps=every))
         while True:
             chosen = [*copy.deepcopy(plugins), Kill(after)]
             prepared = prepare_toy(chosen, stream, **trainer)

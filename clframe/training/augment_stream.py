@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from clframe.core import random_state
 from clframe.data.augment import Augmented, Torchvision, make_steps
 from clframe.data.concat import JoinedData
 from clframe.data.dataset import Data, Transform
 from clframe.data.inputs import tensors_of
 from clframe.errors import SettingError
+from clframe.utils import random_state
 
 if TYPE_CHECKING:
     from clframe.core.stream import Experience, Stream

@@ -21,13 +21,12 @@ from clframe.distributed.batchnorm import sync_batchnorm
 from clframe.distributed.ranks import Ranks
 from clframe.errors import SettingError
 from clframe.training.compile import apply_options, check_options
-from clframe.training.loop import train
+from clframe.training.loop import FitRequest, run_epochs
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
     from clframe.core.learner import Learner
-    from clframe.core.step import Step
     from clframe.core.stream import Experience
     from clframe.core.trainer import Budget
     from clframe.data.dataset import Batch, Data
@@ -78,7 +77,6 @@ class Engine:
         self._check_processes()
         check_options(self.settings, self.device, self.world_size)
         self._plain = self.settings.precision in ("32-true", "32")
-        self._step: Callable[[Batch], Step] | None = None
         self._finish_gradients: Callable[[], None] | None = None
 
     def _check_processes(self) -> None:
@@ -131,8 +129,8 @@ class Engine:
         """Where the learner and its data are stored."""
         return self.fabric.device
 
-    def attach(self, learner: Learner) -> None:
-        """Put the learner on its device and make its optimizer."""
+    def bind(self, learner: Learner) -> None:
+        """Move the learner to the device and make its optimizer."""
         if not torch.cuda.is_available():
             # Lightning has torch look for GPUs through the driver's own library. Where there is
             # none, every step of an optimizer would search the system for it.
@@ -142,22 +140,20 @@ class Engine:
         apply_options(learner.model, self.settings)
         optimizer = learner.configure_optimizers()
         if self.ranks is None:
-            _, learner.optimizer = self.fabric.setup(learner, optimizer)
+            _, wrapped = self.fabric.setup(learner, optimizer)
         else:
             # Not DDP's wrapper: it allows no parameter to be frozen on the way, and its gradient
             # is a mean of means. See clframe/distributed/ranks.py.
             self.fabric.to_device(learner)
-            learner.optimizer = cast(Any, self.fabric.setup_optimizers(optimizer))
+            wrapped = self.fabric.setup_optimizers(optimizer)
             sync_batchnorm(learner, self.ranks)
-        self._step = learner.training_step
+        learner.bind(cast(Any, wrapped), self.device)
         self._finish_gradients = self._gradient_finisher(learner)
-        learner.generator = torch.Generator(device=self.device)
-        learner.generator.manual_seed(learner.seed)
 
     def renew_optimizer(self, learner: Learner) -> None:
         """Replace the optimizer by a fresh one."""
         fresh = self.fabric.setup_optimizers(learner.configure_optimizers())
-        learner.optimizer = cast(torch.optim.Optimizer, fresh)
+        learner.bind(cast(torch.optim.Optimizer, fresh))
 
     def precision_state(self) -> dict[str, Any]:
         """What the precision remembers from step to step (the gradient scaler of 16-mixed)."""
@@ -166,14 +162,6 @@ class Engine:
     def load_precision_state(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`precision_state` gave."""
         self.fabric.strategy.precision.load_state_dict(state)
-
-    def run_step(self, batch: Batch) -> Step:
-        """Forward pass and loss in the chosen precision."""
-        assert self._step is not None
-        if self._plain:
-            return self._step(batch)
-        with self.fabric.autocast():
-            return self._step(batch)
 
     def backward(self, loss: Tensor) -> None:
         """Backward pass in the chosen precision; gradients are then what plugins may see."""
@@ -230,8 +218,8 @@ class Engine:
 
     def train(self, learner: Learner, experience: Experience, data: Data, budget: Budget) -> None:
         """Run the training loop."""
-        train(learner, experience, data, budget)
+        run_epochs([FitRequest(learner, experience, data, budget)])
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """The chosen precision for code outside the training step."""
+        """Run a pass of the model in the chosen precision."""
         return contextlib.nullcontext() if self._plain else self.fabric.autocast()

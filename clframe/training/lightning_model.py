@@ -15,10 +15,10 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 
 from clframe.core.learner import Learner
-from clframe.core.serialization import plain_value
 from clframe.errors import PluginError, SettingError
 from clframe.training.optimizers import bare_optimizer
 from clframe.utils.console import warn_user
+from clframe.utils.serialization import plain_value
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -212,7 +212,7 @@ class LightningLearner(Learner):
 
 
 class OwnSchedule:
-    """The learning rate of a module's own scheduler; see :mod:`clframe.core.schedule_protocol`.
+    """The learning rate of a module's own scheduler; see :mod:`clframe.core.engine`.
 
     It goes on from experience to experience, as its optimizer does; with
     ``trainer.reset_optimizer`` both begin anew.

@@ -55,15 +55,17 @@ class Stepper(Protocol):
         """The loop has come to its end."""
 
 
-def train(learner: Learner, experience: Experience, data: Data, budget: Budget) -> None:
-    """Train on the data until the budget is used up, calling the hooks of each epoch and step."""
-    data = data.to(learner.engine.device)
-    request = FitRequest(learner, experience, data, budget)
-    run_epochs([request], SingleStepper(learner, data))
+def run_epochs(requests: Sequence[FitRequest], stepper: Stepper | None = None) -> None:
+    """Train until the budget is used up, calling the hooks of each epoch and step.
 
-
-def run_epochs(requests: Sequence[FitRequest], stepper: Stepper) -> None:
-    """Train all learners in step until their budgets, which are equal, are used up."""
+    Args:
+        requests: One per learner; several learners with equal budgets train in lockstep.
+        stepper: Takes the steps; None for the ordinary steps of one learner.
+    """
+    if stepper is None:
+        (request,) = requests
+        data = request.data.to(request.learner.engine.device)
+        requests, stepper = [request._replace(data=data)], SingleStepper(request.learner, data)
     loops = [EpochLoop(request, len(requests)) for request in requests]
     batch_size = requests[0].budget.batch_size
     for loop in loops:
@@ -234,7 +236,8 @@ class SingleStepper:
         # Looked up each step: a plugin may have replaced the optimizer in between.
         optimizer: Any = learner.optimizer
         optimizer.zero_grad(set_to_none=True)
-        step = self.engine.run_step(batch)
+        with self.engine.autocast():
+            step = learner.training_step(batch)
         loss: Tensor = step.loss  # type: ignore[assignment]
         self.engine.backward(loss)
         if self.on_backward:

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torch.optim.lr_scheduler import LRScheduler
 
-from clframe.core.serialization import plain_value
 from clframe.errors import PluginError, SettingError
 from clframe.training.loop import samples_of_epoch
 from clframe.training.optimizers import bare_optimizer
 from clframe.training.schedulers import Scheduler, make_on
+from clframe.utils.serialization import plain_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

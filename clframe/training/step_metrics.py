@@ -1,6 +1,6 @@
 """What the training loop itself logs of its steps: the loss, its terms, norms, learning rates.
 
-Everything stays on the device until the step log reads it; see :mod:`clframe.core.step_log`.
+Everything stays on the device until the step log reads it; see :mod:`clframe.recording.step_log`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clframe.core.results_file import number
+from clframe.recording.results_file import number
 from clframe.utils.regular import LARGEST, open_regular, parse_json
 
 _CHECKED = 256

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from clframe.core.results_file import RESULTS, run_folder
 from clframe.errors import RunFolderError
+from clframe.recording.results_file import RESULTS, run_folder
 from clframe.report.sweeps import SWEEP
 from clframe.runs.reader import CONFIG, EVENTS
 from clframe.utils.regular import read_json

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clframe.core.results_file import RESULTS, leaves, number
+from clframe.recording.results_file import RESULTS, leaves, number
 from clframe.runs.reader import CONFIG, EVENTS, LONGEST_CONFIG, parse_config
 from clframe.runs.status import STATUS, read_status, words
 from clframe.utils.eta import duration

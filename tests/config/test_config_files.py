@@ -11,10 +11,10 @@ import yaml
 from clframe.cli.main import main
 from clframe.config.compose import compose, experiments, known_names
 from clframe.config.run_config import RunConfig
-from clframe.core.config_files import built_in_configs, config_files, read_head
 from clframe.core.registry import discover
 from clframe.core.stream import SCENARIOS
 from clframe.errors import SettingError, UnknownNameError
+from clframe.utils.config_files import built_in_configs, config_files, read_head
 
 ROOT = built_in_configs()
 FILES = sorted(ROOT.rglob("*.yaml"))

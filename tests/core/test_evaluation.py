@@ -152,7 +152,7 @@ def test_what_is_measured_while_learning_counts_as_evaluation() -> None:
             clock += 1.0
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("clframe.core.timing.time.perf_counter", lambda: clock)
+        patch.setattr("clframe.utils.timing.time.perf_counter", lambda: clock)
         result = clframe.fit(
             toy_stream("task"),
             strategy=[Slow()],

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import clframe
 from clframe import Learner, Plugin, Step, hookimpl
-from clframe.core.step_log import StepLog
+from clframe.recording.step_log import StepLog
 from clframe.testing import toy_stream
 
 

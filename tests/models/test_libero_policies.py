@@ -363,7 +363,7 @@ def test_the_fisher_of_single_sequences_can_be_had(name: str, tmp_path: Path) ->
     from clframe.plugins._fisher import fisher
 
     learner = prepared.learner
-    learner.engine.attach(learner)
+    learner.engine.bind(learner)
     data = prepared.stream.experiences[0].data.subset(torch.tensor([0, 5]))
     result = fisher(learner, data, "true")
     expected = {key: torch.zeros_like(p) for key, p in learner.named_trainable().items()}

@@ -163,7 +163,7 @@ def test_an_experience_leaves_visited_states_with_the_policys_outputs() -> None:
     ).learner  # fmt: skip
     stream = learner.stream
     learner.plugins.hook.configure(learner=learner, stream=stream)
-    learner.engine.attach(learner)
+    learner.engine.bind(learner)
     experience = stream.experiences[0]
     learner.begin(experience)
     learner.train_on(experience.data, learner.engine.settings.budget)

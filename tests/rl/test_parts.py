@@ -284,7 +284,7 @@ def test_an_update_leaves_nothing_to_the_garbage_collector() -> None:
         batch_size=8,
     ).learner
     learner.plugins.hook.configure(learner=learner, stream=learner.stream)
-    learner.engine.attach(learner)
+    learner.engine.bind(learner)
     experience = learner.stream.experiences[0]
     learner.begin(experience)
     batch = next(experience.data.batches(torch.arange(8), 8))

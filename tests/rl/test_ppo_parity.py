@@ -54,7 +54,7 @@ def ours(kind: str, tmp_path: Path) -> Any:
         batch_size=N,
     )
     learner: Any = built.learner.double()
-    learner.engine.attach(learner)
+    learner.engine.bind(learner)
     if kind == "numbers":
         # Their deviations do not depend on the state: so ours, if these weights are and stay 0.
         head, n = learner.model.head, learner.model.n_actions
@@ -333,7 +333,7 @@ def test_whole_rollouts_and_what_is_learned_of_them_are_theirs(
 
     monkeypatch.setattr("clframe.rl._rollout.epoch_order", order)
     learner.collector._learner = learner
-    learner.engine.attach(learner)
+    learner.engine.bind(learner)
     learner.begin(learner.stream.experiences[0])
     data = learner.stream.experiences[0].data
     stepper = SingleStepper(learner, data)

@@ -37,7 +37,7 @@ def acted(window: int = 2) -> Any:
     )
     learner: Any = built.learner
     learner.plugins.hook.configure(learner=learner, stream=learner.stream)
-    learner.engine.attach(learner)
+    learner.engine.bind(learner)
     learner.begin(learner.stream.experiences[0])
     return learner
 

@@ -267,7 +267,7 @@ def test_the_report_shows_films_up_to_a_bound(
 
 LOGGED = """
 from pathlib import Path
-from clframe.core.media import Media
+from clframe.recording.media import Media
 from clframe.loggers.wandb import WandbRun
 
 state = None

@@ -31,7 +31,7 @@ HEADED = {"name": "policy", "hidden": [6, 5], "heads": "task"}
 def prepared(model: dict[str, Any], **stream: Any) -> tuple[Any, Data]:
     """A learner that is ready to learn, and its second task's data."""
     made = prepare({**STREAM, **stream}, "naive", {**HEADED, **model})
-    made.learner.engine.attach(made.learner)
+    made.learner.engine.bind(made.learner)
     return made.learner, made.learner.stream.experiences[1].data
 
 

@@ -90,7 +90,7 @@ def test_the_exact_fisher_is_that_of_a_gaussian() -> None:
     prepared = prepare({"name": "point_robot", "n_tasks": 2, "num_demos": 2}, "naive")
     learner = prepared.learner
     data = prepared.stream.experiences[0].data.subset(torch.arange(1))
-    learner.engine.attach(learner)
+    learner.engine.bind(learner)
     result = fisher(learner, data, "exact")["head.bias"]
     (batch,) = data.batches(torch.arange(1), 1)
     torch.manual_seed(0)
@@ -110,7 +110,7 @@ def test_the_fisher_is_that_of_the_learners_own_loss() -> None:
 
     prepared = prepare({"name": "point_robot", "n_tasks": 2, "num_demos": 2}, "naive")
     learner, data = prepared.learner, prepared.stream.experiences[0].data
-    learner.engine.attach(learner)
+    learner.engine.bind(learner)
     result = fisher(learner, data, "true")
     expected = {name: torch.zeros_like(p) for name, p in learner.named_trainable().items()}
     for batch in data.batches(torch.arange(len(data)), 1):

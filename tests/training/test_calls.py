@@ -20,7 +20,7 @@ from clframe.core.trainer import Budget
 from clframe.data.dataset import TensorData, keep_inputs
 from clframe.run import set_up
 from clframe.testing import prepare
-from clframe.training.loop import train
+from clframe.training.loop import FitRequest, run_epochs
 from tests.helpers.processes import ProcessServer
 
 STEPS = 20
@@ -128,7 +128,8 @@ def learner_after(strategy: Any, experiences: int, folder: Any = False) -> Learn
         learner.begin(experience)
         hook.before_experience(learner=learner, experience=experience)
         if experience.index < experiences:
-            train(learner, experience, experience.data, learner.engine.settings.budget)
+            budget = learner.engine.settings.budget
+            run_epochs([FitRequest(learner, experience, experience.data, budget)])
             learner.seen.append(experience)
             hook.after_experience(learner=learner, experience=experience, data=experience.data)
     return learner
@@ -140,7 +141,8 @@ def clframe_calls(learner: Learner) -> float:
     data = experience.data
 
     def work(steps: int) -> None:
-        train(learner, experience, data, Budget(steps=steps, batch_size=BATCH))
+        budget = Budget(steps=steps, batch_size=BATCH)
+        run_epochs([FitRequest(learner, experience, data, budget)])
 
     return per_step(work)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe.core.plugin import Plugin
-from clframe.core.results_file import number
 from clframe.evaluation.schedule import tasks_of_row
 from clframe.hookspecs import hookimpl
+from clframe.recording.results_file import number
 from clframe.runs.reader import EVENTS
 from clframe.utils.eta import StreamClock
 from clframe.utils.regular import parse_json, read_bytes

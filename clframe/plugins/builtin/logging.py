@@ -8,19 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from clframe.core.media import Media
 from clframe.core.plugin import Plugin
 from clframe.evaluation.schedule import is_shown
 from clframe.hookspecs import hookimpl
 from clframe.plugins.builtin import media_files
+from clframe.recording.media import Media
 from clframe.utils.console import warn_user
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
     from clframe.core.learner import Learner
     from clframe.core.results import Result
-    from clframe.core.step_log import StepLog
     from clframe.core.stream import Experience
+    from clframe.recording.step_log import StepLog
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _OF_EPOCH = "values of the epoch"
@@ -141,10 +141,8 @@ class Logging(Plugin):
         """Take what plugins log with ``learner.log`` and ``learner.log_media``."""
         if self.loggers:
             self._learner, self._step_log = learner, learner.step_log
-            learner.step_log.sink = self.log
-            learner.step_log.media_sink = self._take_media
             taking = [getattr(logger, "takes_media", False) for logger in self.loggers]
-            learner.step_log.takes_media = any(taking)
+            learner.step_log.connect(self.log, self._take_media, any(taking))
 
     @hookimpl(trylast=True)
     def after_epoch(

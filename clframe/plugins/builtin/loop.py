@@ -1,4 +1,4 @@
-"""Core's own way of learning an experience."""
+"""Core's own way to learn an experience: the training loop."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
+from clframe.training.loop import FitRequest, run_epochs
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Loop(Plugin):
-    """Learns an experience by the training loop on Lightning Fabric."""
+    """Learn an experience with the training loop on Lightning Fabric."""
 
     supports_batched_seeds = True
 
@@ -24,5 +25,5 @@ class Loop(Plugin):
         self, learner: Learner, experience: Experience, data: Data, budget: Budget
     ) -> bool:
         """Train for the budget."""
-        learner.engine.train(learner, experience, data, budget)
+        run_epochs([FitRequest(learner, experience, data, budget)])
         return True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clframe.core.media import FILMS, IMAGES, Heatmap, Media, Table, kind_of, picture
+from clframe.recording.media import FILMS, IMAGES, Heatmap, Media, Table, kind_of, picture
 from clframe.report import figures
 from clframe.report.figure_style import new_figure, style
 from clframe.utils.files import write_bytes
@@ -32,7 +32,7 @@ def write(run_dir: Path, name: str, value: Any, caption: str, stem: str) -> Medi
     Args:
         run_dir: The run folder.
         name: What loggers call it; also its folder.
-        value: See :mod:`clframe.core.media`.
+        value: See :mod:`clframe.recording.media`.
         caption: A line below it.
         stem: Of the file's name.
     """

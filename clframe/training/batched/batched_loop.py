@@ -138,7 +138,7 @@ class BatchedStepper:
         steps, losses = [], []
         for index, of_seed in enumerate(outputs.unbind()):
             learner, features_of_seed = learners[index], seen[index]
-            learner.current_task = tasks[index]
+            learner.set_task(tasks[index])
             step = Step(parts[index], [of_seed], [features_of_seed])
             if len(sizes) > 1:
                 step.outputs = list(of_seed.split(sizes))

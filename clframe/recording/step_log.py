@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
-from clframe.core.media import kind_of
-from clframe.core.serialization import plain_value
 from clframe.errors import PluginError, nearest
+from clframe.recording.media import kind_of
+from clframe.utils.serialization import plain_value
 
 if TYPE_CHECKING:
     from clframe.core.engine import Engine
@@ -51,6 +51,10 @@ class StepLog:
         """Whether a logger does, so that it is worth the trouble to make some."""
         self._points: list[tuple[int, str, Value]] = []
         self._of_epoch: dict[str, dict[str, Any]] = {}
+
+    def connect(self, sink: Sink, media_sink: MediaSink, takes_media: bool) -> None:
+        """Send values and media to these functions from now on."""
+        self.sink, self.media_sink, self.takes_media = sink, media_sink, takes_media
 
     def add(self, step: int, name: str, value: Value) -> None:
         """Hold a value of a training step until it is sent."""

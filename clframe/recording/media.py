@@ -117,7 +117,7 @@ def kind_of(name: str, value: Any) -> Kind:
     got = f"a {type(value).__name__}" + ("" if shape is None else f" of shape {tuple(shape)}")
     raise PluginError(
         f"learner.log_media('{name}', ...) takes a picture, a film, a table or a text, got {got}: "
-        "see clframe.core.media; numbers go to learner.log"
+        "see clframe.recording.media; numbers go to learner.log"
     )
 
 
