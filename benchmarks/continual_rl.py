@@ -26,7 +26,7 @@ import grid
 import robot_grid
 
 from clframe.config.compose import compose
-from clframe.streams.metaworld.environments import versions
+from clframe.worlds.metaworld import versions
 
 METHODS = ("naive", "ewc", "packnet", "replay", "multitask")
 COLUMNS = continual_world.COLUMNS

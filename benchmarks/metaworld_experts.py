@@ -19,8 +19,8 @@ from typing import Any
 
 from clframe.robot import collect
 from clframe.robot.task import DEMONSTRATION, episode_seeds, seed_key
-from clframe.streams.metaworld import environments as simulation
 from clframe.streams.metaworld.stream import ALL, robot_task
+from clframe.worlds import metaworld as simulation
 
 PLAIN_GOALS = 30
 PLAIN = {

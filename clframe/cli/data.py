@@ -12,8 +12,8 @@ from clframe.errors import DataError
 from clframe.utils.console import print_out
 
 if TYPE_CHECKING:
-    from clframe.streams.openloris.clips import Clip
-    from clframe.streams.openloris.layouts import Found
+    from clframe.worlds.objects.frames.clips import Clip
+    from clframe.worlds.objects.frames.layouts import Found
 
 PICTURES = (
     *("clear10", "core50", "cub200", "domainnet", "imagenet_r", "tiny_imagenet"),
@@ -94,8 +94,8 @@ def check_openloris(root: Path) -> None:
     Raises:
         DataError: No stream can use the folder.
     """
-    from clframe.streams.openloris.layouts import scan
     from clframe.worlds.objects import catalog
+    from clframe.worlds.objects.frames.layouts import scan
 
     found = scan(root)
     classes = {clip.instance for clip in found.clips}
@@ -129,9 +129,9 @@ def check_openloris(root: Path) -> None:
 
 def _table(found: Found) -> list[str]:
     """One line for every factor, level (or batch) and split."""
-    from clframe.streams.openloris.cache_plan import SPLITS
-    from clframe.streams.openloris.clips import MIXTURE
     from clframe.worlds.objects import catalog
+    from clframe.worlds.objects.frames.cache_plan import SPLITS
+    from clframe.worlds.objects.frames.clips import MIXTURE
 
     rows: dict[tuple[str, str, str], list[Clip]] = defaultdict(list)
     for clip in found.clips:

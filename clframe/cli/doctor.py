@@ -120,7 +120,7 @@ def _data() -> Iterator[tuple[bool | None, str]]:
 def _robots() -> Iterator[tuple[bool | None, str]]:
     """Which robot streams can run here; an extra that is not installed is nothing bad."""
     from clframe.data.folder import default_data_dir
-    from clframe.streams.metaworld import environments
+    from clframe.worlds import metaworld as environments
 
     for title, package, needed in (
         ("Meta-World", "clframe[metaworld]", ("metaworld", "gymnasium", "mujoco", "h5py", "scipy")),
@@ -152,8 +152,8 @@ def _robots() -> Iterator[tuple[bool | None, str]]:
 
 def _libero(data_dir: Path) -> Iterator[tuple[bool | None, str]]:
     """Whether the real LIBERO can run here; each of its parts is the user's to fetch."""
-    from clframe.streams.libero import paths as libero
-    from clframe.streams.libero.tasks import SUITES, LiberoTask, tasks_of
+    from clframe.worlds.libero import paths as libero
+    from clframe.worlds.libero.tasks import SUITES, LiberoTask, tasks_of
 
     problem = libero.not_usable()
     said = ", ".join(f"{name} {at}" for name, at in libero.versions().items())

@@ -16,8 +16,8 @@ import clframe
 from clframe.cli.main import main
 from clframe.errors import DataError, SettingError
 from clframe.robot import collect
-from clframe.streams.metaworld import environments as simulation
 from clframe.streams.metaworld import stream as metaworld
+from clframe.worlds import metaworld as simulation
 
 needed = pytest.mark.skipif(
     find_spec("metaworld") is None or find_spec("h5py") is None,

@@ -22,9 +22,9 @@ from clframe.cli.main import main
 from clframe.plugins.reptile import Reptile
 from clframe.run import run
 from clframe.runs.folder import RunFolder
-from clframe.streams.gym.environments import Source, create
-from clframe.streams.gym.spaces import flattening_of
 from clframe.testing import Kill, Killed, prepare, run_built
+from clframe.worlds.gym.environments import Source, create
+from clframe.worlds.gym.spaces import flattening_of
 
 SAC = {"name": "sac", "steps": 24, "start_steps": 8, "epoch_steps": 10}
 ACTOR = {"name": "actor", "hidden": [8]}

@@ -16,12 +16,12 @@ import clframe
 from clframe.cli.main import main
 from clframe.errors import DataError, SettingError
 from clframe.robot import demonstrations
-from clframe.streams.libero import paths as places_of
-from clframe.streams.libero.init_states import read_init_states
-from clframe.streams.libero.paths import Places
-from clframe.streams.libero.starts import Record, Settled, settled
-from clframe.streams.libero.state_vector import Layout, shrunk
-from clframe.streams.libero.tasks import ORDERS, SUITES, LiberoTask, in_order, tasks_of
+from clframe.worlds.libero import paths as places_of
+from clframe.worlds.libero.init_states import read_init_states
+from clframe.worlds.libero.paths import Places
+from clframe.worlds.libero.starts import Record, Settled, settled
+from clframe.worlds.libero.state_vector import Layout, shrunk
+from clframe.worlds.libero.tasks import ORDERS, SUITES, LiberoTask, in_order, tasks_of
 
 SPATIAL = tasks_of("libero_spatial")
 

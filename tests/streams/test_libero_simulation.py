@@ -23,12 +23,12 @@ from clframe.cli.main import main
 from clframe.errors import DataError
 from clframe.robot.task import EVALUATION, episode_seeds, seed_key
 from clframe.streams.libero import demos as recordings
-from clframe.streams.libero import paths as places_of
-from clframe.streams.libero import simulation
-from clframe.streams.libero.paths import Places
-from clframe.streams.libero.state_vector import Layout, shrunk
 from clframe.streams.libero.stream import robot_task
-from clframe.streams.libero.tasks import SUITES, LiberoTask, tasks_of
+from clframe.worlds.libero import paths as places_of
+from clframe.worlds.libero import simulation
+from clframe.worlds.libero.paths import Places
+from clframe.worlds.libero.state_vector import Layout, shrunk
+from clframe.worlds.libero.tasks import SUITES, LiberoTask, tasks_of
 
 NOT_USABLE = places_of.not_usable()
 pytestmark = [
@@ -294,9 +294,9 @@ def test_importing_asks_nothing_and_leaves_the_algorithms_alone(
     code = (
         "import sys; from pathlib import Path\n"
         "from clframe.streams.libero import simulation as s\n"
-        "from clframe.streams.libero.paths import Places\n"
-        "from clframe.streams.libero.tasks import tasks_of\n"
-        "from clframe.streams.libero.state_vector import Layout\n"
+        "from clframe.worlds.libero.paths import Places\n"
+        "from clframe.worlds.libero.tasks import tasks_of\n"
+        "from clframe.worlds.libero.state_vector import Layout\n"
         "task = tasks_of('libero_object')[0]\n"
         "p = Places(Path(sys.argv[1]), assets=Path(sys.argv[2]))\n"
         "s.make(task, p, Layout.of([task])).reset(seed=0)\n"

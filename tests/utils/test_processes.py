@@ -80,7 +80,7 @@ def test_a_worker_is_light_and_has_one_thread(one: WorkerPool) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["clframe.streams.openloris.worker", "clframe.robot.episodes", "clframe.robot.collect"],
+    ["clframe.worlds.objects.frames.worker", "clframe.robot.episodes", "clframe.robot.collect"],
 )
 def test_the_modules_that_workers_use_are_light(module: str, pair: WorkerPool) -> None:
     code = f"__import__('{module}') and 'torch' in __import__('sys').modules"

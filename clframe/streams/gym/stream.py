@@ -12,9 +12,9 @@ from clframe.errors import DataError, SettingError
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
-from clframe.streams.gym import kitchen
-from clframe.streams.gym.environments import Facts, GymEnvironment, Source, look, missing
 from clframe.utils.console import warn_user
+from clframe.worlds.gym import kitchen
+from clframe.worlds.gym.environments import Facts, GymEnvironment, Source, look, missing
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream
@@ -80,7 +80,7 @@ def franka_kitchen(
     named = [
         (
             task.replace(" ", "_"),
-            Source("clframe.streams.gym.kitchen:make", {"task": task}, 1.0),
+            Source("clframe.worlds.gym.kitchen:make", {"task": task}, 1.0),
         )
         for task in tasks
     ]

@@ -8,9 +8,9 @@ from clframe.errors import DataError
 from clframe.robot import demonstrations
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.task import Observation
-from clframe.streams.libero.paths import Places
-from clframe.streams.libero.state_vector import Layout, positions_of, shrunk
-from clframe.streams.libero.tasks import LiberoTask
+from clframe.worlds.libero.paths import Places
+from clframe.worlds.libero.state_vector import Layout, positions_of, shrunk
+from clframe.worlds.libero.tasks import LiberoTask
 
 _FELT = ("gripper_states", "joint_states", "ee_pos")
 

@@ -19,11 +19,11 @@ from clframe.robot.observation_windows import Normalizer
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import EVALUATION, RobotTask, episode_seeds, seed_key
 from clframe.streams.libero import demos as recordings
-from clframe.streams.libero import simulation
-from clframe.streams.libero.paths import Places, versions
-from clframe.streams.libero.state_vector import CAMERAS, OBSERVED, PICTURE, Layout
-from clframe.streams.libero.tasks import SUITES, LiberoTask, in_order, tasks_of
 from clframe.utils.setting_checks import at_least
+from clframe.worlds.libero import simulation
+from clframe.worlds.libero.paths import Places, versions
+from clframe.worlds.libero.state_vector import CAMERAS, OBSERVED, PICTURE, Layout
+from clframe.worlds.libero.tasks import SUITES, LiberoTask, in_order, tasks_of
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

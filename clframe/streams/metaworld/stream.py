@@ -18,8 +18,8 @@ from clframe.errors import SettingError, nearest
 from clframe.robot.observation_windows import Normalizer
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask, episode_seeds
-from clframe.streams.metaworld import environments as simulation
 from clframe.utils.setting_checks import at_least
+from clframe.worlds import metaworld as simulation
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from clframe.errors import DataError
-from clframe.streams.openloris.cache_plan import Plan, Section
-from clframe.streams.openloris.clips import MIXTURE
 from clframe.utils.console import warn_user
 from clframe.worlds.objects import catalog
+from clframe.worlds.objects.frames.cache_plan import Plan, Section
+from clframe.worlds.objects.frames.clips import MIXTURE
 
 SEQUENCE = "sequence"
 

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from clframe.data.dataset import TensorData, TensorSource, Transform, scale_images
 from clframe.errors import DataError
-from clframe.streams.openloris.build import ensure
-from clframe.streams.openloris.cache import Cache
-from clframe.streams.openloris.cache_plan import SPLITS, TRAIN, Plan, Section
 from clframe.streams.openloris.experiences import ExperienceSpec
 from clframe.utils.console import warn_user
+from clframe.worlds.objects.frames.build import ensure
+from clframe.worlds.objects.frames.cache import Cache
+from clframe.worlds.objects.frames.cache_plan import SPLITS, TRAIN, Plan, Section
 
 
 @dataclass(eq=False)

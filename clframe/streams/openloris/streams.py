@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from clframe.core.stream import Experience, Stream, Task
 from clframe.errors import DataError, SettingError
-from clframe.streams.openloris.cache_plan import SPLITS
-from clframe.streams.openloris.clips import MIXTURE
 from clframe.streams.openloris.experiences import SEQUENCE, experience_specs
 from clframe.streams.openloris.frames import Frames
-from clframe.streams.openloris.layouts import looks_right, scan
-from clframe.streams.openloris.official import plan_official
-from clframe.streams.openloris.rendered_source import plan_rendered
 from clframe.utils.setting_checks import at_least
 from clframe.worlds.objects import catalog
+from clframe.worlds.objects.frames.cache_plan import SPLITS
+from clframe.worlds.objects.frames.clips import MIXTURE
+from clframe.worlds.objects.frames.layouts import looks_right, scan
+from clframe.worlds.objects.frames.official import plan_official
+from clframe.worlds.objects.frames.rendered_source import plan_rendered
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry

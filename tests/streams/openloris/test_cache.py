@@ -13,10 +13,10 @@ import pytest
 import clframe
 from clframe.core.registry import discover
 from clframe.errors import DataError
-from clframe.streams.openloris.build import ensure
-from clframe.streams.openloris.cache_plan import Plan
-from clframe.streams.openloris.rendered_source import plan_rendered
 from clframe.utils import processes
+from clframe.worlds.objects.frames.build import ensure
+from clframe.worlds.objects.frames.cache_plan import Plan
+from clframe.worlds.objects.frames.rendered_source import plan_rendered
 from clframe.worlds.objects.rendered import RenderSettings
 from tests.helpers.processes import Process, ProcessServer, until
 
@@ -24,9 +24,9 @@ INSTANCES = ("bottle_01", "cup_01", "wallet_02")
 BUILD = """
 import sys
 from pathlib import Path
-from clframe.streams.openloris.build import ensure
+from clframe.worlds.objects.frames.build import ensure
 from clframe.worlds.objects.rendered import RenderSettings
-from clframe.streams.openloris.rendered_source import plan_rendered
+from clframe.worlds.objects.frames.rendered_source import plan_rendered
 frames, workers = int(sys.argv[2]), int(sys.argv[3])
 plan = plan_rendered(RenderSettings(size=16, frames=frames), ["bottle_01", "cup_01", "wallet_02"])
 ensure(plan, [plan.sections["pixel", n] for n in range(1, 10)], Path(sys.argv[1]), workers)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from clframe.errors import DataError
-from clframe.streams.openloris.layouts import looks_right, scan
 from clframe.worlds.objects import catalog
+from clframe.worlds.objects.frames.layouts import looks_right, scan
 
 FOUR = ("bottle_01", "bowl_02", "cup_01", "paper_cutter_03")
 

@@ -14,9 +14,9 @@ import clframe
 from clframe.data.concat import join
 from clframe.data.dataset import TensorData
 from clframe.errors import DataError, SettingError
-from clframe.streams.openloris.official import decode
 from clframe.testing import check_stream
 from clframe.worlds.objects import catalog
+from clframe.worlds.objects.frames.official import decode
 
 NAMES = catalog.instances()
 FOUR = ("bottle_01", "bowl_02", "cup_01", "paper_cutter_03")

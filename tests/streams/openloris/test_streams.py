@@ -12,8 +12,8 @@ import torch
 
 import clframe
 from clframe.cli.main import main
-from clframe.streams.openloris.cache_plan import TEST, TRAIN, VALIDATION, split_frames
 from clframe.testing import check_stream
+from clframe.worlds.objects.frames.cache_plan import TEST, TRAIN, VALIDATION, split_frames
 
 FACTORS = ("illumination", "occlusion", "pixel", "clutter")
 TINY: dict[str, Any] = {"n_instances": 2, "frames": 3, "size": 16, "num_workers": 1}

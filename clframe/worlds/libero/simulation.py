@@ -25,12 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import ClframeError, DataError
-from clframe.streams.libero.init_states import read_init_states
-from clframe.streams.libero.paths import Places, not_usable, versions
-from clframe.streams.libero.starts import Poses, Record, Settled, settled
-from clframe.streams.libero.state_vector import PICTURE, Layout, shrunk
-from clframe.streams.libero.tasks import LiberoTask
 from clframe.utils.console import warn_user
+from clframe.worlds.libero.init_states import read_init_states
+from clframe.worlds.libero.paths import Places, not_usable, versions
+from clframe.worlds.libero.starts import Poses, Record, Settled, settled
+from clframe.worlds.libero.state_vector import PICTURE, Layout, shrunk
+from clframe.worlds.libero.tasks import LiberoTask
 
 ACTION_SIZE = 7
 _PLACINGS = 50

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clframe.streams.gym.environments import Source, create
+from clframe.worlds.gym.environments import Source, create
 
 if TYPE_CHECKING:
     import gymnasium

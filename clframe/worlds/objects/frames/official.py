@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
-from clframe.streams.openloris.cache_plan import (
+from clframe.utils.image_files import opened_image
+from clframe.worlds.objects import catalog
+from clframe.worlds.objects.frames.cache_plan import (
     FARTHEST,
     SPLITS,
     Bad,
@@ -21,10 +23,8 @@ from clframe.streams.openloris.cache_plan import (
     Section,
     split_frames,
 )
-from clframe.streams.openloris.clips import Clip
-from clframe.streams.openloris.layouts import Found
-from clframe.utils.image_files import opened_image
-from clframe.worlds.objects import catalog
+from clframe.worlds.objects.frames.clips import Clip
+from clframe.worlds.objects.frames.layouts import Found
 
 _IMAGES_PER_JOB = 256
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from clframe.errors import DataError
-from clframe.streams.openloris.clips import MIXTURE, Clip, images_of, natural, place_of
 from clframe.worlds.objects import catalog
+from clframe.worlds.objects.frames.clips import MIXTURE, Clip, images_of, natural, place_of
 
 _LIST = re.compile(r"(?:(train|validation|test)_batch_?(\d+)|(train|validation|test))\.txt")
 _FILE_COLUMNS = ("file name", "file_name", "filename", "file")

@@ -20,8 +20,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from clframe.errors import DataError
-from clframe.streams.openloris import lists
-from clframe.streams.openloris.clips import (
+from clframe.worlds.objects import catalog
+from clframe.worlds.objects.frames import lists
+from clframe.worlds.objects.frames.clips import (
     MIXTURE,
     SPLIT_FOLDERS,
     Clip,
@@ -29,7 +30,6 @@ from clframe.streams.openloris.clips import (
     natural,
     place_of,
 )
-from clframe.worlds.objects import catalog
 
 _DEEPEST = 10
 """Folders below this depth are not looked into: a link that leads back up would never end."""

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from clframe.errors import DataError
-from clframe.streams.libero.tasks import LiberoTask
+from clframe.worlds.libero.tasks import LiberoTask
 
 PACKAGES = ("hf-libero", "robosuite", "bddl", "mujoco")
 _SMALL = ("easydict", "termcolor", "future", "cloudpickle", "numba", "scipy", "gymnasium", "h5py")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from clframe.streams.openloris.cache_plan import FARTHEST, Bad, Job, Plan, Section, split_frames
 from clframe.worlds.objects import catalog
+from clframe.worlds.objects.frames.cache_plan import FARTHEST, Bad, Job, Plan, Section, split_frames
 
 if TYPE_CHECKING:
     from clframe.worlds.objects.rendered import RenderSettings

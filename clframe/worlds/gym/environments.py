@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError, SettingError, nearest
-from clframe.streams.gym.spaces import Flattening, flattening_of
+from clframe.worlds.gym.spaces import Flattening, flattening_of
 
 KNOWN = ("minigrid", "gymnasium_robotics")
 """Packages whose environments are in Gymnasium's registry once they are imported."""

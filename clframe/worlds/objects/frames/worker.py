@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
-from clframe.streams.openloris.cache_plan import Bad, Job
+from clframe.worlds.objects.frames.cache_plan import Bad, Job
 
 
 def execute(folder: Path, job: Job) -> Bad:
     """Do one job: make its frames and write them to their rows."""
     if job["kind"] == "rendered":
-        from clframe.streams.openloris.rendered_source import produce
+        from clframe.worlds.objects.frames.rendered_source import produce
     else:
-        from clframe.streams.openloris.official import produce
+        from clframe.worlds.objects.frames.official import produce
     arrays, bad = produce(job)
     write_rows(folder, job["start"], arrays)
     return bad

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
-from clframe.streams.openloris.cache_plan import Bad, Plan, Section
 from clframe.utils.console import warn_user
 from clframe.utils.files import remove_temporary, write_json
 from clframe.utils.lock import Lock
+from clframe.worlds.objects.frames.cache_plan import Bad, Plan, Section
 
 _FORMAT = 1
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
-from clframe.streams.libero.tasks import ARM, LiberoTask
+from clframe.worlds.libero.tasks import ARM, LiberoTask
 
 OBSERVED = 9
 HAND = 12
@@ -40,7 +40,7 @@ class Layout:
     def of(cls, tasks: Iterable[LiberoTask]) -> Layout:
         """Room for the fullest scene.
 
-        >>> from clframe.streams.libero.tasks import tasks_of
+        >>> from clframe.worlds.libero.tasks import tasks_of
         >>> Layout.of(tasks_of("libero_spatial"))
         Layout(objects=5, joints=4)
         """

@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from clframe.errors import DataError
-from clframe.streams.openloris.cache import Cache
-from clframe.streams.openloris.cache_plan import Bad, Plan, Section
-from clframe.streams.openloris.worker import execute
 from clframe.utils.console import warn_user
 from clframe.utils.processes import WorkerPool, usable_cores
 from clframe.utils.progress import ProgressMeter
+from clframe.worlds.objects.frames.cache import Cache
+from clframe.worlds.objects.frames.cache_plan import Bad, Plan, Section
+from clframe.worlds.objects.frames.worker import execute
 
 _SMALL = 400
 """So few images are made in this process: starting others would take longer."""

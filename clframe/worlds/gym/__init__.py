@@ -1,0 +1,1 @@
+"""Any Gymnasium environment, with its spaces flattened and its facts read."""
