@@ -55,9 +55,8 @@ def _named(
     return answers
 
 
-def _first(learner: HasPlugins, hook: str, /, **arguments: Any) -> Any:
-    """The first answer to a hook; None where nobody answers."""
-    answer = getattr(learner.plugins.hook, hook)(**arguments)
+def _checked(learner: HasPlugins, hook: str, answer: Any, arguments: dict[str, Any]) -> Any:
+    """Return the first answer to a hook, None if there is none; refuse one of another type."""
     if answer is not None and not ANSWERS[hook].fits(answer):
         refuse(learner.plugins.manager, hook, answer, arguments)
     return answer
@@ -91,15 +90,9 @@ def training_data(learner: HasPlugins, experience: Experience, data: Data) -> Da
 
 def fit_experience(learner: HasPlugins, experience: Experience, data: Data, budget: Budget) -> None:
     """Let the first plugin that can learn the experience do it; core's loop comes last."""
-    done = _first(
-        learner,
-        "fit_experience",
-        learner=learner,
-        experience=experience,
-        data=data,
-        budget=budget,
-    )
-    if not done:
+    arguments = {"learner": learner, "experience": experience, "data": data, "budget": budget}
+    done = learner.plugins.hook.fit_experience(**arguments)
+    if not _checked(learner, "fit_experience", done, arguments):
         raise PluginError(f"no plugin learned experience '{experience.name}'; add 'loop'")
 
 
@@ -178,17 +171,19 @@ def evaluate_tasks(learner: HasPlugins, tasks: Sequence[Task]) -> dict[str, dict
         groups.setdefault(key, []).append(task)
     results: dict[str, dict[str, float]] = {}
     for group in groups.values():
+        arguments = {"learner": learner, "tasks": group}
         with in_task(learner, group[0]):
-            results |= _first(learner, "evaluate_tasks", learner=learner, tasks=group) or {}
+            answer = learner.plugins.hook.evaluate_tasks(**arguments)
+            results |= _checked(learner, "evaluate_tasks", answer, arguments) or {}
     return results
 
 
 def evaluate_task(learner: HasPlugins, task: Task) -> dict[str, float]:
     """What the first evaluator that can measure this task says."""
+    arguments = {"learner": learner, "task": task}
     with in_task(learner, task):
-        measures: dict[str, float] | None = _first(
-            learner, "evaluate_task", learner=learner, task=task
-        )
+        answer = learner.plugins.hook.evaluate_task(**arguments)
+        measures: dict[str, float] | None = _checked(learner, "evaluate_task", answer, arguments)
     if not measures:
         raise PluginError(f"no evaluator plugin could measure task '{task.name}'")
     return measures

@@ -14,12 +14,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import clframe
 from clframe.core.learner import Learner
 from clframe.core.stream import Experience, Stream, Task
 from clframe.core.trainer import Budget
 from clframe.data.dataset import TensorData, keep_inputs
 from clframe.run import set_up
-from clframe.testing import prepare
+from clframe.testing import prepare, toy_run, toy_stream
 from clframe.training.loop import FitRequest, run_epochs
 from tests.helpers.processes import ProcessServer
 
@@ -164,3 +165,35 @@ def test_no_method_grows_with_experiences(name: str) -> None:
 if __name__ == "__main__":
     ours = clframe_calls(learner_after("naive", 0, Path(sys.argv[1])))
     sys.stdout.write(f"{bare_calls()} {ours}")
+
+
+def test_a_reader_passes_eight_functions_from_an_experience_to_a_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paths: list[list[str]] = []
+    task_loss = Learner.task_loss
+
+    def noting(self: Learner, outputs: Any, batch: Any) -> torch.Tensor:
+        paths.append(path_from("learn"))
+        return task_loss(self, outputs, batch)
+
+    monkeypatch.setattr(Learner, "task_loss", noting)
+    toy_run([], toy_stream(), max_steps=1)
+    between = next(path for path in paths if path)
+    assert len(between) <= 8, between
+
+
+def path_from(name: str) -> list[str]:
+    """The functions of clframe that are being called, after the one of this name in run.py."""
+    package = str(Path(clframe.__file__).parent)
+    names: list[str] = []
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename == f"{package}/run.py" and code.co_name == name:
+            return names
+        # A comprehension is a part of the function that it stands in.
+        if code.co_filename.startswith(package) and not code.co_name.startswith("<"):
+            names.append(code.co_name)
+        frame = frame.f_back
+    return []
