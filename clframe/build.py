@@ -1,11 +1,11 @@
-"""From the description of a run to its parts: the left half of the diagram.
+"""The left half of the diagram: the description of a run becomes its parts.
 
 ::
 
     RunConfig ─► stream ─► strategy ─► engine ─► model ─► folder ─► learner ─► run.py
 
-Each step is one function. Nothing is written and no data is loaded here: a mistake in any setting
-is found before anything is made, and :func:`clframe.run.run` makes the folder.
+Each step is one function. Nothing is written and no data is loaded here, so a mistake in any
+setting is found before anything is made. :func:`clframe.run.run` creates the folder.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class Built:
 
     Args:
         learner: Model, plugins and engine.
-        stream: What it will learn.
+        stream: The stream to learn.
         strategy: The strategy's name, for the records.
-        folder: Where the run will be written; None for nowhere.
-        content: Every setting, as ``config.yaml`` will have it.
+        folder: Where to write the run; None for nowhere.
+        content: Every setting, as ``config.yaml`` will hold it.
     """
 
     learner: Learner
@@ -80,12 +80,12 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     """Make everything a run needs.
 
     Args:
-        config: What the run is.
-        extra_plugins: Added to the strategy's; one that bears a built-in plugin's name takes its
-            place.
+        config: The description of the run.
+        extra_plugins: Plugins to add to the strategy. One with the name of a built-in plugin
+            replaces it.
 
     Raises:
-        ClframeError: Something given cannot be used; nothing has been written then.
+        ClframeError: Something given cannot be used. Nothing has been written yet.
     """
     registry = discover(config.plugin_paths)
     stream = build_stream(config, registry)
@@ -108,10 +108,10 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     stream = prepare_stream(stream, model, engine, learning)
     if folder is not None:
         folder.describe(content, identity.describe(content, plugins), registry.files)
-    if not engine.is_global_zero:  # the main process writes and prints for all
+    if not engine.is_global_zero:  # The main process writes and prints for all.
         folder, config = None, config.replace(logger=None, progress=False)
     built_in = default_plugins(config, registry, stream, trainer, folder, content)
-    # A group of seeds brings a loop of its own.
+    # A group of seeds has its own training loop.
     stacked = stacked_plugins() if trainer.batched and not extra_plugins else ()
     given = [*plugins, *extra_plugins, *stacked]
     taken = {plugin.name for plugin in given}
@@ -131,12 +131,12 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
 
 
 def write_config(config: RunConfig) -> RunFolder:
-    """Make the folder of a run that another process is to start, with its ``config.yaml`` alone.
+    """Make the folder and ``config.yaml`` of a run that another process will start.
 
-    ``clframe fit resume=FOLDER`` then begins it.
+    ``clframe fit resume=FOLDER`` then starts it.
 
     Raises:
-        ClframeError: Something given cannot be used, or cannot be written down.
+        ClframeError: Something given cannot be used, or cannot be written as a config.
     """
     registry = discover(config.plugin_paths)
     stream = build_stream(config, registry)
@@ -160,7 +160,7 @@ def write_config(config: RunConfig) -> RunFolder:
 
 
 def build_stream(config: RunConfig, registry: Registry) -> Stream:
-    """Make the stream, or take the one that is given."""
+    """Make the stream, or return the one that was given."""
     stream, scenario = config.stream, config.scenario
     if isinstance(stream, Stream):
         if scenario is not None and scenario != stream.scenario:
@@ -178,9 +178,9 @@ def build_stream(config: RunConfig, registry: Registry) -> Stream:
 def trainer_settings(
     config: RunConfig, registry: Registry, stream: Stream, learning: LearnerFactory
 ) -> TrainerSettings:
-    """How to train: what the user says, over the stream's own defaults.
+    """Return the trainer's settings: the user's, on top of the stream's defaults.
 
-    Whether the run was one of a group of seeds is known by its folder, and not for users to say.
+    The folder tells whether the run belongs to a group of seeds; users cannot set this.
     """
     given = dict(config.trainer or {})
     begun = resumed_folder(config)
@@ -198,7 +198,7 @@ def trainer_settings(
 def build_strategy(
     config: RunConfig, registry: Registry, stream: Stream
 ) -> tuple[str, list[Plugin]]:
-    """The strategy's name and plugins, checked against each other and the stream."""
+    """Return the strategy's name and its plugins, checked against each other and the stream."""
     name, plugins = compose(config.strategy, registry, stream.name)
     check_composition(plugins, stream)
     return config.strategy_name or name, plugins
@@ -214,7 +214,7 @@ def build_scheduler(
     trainer: TrainerSettings,
     stream: Stream,
 ) -> Scheduler | None:
-    """How the learning rate moves, checked with the run's optimizer and budget; None for not."""
+    """Return the learning-rate scheduler, checked with the optimizer and the budget, or None."""
     scheduler: Scheduler | None = make(registry, "scheduler", config.scheduler)
     if scheduler is None:
         return None
@@ -237,13 +237,13 @@ def seed_everything(seed: int) -> None:
 def build_engine(
     config: RunConfig, trainer: TrainerSettings, plugins: Sequence[Plugin], learning: LearnerFactory
 ) -> Engine:
-    """Seed, and start the other processes of the run, if there are any and they can be used."""
+    """Seed the run and start its other processes, if it uses several."""
     seed_everything(config.seed)
     engine = Engine(trainer)
     check_plugins(plugins, engine.world_size)
     if engine.world_size > 1 and not learning.supports_distributed:
         raise SettingError(
-            f"learner={name_of(config.learner)} learns in one process: set trainer.devices=1"
+            f"learner={name_of(config.learner)} runs in one process: set trainer.devices=1"
         )
     engine.launch()
     return engine
@@ -277,13 +277,13 @@ def build_model(config: RunConfig, registry: Registry, stream: Stream) -> nn.Mod
 def learner_class(
     config: RunConfig, model: nn.Module, stream: Stream, engine: Engine, learning: LearnerFactory
 ) -> Callable[..., LightningModule]:
-    """The chosen one, the stream's own, or one that uses what a LightningModule brings."""
+    """Return the chosen learner class, the stream's own, or one that wraps a LightningModule."""
     if not has_own_step(model):
         return learning.learner_class(stream)
     if (name := name_of(config.learner)) != STREAMS_OWN:
         raise SettingError(
-            f"learner={name} computes its own loss, and so does the LightningModule "
-            f"{type(model).__name__}: leave one of them out"
+            f"learner={name} and the LightningModule {type(model).__name__} both compute "
+            "the loss: leave one of them out"
         )
     defaults = {"optimizer": RunConfig.optimizer, "scheduler": RunConfig.scheduler}
     given = [name for name, default in defaults.items() if getattr(config, name) != default]
@@ -294,9 +294,10 @@ def learner_class(
 def prepare_stream(
     stream: Stream, model: nn.Module, engine: Engine, learning: LearnerFactory
 ) -> Stream:
-    """The stream with augmented training images, and with what model and learner make of it."""
+    """Return the stream with augmented images, and adapted by the model and the learner."""
     stream = augmented(stream, engine.settings.augment)
-    # A model may replace the inputs by something that it makes of them once (frozen features).
+    # A model may replace inputs with features that it computes once, such as those of a frozen
+    # network.
     prepare: Any = getattr(model, "prepare_stream", None)
     stream = stream if prepare is None else prepare(stream, engine.device)
     return learning.prepare_stream(stream, model, engine)
@@ -306,7 +307,7 @@ def prepare_stream(
 
 
 def resumed_folder(config: RunConfig) -> RunFolder | None:
-    """The folder of the run that is continued; None for a new run."""
+    """Return the folder of the run to continue; None for a new run."""
     resume = config.resume
     if resume == "auto":
         assert config.run_dir
@@ -315,7 +316,7 @@ def resumed_folder(config: RunConfig) -> RunFolder | None:
 
 
 def build_folder(config: RunConfig, stream: Stream, strategy: str) -> RunFolder | None:
-    """Choose the run folder and check that it can be written, without making it."""
+    """Choose the run folder and check that it can be written, without creating it."""
     saving = setting_checks.check(CheckpointSettings, config.checkpoint or {}, "checkpoint")
     begun = resumed_folder(config)
     if begun is not None:
@@ -346,7 +347,7 @@ def default_plugins(
     folder: RunFolder | None,
     content: Mapping[str, Any],
 ) -> list[Plugin]:
-    """What every run has: each is asked whether this run needs it."""
+    """Make the built-in plugins; each decides whether this run needs it."""
     loggers = []
     for name in config.logger_names:
         registry.get("logger", name)

@@ -48,7 +48,7 @@ class PluginError(ClframeError):
         ...     clframe.fit("split_mnist", plugin_path="nowhere.py")
         ... except clframe.PluginError as error:
         ...     print(error)
-        plugin_path: there is no file 'nowhere.py'
+        plugin_path: cannot open 'nowhere.py': no such file
     """
 
 

@@ -6,7 +6,7 @@
                                                         ▼
                             metrics ─► results.json ─► loggers, report
 
-:func:`run` is the one loop over experiences; :func:`clframe.build.build` makes its arguments.
+:func:`run` is the only loop over experiences. :func:`clframe.build.build` makes its arguments.
 """
 
 from __future__ import annotations
@@ -40,23 +40,24 @@ from clframe.utils.console import warn_user
 
 
 def run(learner: Learner, stream: Stream, strategy: str, folder: RunFolder | None = None) -> Result:
-    """Learn the stream's experiences one after the other and fill the matrix.
+    """Learn the experiences of a stream in order and fill the matrix.
 
-    A folder that holds a checkpoint is continued at the very step; see :mod:`clframe.checkpoint`.
+    If the folder holds a checkpoint, the run continues at the step where it stopped; see
+    :mod:`clframe.checkpoint`.
 
     Args:
         learner: Model, plugins and engine.
         stream: What to learn.
         strategy: The strategy's name, for the records.
-        folder: Where the run is written; None to keep it in memory.
+        folder: Where to write the run; None keeps it in memory.
     """
     with contextlib.ExitStack() as around:
         around.enter_context(translate_errors(learner, folder))
         around.callback(loader.end_all)
         if folder is not None:
-            # The last of all: loggers write to the folder until they are torn down.
+            # Released last, because loggers write to the folder until teardown.
             around.callback(folder.lock.release)
-        around.enter_context(name_plugin(learner, folder))  # of teardown
+        around.enter_context(name_plugin(learner, folder))  # covers teardown
         around.enter_context(_torn_down(learner))
         if folder is not None:
             around.enter_context(folder.entered())
@@ -84,20 +85,20 @@ def set_up(
     read_only: bool = False,
     final: bool = False,
 ) -> tuple[RunState, Checkpointer]:
-    """Make everything ready to learn: as new, or as the folder's checkpoint left it.
+    """Prepare the learner for a new run, or restore the folder's newest checkpoint.
 
     Args:
         learner: Model, plugins and engine.
-        stream: What it learns.
-        folder: Where the run is.
-        read_only: Only look at a run, even while another process continues it.
-        final: The run has finished, and its end is wanted.
+        stream: The stream to learn.
+        folder: The run folder, if any.
+        read_only: Only read the run, even while another process continues it.
+        final: Restore the end of a finished run.
     """
     state = learner.begin_run(stream)
     state.run_dir = None if folder is None else folder.path
     started = time.perf_counter()
     if not read_only:
-        stream.prepare()  # before anything else is made
+        stream.prepare()  # Data comes first, because plugins may look at it.
     learner.plugins.hook.configure(learner=learner, stream=stream)
     learner.engine.bind(learner)
     seconds = time.perf_counter() - started
@@ -116,7 +117,7 @@ def set_up(
             _check_data(stream, folder)
         elif info is not None and info.identity and folder.identity:
             identity.check_settings(info.identity, folder.identity, folder.path)
-    if not read_only:  # after the checks: it may write
+    if not read_only:  # These may write, so they come after the checks.
         if folder is not None:
             folder.unseal()
         learner.plugins.hook.after_prepare(learner=learner, stream=stream, seconds=seconds)
@@ -128,13 +129,13 @@ def set_up(
 
 
 def replay(learner: Learner, stream: Stream, store: CheckpointStore, start: CheckpointInfo) -> None:
-    """Learn one experience again, with the row after it, from a checkpoint; nothing is written.
+    """Learn one experience again from a checkpoint and evaluate after it; write nothing.
 
     Args:
-        learner: Made as the run's was, without a folder.
-        stream: The run's.
-        store: The run's checkpoints, which are only read.
-        start: Taken before the experience.
+        learner: Built like the run's learner, without a folder.
+        stream: The run's stream.
+        store: The run's checkpoints, only read.
+        start: The checkpoint taken before the experience.
     """
     with contextlib.ExitStack() as around:
         around.enter_context(translate_errors(learner, None))
@@ -152,14 +153,14 @@ def learn(
     checkpointer: Checkpointer,
     until: int | None = None,
 ) -> None:
-    """Learn what is left of the stream, evaluating every task after every experience.
+    """Learn the remaining experiences, evaluating every task after each of them.
 
     Args:
         learner: Model, plugins and engine.
-        stream: What to learn.
+        stream: The stream to learn.
         state: How far the run is.
-        checkpointer: Saves it.
-        until: Stop when so many experiences have been learned; None for all.
+        checkpointer: Saves the run.
+        until: Stop after this many experiences in total; None learns all.
     """
     engine, hook = learner.engine, learner.plugins.hook
     if len(state.matrix.rows) == len(state.seen):
@@ -184,7 +185,7 @@ def learn(
 
 
 def evaluate(learner: Learner, row: str, checkpointer: Checkpointer) -> None:
-    """Measure the learner on every task, learned or not: one row of the matrix."""
+    """Evaluate the learner on every task, learned or not, and add a row to the matrix."""
     state = learner.state
     results = measure(learner, checkpointer)
     add_row(state.matrix, row, results)
@@ -195,7 +196,10 @@ def evaluate(learner: Learner, row: str, checkpointer: Checkpointer) -> None:
 def measure(
     learner: Learner, checkpointer: Checkpointer | None = None
 ) -> dict[str, dict[str, float]]:
-    """The measures of each task, by its name; saved between two tasks where it takes long."""
+    """Return the measures of each task by its name.
+
+    A long evaluation is saved between two tasks.
+    """
     results = {} if checkpointer is None else checkpointer.evaluated()
     learner.eval()
     tasks = [task for task in tasks_to_measure(learner) if task.name not in results]
@@ -215,12 +219,12 @@ def measure(
 
 
 def tasks_to_measure(learner: Learner) -> list[Task]:
-    """Those of the row that comes now; see :func:`clframe.evaluation.schedule.tasks_of_row`."""
+    """Return the tasks of the next row; see :func:`clframe.evaluation.schedule.tasks_of_row`."""
     return tasks_of_row(learner.stream, learner.engine.settings, len(learner.seen))
 
 
 def add_row(matrix: AccuracyMatrix, row: str, results: dict[str, dict[str, float]]) -> None:
-    """Put each task's first measure into a row of the matrix."""
+    """Add a row to the matrix with the first measure of each task."""
     matrix.measure = next(iter(next(iter(results.values()))))
     matrix.add_row(row, {name: measures[matrix.measure] for name, measures in results.items()})
 
@@ -228,7 +232,7 @@ def add_row(matrix: AccuracyMatrix, row: str, results: dict[str, dict[str, float
 def conclude(
     learner: Learner, stream: Stream, strategy: str, state: RunState, folder: RunFolder | None
 ) -> Result:
-    """The result of a run that has come to its end, written where there is a folder."""
+    """Return the result of a finished run, and write it if there is a folder."""
     engine = learner.engine
     result = Result(
         stream=stream.name,
@@ -259,14 +263,14 @@ def conclude(
 
 
 def _forked(origin: dict[str, object], state: RunState) -> dict[str, object]:
-    """What results.json says of a run that began with the state of another."""
+    """Return the origin of a forked run as results.json records it."""
     at = cast(int, origin["at"])
     return {**origin, "learned_here": len(state.seen) - at}
 
 
 @contextlib.contextmanager
 def _torn_down(learner: Learner) -> Iterator[None]:
-    """Let plugins clean up, however the run ends."""
+    """Let plugins clean up, whether the run succeeds or fails."""
     try:
         yield
     except BaseException as error:
@@ -276,19 +280,19 @@ def _torn_down(learner: Learner) -> Iterator[None]:
 
 
 def _check_identity(saved: dict[str, object], folder: RunFolder) -> None:
-    """Refuse to continue another run; note the differences that are meant."""
+    """Refuse to continue a different run; report the differences that ``resume.allow`` permits."""
     allowed = identity.compare(saved, folder.identity, folder.allowed, folder.path)
     for difference in allowed:
-        warn_user(f"{difference}, as resume.allow says")
+        warn_user(f"{difference}, as allowed by resume.allow")
     if allowed:
         folder.write_config()
 
 
 def _check_data(stream: Stream, folder: RunFolder) -> None:
-    """Refuse to continue a run over a user's own data that has changed since it was learned.
+    """Refuse to continue a run over the user's own data if that data has changed.
 
     Raises:
-        RunFolderError: With what changed, unless ``resume.allow`` has ``data``.
+        RunFolderError: The data changed and ``resume.allow`` does not contain ``data``.
     """
     record = read_record(folder.path)
     if record is None or not record.own_data:
@@ -296,8 +300,8 @@ def _check_data(stream: Stream, folder: RunFolder) -> None:
     changes = record.changes(stream, stream.tasks)
     if changes and "data" not in folder.allowed:
         raise RunFolderError(
-            f"run '{folder.path}' cannot be continued as the same run: {listed(changes)}. If that "
-            "is intended, add resume.allow=[data]"
+            f"cannot continue run '{folder.path}' as the same run: {listed(changes)}. To "
+            "continue anyway, add resume.allow=[data]"
         )
     if changes:
-        warn_user(f"{listed(changes)}, as resume.allow says")
+        warn_user(f"{listed(changes)}, as allowed by resume.allow")

@@ -1,4 +1,4 @@
-"""What a built-in plugin knows of the run it is made for."""
+"""The information about a run that its built-in plugins are made from."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class RunContext:
     """A run that is being built, as :meth:`clframe.Plugin.for_run` sees it.
 
     Args:
-        stream: What will be learned.
+        stream: The stream to learn.
         settings: The config group ``trainer``.
-        run_dir: Where the run is written; None where it is not, or not by this process.
-        resumed: Whether the folder holds a run that is continued.
-        progress: Whether to show how far the run is.
+        run_dir: The run folder; None if this process writes nothing.
+        resumed: Whether the run continues one in the folder.
+        progress: Whether to show progress.
         loggers: Lightning loggers, ready to use.
-        metrics: Functions of the result, by the name of their family.
+        metrics: Functions of the result by family name.
         strategy: The strategy's name.
     """
 

@@ -1,4 +1,4 @@
-"""What core uses of training: the engine (:mod:`clframe.training.engine`) and the schedule."""
+"""What core needs from training: the engine (:mod:`clframe.training.engine`) and the schedule."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ T = TypeVar("T")
 
 
 class SharedPass(Protocol):
-    """Several processes that divide the model's pass among them."""
+    """Several processes that share the forward pass."""
 
     valid_mask: Tensor | None
-    """While this process's rows are in the model: 1 for each that counts, 0 for a repeated one."""
+    """During a pass: 1 for each row of this process that counts, 0 for a repeated one."""
     global_rows: int
-    """While rows are in the model: how many count on all processes together."""
+    """During a pass: how many rows count on all processes together."""
 
     def run_parts(self, learner: Any, parts: list[Batch]) -> Step:
-        """Put this process's share of all parts through the model and gather the outputs."""
+        """Run this process's share of all parts through the model and gather the outputs."""
 
 
 class Engine(Protocol):
@@ -37,15 +37,15 @@ class Engine(Protocol):
 
     @property
     def ranks(self) -> SharedPass | None:
-        """The processes of this run; None where there is one."""
+        """The processes of this run; None if there is only one."""
 
     @property
     def device(self) -> torch.device:
-        """Where the learner and its data are stored."""
+        """The device of the learner and its data."""
 
     @property
     def world_size(self) -> int:
-        """How many processes learn this run."""
+        """The number of processes of this run."""
 
     def bind(self, learner: Any) -> None:
         """Move the learner to the device and make its optimizer."""
@@ -57,31 +57,31 @@ class Engine(Protocol):
         """Run the training loop."""
 
     def backward(self, loss: Tensor) -> None:
-        """Backward pass in the chosen precision."""
+        """Run the backward pass in the chosen precision."""
 
     def renew_optimizer(self, learner: Any) -> None:
-        """Replace the learner's optimizer by a fresh one."""
+        """Replace the learner's optimizer with a fresh one."""
 
     def batches(self, data: Data, order: Tensor, batch_size: int) -> Iterator[Batch]:
-        """The global batches of an epoch in this order."""
+        """Yield the global batches of an epoch in this order."""
 
     def share(self, order: Tensor) -> Tensor:
-        """This process's part of an order, for work whose results are added up."""
+        """Return this process's part of an order, for work whose results are summed."""
 
     def sum(self, tensors: Mapping[str, Tensor]) -> None:
-        """Add up, in place, what the processes have under each name."""
+        """Sum the tensors of all processes in place, name by name."""
 
     def broadcast(self, value: T) -> T:
-        """What the main process has."""
+        """Return the main process's value."""
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """Run a pass of the model in the chosen precision."""
+        """Return a context that runs the model in the chosen precision."""
 
     def precision_state(self) -> dict[str, Any]:
-        """What the precision remembers from step to step."""
+        """Return the state of mixed precision, such as the gradient scale."""
 
     def load_precision_state(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`precision_state` gave."""
+        """Restore the state from :meth:`precision_state`."""
 
 
 class Schedule(Protocol):
@@ -89,26 +89,26 @@ class Schedule(Protocol):
 
     @property
     def lr(self) -> float:
-        """The rate with which the last step was taken."""
+        """The learning rate of the last step."""
 
     @property
     def follows_loss(self) -> bool:
-        """Whether the rate depends on the losses, so that it differs from seed to seed."""
+        """Whether the learning rate depends on the losses, so that it differs between seeds."""
 
     def begin(self, n: int, budget: Budget) -> None:
-        """A call of the training loop begins, on so many samples."""
+        """Start a call of the training loop on ``n`` samples."""
 
     def begin_epoch(self) -> None:
-        """The hooks before an epoch have been called."""
+        """Start an epoch; called after the hooks before it."""
 
     def after_step(self) -> None:
-        """The optimizer has taken a step."""
+        """Update the learning rate after a step of the optimizer."""
 
     def after_epoch(self, loss: float) -> None:
-        """An epoch has come to its end, with this mean loss."""
+        """Update the learning rate after an epoch with this mean loss."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What has to be saved, as plain data."""
+        """Return the state to save, as plain data."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` gave."""
+        """Restore the state from :meth:`state_dict`."""

@@ -1,4 +1,4 @@
-"""Things made from a name, or from a mapping with a name and settings."""
+"""Make objects from a name, or from a mapping with a name and settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Named = str | Mapping[str, Any]
 
 
 def make(registry: Registry, kind: Kind, named: Named, /, **given: Any) -> Any:
-    """Make the named thing from a name or from a mapping with a name and settings."""
+    """Make a registered object from a name or from a mapping with a name and settings."""
     if isinstance(named, str):
         return registry.build(kind, named, {}, **given)
     if not isinstance(named, Mapping) or not isinstance(named.get("name"), str):
@@ -34,23 +34,23 @@ def make_stream(
     data_dir: str | Path | None = None,
     download: bool = False,
 ) -> Stream:
-    """Make a stream, with what core gives to every stream that asks for it.
+    """Make a stream, passing the run's values to streams that have parameters for them.
 
     Args:
-        registry: Where its name resolves.
+        registry: The registry that knows the name.
         stream: A name, or a mapping with a name and settings.
-        scenario: task, domain or class; None takes the stream's own.
-        seed: Of everything the stream draws, unless its settings have one.
+        scenario: task, domain or class; None uses the stream's own.
+        seed: The seed of everything random in the stream, unless its settings have one.
         data_dir: The data folder; None is the default one.
-        download: Whether missing data may be fetched.
+        download: Whether missing data may be downloaded.
     """
     if scenario is not None and scenario not in SCENARIOS:
         raise SettingError(f"scenario must be one of {', '.join(SCENARIOS)}, got '{scenario}'")
-    # A stream over another asks for the registry, where it finds that one.
+    # A stream over another stream needs the registry to find it.
     given: dict[str, Any] = {"registry": registry, "download": download}
     given["data_dir"] = data_folder(data_dir)
     values = stream if isinstance(stream, Mapping) else {}
-    # A stream may have a seed and a scenario of its own in its settings.
+    # A stream's settings may contain a seed and a scenario of its own.
     if "seed" not in values:
         given["seed"] = seed
     name = stream if isinstance(stream, str) else stream.get("name")
@@ -62,6 +62,6 @@ def make_stream(
     built: Stream = make(registry, "stream", stream, **given)
     if scenario is not None and fixed and built.scenario != scenario:
         raise SettingError(
-            f"stream '{name}' has a scenario of its own, {built.scenario}; leave scenario out"
+            f"stream '{name}' has its own scenario, {built.scenario}; leave scenario out"
         )
     return built

@@ -1,7 +1,7 @@
-"""What plugins may answer to the hooks whose answers core uses, and who gave a wrong one.
+"""Check what plugins return from hooks, and name the plugin that returned something wrong.
 
-An answer is checked by its type and shape alone, so that no step waits for a device. Who gave it is
-found out only where it is wrong.
+Only the type and shape of an answer are checked, so no step waits for a device. The plugin is
+identified only after a check has failed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from clframe.errors import PluginError
 
 
 class Answer(NamedTuple):
-    """What a hook's answer has to be.
+    """A description of valid answers to a hook.
 
     Args:
-        fits: Whether an answer is right.
-        wanted: What is right, in words.
+        fits: Returns whether an answer is valid.
+        wanted: A description of valid answers, for messages.
     """
 
     fits: Callable[[Any], bool]
@@ -76,7 +76,7 @@ def _is_families(answer: Any) -> bool:
 
 
 def _is_written(value: Any) -> bool:
-    """Whether results.json can hold a value."""
+    """Return whether results.json can hold a value."""
     if isinstance(value, Mapping):
         return all(isinstance(key, str) and _is_written(one) for key, one in value.items())
     if isinstance(value, list | tuple):
@@ -88,14 +88,14 @@ ANSWERS: dict[str, Answer] = {
     "extra_data": Answer(lambda answer: isinstance(answer, Data), "a clframe Data, or None"),
     "fit_experience": Answer(
         lambda answer: answer is True,
-        "True when the experience has been learned, or None to leave it to the next",
+        "True if it learned the experience, or None to leave it to the next",
     ),
     "extra_batches": Answer(_is_batches, "a clframe.Batch, a list of them, or None"),
     "penalty": Answer(
-        _is_term, "a tensor of one floating-point number, a clframe.Term(value, weight), or None"
+        _is_term, "a tensor with one floating-point number, a clframe.Term(value, weight), or None"
     ),
     "task_context": Answer(
-        _is_context, "a TaskContext(key, enter) whose enter makes a context manager, or None"
+        _is_context, "a TaskContext(key, enter) whose enter returns a context manager, or None"
     ),
     "evaluate_tasks": Answer(
         _is_measures_of_tasks,
@@ -115,11 +115,11 @@ ANSWERS: dict[str, Answer] = {
         "lists of them or None, or None",
     ),
 }
-"""The hooks whose answers core uses."""
+"""Descriptions of valid answers, by hook."""
 
 
 def describe(value: Any) -> str:
-    """An answer in a few words.
+    """Describe an answer in a few words.
 
     >>> describe([1, 2]), describe({"a": 1}), describe(0.5), describe(None)
     ('list of 2 int', 'dict of 1', '0.5', '-')
@@ -146,13 +146,13 @@ def describe(value: Any) -> str:
 def refuse(
     manager: pluggy.PluginManager, hook: str, answer: Any, arguments: dict[str, Any]
 ) -> NoReturn:
-    """Say who gave a wrong answer to a hook, what it is and what would be right.
+    """Raise an error that names the plugin, its wrong answer to a hook, and a valid one.
 
     Args:
-        manager: With the learner's plugins.
-        hook: Its name.
-        answer: What came.
-        arguments: What the hook was called with.
+        manager: The manager of the learner's plugins.
+        hook: The hook's name.
+        answer: The wrong answer.
+        arguments: The arguments of the hook call.
 
     Raises:
         PluginError: Always.
@@ -165,15 +165,16 @@ def refuse(
 
 
 def _kind(answer: Any) -> str:
-    """The name of a plain value's type, which its text does not tell."""
+    """Return the type name of a plain value, which its text does not show."""
     return f"the {type(answer).__name__} " if isinstance(answer, int | float) else ""
 
 
 def _who_answered(manager: pluggy.PluginManager, hook: str, arguments: dict[str, Any]) -> list[str]:
-    """The plugins that may have given a wrong answer, most often one.
+    """Return the plugins that may have given a wrong answer, usually one.
 
-    Answers do not bear names. Where several plugins have the hook they are asked once more, one by
-    one, which does no harm to a run that ends here.
+    Answers carry no names. If several plugins implement the hook, each is called once more, which
+    is
+    harmless because the run ends here.
     """
     chosen: list[Any] = [one.plugin for one in getattr(manager.hook, hook).get_hookimpls()]
     own = [plugin for plugin in chosen if not type(plugin).__module__.startswith("clframe.")]

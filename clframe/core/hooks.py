@@ -1,7 +1,7 @@
-"""One typed function per hook whose results core combines; the rest of core calls these.
+"""One typed function for each hook whose results core combines.
 
-pluggy returns ``Any`` and calls even empty hooks; here results get their types and a hook that no
-plugin has is skipped.
+pluggy returns ``Any`` and also calls hooks that no plugin implements. These functions add types
+and skip such hooks.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 
 
 class HasPlugins(Protocol):
-    """A learner, as far as hooks are concerned."""
+    """The part of a learner that hooks need."""
 
     plugins: Plugins
     stream: Stream
 
     def predict(self, x: Any, task: Task) -> Tensor:
-        """Core's own answer to the hook ``predict``."""
+        """Return core's own answer to the hook ``predict``."""
 
 
 def _all(learner: HasPlugins, hook: str, /, **arguments: Any) -> list[Any]:
-    """Every plugin's answer to a hook that is not None."""
+    """Return every plugin's answer to a hook, without None."""
     return [answer for _, answer in _named(learner, hook, **arguments)]
 
 
 def _named(
     learner: HasPlugins, hook: str, of: Collection[str] | None = None, /, **arguments: Any
 ) -> list[tuple[str, Any]]:
-    """Every plugin's answer that is not None, with the plugin's name."""
+    """Return every plugin's answer with the plugin's name, without None."""
     answers = learner.plugins.answers(hook, of, **arguments)
     fits = ANSWERS[hook].fits
     for _, answer in answers:
@@ -56,17 +56,17 @@ def _named(
 
 
 def _checked(learner: HasPlugins, hook: str, answer: Any, arguments: dict[str, Any]) -> Any:
-    """Return the first answer to a hook, None if there is none; refuse one of another type."""
+    """Return the first answer to a hook, or None; raise an error if its type is wrong."""
     if answer is not None and not ANSWERS[hook].fits(answer):
         refuse(learner.plugins.manager, hook, answer, arguments)
     return answer
 
 
 class TaskContext(NamedTuple):
-    """What has to hold while a task is measured; see the hook ``task_context``.
+    """A context in which a task is evaluated; see the hook ``task_context``.
 
     Args:
-        key: Tasks with equal keys can be measured in one pass.
+        key: Tasks with equal keys can be evaluated in one pass.
         enter: Makes the context manager.
 
     Example:
@@ -83,13 +83,13 @@ class TaskContext(NamedTuple):
 
 
 def training_data(learner: HasPlugins, experience: Experience, data: Data) -> Data:
-    """The experience's own data joined with what plugins add."""
+    """Return the experience's own data together with the data that plugins add."""
     extra = _all(learner, "extra_data", learner=learner, experience=experience)
     return join([data, *extra])
 
 
 def fit_experience(learner: HasPlugins, experience: Experience, data: Data, budget: Budget) -> None:
-    """Let the first plugin that can learn the experience do it; core's loop comes last."""
+    """Let the first plugin that can learn the experience do it; core's loop is asked last."""
     arguments = {"learner": learner, "experience": experience, "data": data, "budget": budget}
     done = learner.plugins.hook.fit_experience(**arguments)
     if not _checked(learner, "fit_experience", done, arguments):
@@ -97,7 +97,7 @@ def fit_experience(learner: HasPlugins, experience: Experience, data: Data, budg
 
 
 def extra_batches(learner: HasPlugins, batch: Batch) -> list[Batch]:
-    """The current batch followed by what plugins add to the step."""
+    """Return the current batch followed by the batches that plugins add to the step."""
     plugins = learner.plugins
     if not plugins.implements("extra_batches"):
         return [batch]
@@ -112,12 +112,12 @@ def extra_batches(learner: HasPlugins, batch: Batch) -> list[Batch]:
 def penalties(
     learner: HasPlugins, step: Step, of: Collection[str] | None = None
 ) -> tuple[list[Term], list[Tensor]]:
-    """The plugins' loss terms: those that join the weighted mean, and those that are added.
+    """Return the plugins' loss terms: those in the weighted mean, and those that are added to it.
 
     Args:
-        learner: With the plugins.
-        step: After its forward pass.
-        of: The names of the plugins that are asked; None for all.
+        learner: The learner with its plugins.
+        step: The step after its forward pass.
+        of: Names of the plugins to ask; None for all.
     """
     plugins = learner.plugins
     if not plugins.implements("penalty"):
@@ -139,7 +139,7 @@ def penalties(
 
 
 def task_contexts(learner: HasPlugins, task: Task) -> list[TaskContext]:
-    """What plugins ask for while this task is measured."""
+    """Return the contexts that plugins need while this task is evaluated."""
     plugins = learner.plugins
     if not plugins.implements("task_context"):
         return []
@@ -149,14 +149,14 @@ def task_contexts(learner: HasPlugins, task: Task) -> list[TaskContext]:
             if not ANSWERS["task_context"].fits(answer):
                 refuse(plugins.manager, "task_context", answer, {"learner": learner, "task": task})
             key, enter = answer
-            # Two plugins may have equal keys, and either may have none for a task.
+            # Two plugins may use the same key, and either may have no context for a task.
             contexts.append(TaskContext((number, key), enter))
     return contexts
 
 
 @contextlib.contextmanager
 def in_task(learner: HasPlugins, task: Task) -> Iterator[None]:
-    """Hold what plugins ask for while this task is measured."""
+    """Enter the contexts that plugins need while this task is evaluated."""
     with contextlib.ExitStack() as around:
         for context in task_contexts(learner, task):
             around.enter_context(context.enter())
@@ -164,7 +164,7 @@ def in_task(learner: HasPlugins, task: Task) -> Iterator[None]:
 
 
 def evaluate_tasks(learner: HasPlugins, tasks: Sequence[Task]) -> dict[str, dict[str, float]]:
-    """What was measured in one pass per group of tasks; empty where tasks go one by one."""
+    """Evaluate groups of tasks in one pass each; return nothing if tasks go one by one."""
     groups: dict[tuple[Hashable, ...], list[Task]] = {}
     for task in tasks:
         key = tuple(context.key for context in task_contexts(learner, task))
@@ -179,20 +179,20 @@ def evaluate_tasks(learner: HasPlugins, tasks: Sequence[Task]) -> dict[str, dict
 
 
 def evaluate_task(learner: HasPlugins, task: Task) -> dict[str, float]:
-    """What the first evaluator that can measure this task says."""
+    """Return the measures of the first evaluator that can evaluate this task."""
     arguments = {"learner": learner, "task": task}
     with in_task(learner, task):
         answer = learner.plugins.hook.evaluate_task(**arguments)
         measures: dict[str, float] | None = _checked(learner, "evaluate_task", answer, arguments)
     if not measures:
-        raise PluginError(f"no evaluator plugin could measure task '{task.name}'")
+        raise PluginError(f"no evaluator plugin can evaluate task '{task.name}'")
     return measures
 
 
 def on_progress(
     learner: HasPlugins, unit: str, done: int, total: int | None, task: str = ""
 ) -> None:
-    """Tell whoever shows it how far the work at hand is."""
+    """Report progress to the plugins that show it."""
     if learner.plugins.implements("on_progress"):
         learner.plugins.hook.on_progress(
             learner=learner, unit=unit, done=done, total=total, task=task
@@ -200,14 +200,14 @@ def on_progress(
 
 
 def predict(learner: HasPlugins, x: Any, task: Task) -> Tensor:
-    """Scores of the first plugin that predicts; else the learner's own."""
+    """Return the scores of the first plugin that predicts, or the learner's own."""
     if not learner.plugins.implements("predict"):
         return learner.predict(x, task)
     arguments = {"learner": learner, "x": x, "task": task}
     scores: Tensor | None = learner.plugins.hook.predict(**arguments)
     if scores is None:
         return learner.predict(x, task)
-    if getattr(learner, "classifies", False):  # what a policy's outputs are is its own affair
+    if getattr(learner, "classifies", False):  # Outputs of a policy can have any form.
         right = (len(tensors_of(x)[0]), learner.stream.n_outputs)
         if not ANSWERS["predict"].fits(scores) or tuple(scores.shape) != right:
             refuse(learner.plugins.manager, "predict", scores, arguments)
@@ -218,7 +218,7 @@ def predict(learner: HasPlugins, x: Any, task: Task) -> Tensor:
 
 
 def metrics(learner: HasPlugins, result: Result) -> dict[str, dict[str, Any]]:
-    """All metrics of a finished run, by family, and in the result what plugins say of theirs."""
+    """Return all metrics of a finished run by family; store plugins' metric facts in it."""
     families: dict[str, dict[str, Any]] = {}
     for answer in _all(learner, "metrics", result=result):
         for family, values in answer.items():
@@ -230,17 +230,17 @@ def metrics(learner: HasPlugins, result: Result) -> dict[str, dict[str, Any]]:
                 result.metric_facts[info.name] = info.to_json()
             elif family in families:
                 warn_user(
-                    f"plugin '{plugin.name}' says which direction of metric '{info.name}' is "
-                    f"better, but there is none of that name; {nearest(name, families[family])}"
+                    f"plugin '{plugin.name}' gives a direction for metric '{info.name}', "
+                    f"which does not exist; {nearest(name, families[family])}"
                 )
     return families
 
 
 def teardown(learner: HasPlugins, error: BaseException | None) -> None:
-    """Let every plugin clean up, even where another one fails to.
+    """Let every plugin clean up, even if another one fails.
 
     Raises:
-        Exception: The first one's that failed, where the run itself did not.
+        Exception: The first plugin's error, if the run itself did not fail.
     """
     first: Exception | None = None
     for call in learner.plugins.calls("teardown"):

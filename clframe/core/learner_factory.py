@@ -1,7 +1,7 @@
 """How a stream is learned: the config group ``learner``.
 
-What a name stands for there is made from its settings (:class:`Learning`), before there is a model
-or an engine. It says how the trainer is set, what becomes of the stream, and which class learns.
+A :class:`LearnerFactory` is made from the group's settings before there is a model or an engine.
+It adjusts the trainer's settings and the stream, and chooses the learner class.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ if TYPE_CHECKING:
     from clframe.core.registry import Registry
 
 STREAMS_OWN = "default"
-"""The name of what a stream is learned by where nothing else is chosen."""
+"""The name of the stream's own way of learning."""
 
 
 class LearnerFactory:
-    """As the stream has it: classification, or imitation where tasks are robot environments."""
+    """The stream's own way: classification, or imitation if tasks are robot environments."""
 
     supports_distributed: ClassVar[bool] = True
     """Whether several processes can learn one run this way."""
 
     def for_stream(self, stream: Stream) -> LearnerFactory:
-        """The same, with the settings that follow from the stream; its tasks may not be known."""
+        """Return a factory with the settings that follow from the stream, before it has tasks."""
         return self
 
     def trainer(self, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings of the trainer, from the stream's defaults and what the user gave.
+        """Return the trainer's settings.
 
         Args:
-            defaults: The stream's own, with what was given put over them.
-            given: What the user says.
+            defaults: The stream's defaults, overridden by what the user gave.
+            given: What the user gave.
         """
         return dict(defaults)
 
     def prepare_stream(self, stream: Stream, model: nn.Module, engine: Engine) -> Stream:
-        """The stream as it is learned; refuses one that cannot be."""
+        """Return the stream as it is learned; raise an error if this learner cannot learn it."""
         return stream
 
     def learner_class(self, stream: Stream) -> Callable[..., LightningModule]:
-        """Makes the learner from the arguments of :class:`clframe.Learner`."""
+        """Return the class that makes a learner from :class:`clframe.Learner`'s arguments."""
         return stream.learner or Learner
 
 
 def name_of(named: Named) -> str:
-    """The name in a name or in a mapping with a name and settings."""
+    """Return the name from a name or a mapping with a name and settings."""
     return named if isinstance(named, str) else str(named.get("name"))
 
 
 def make_learner_factory(registry: Registry, named: Named, stream: Stream) -> LearnerFactory:
-    """What a stream is learned by, with the stream's defaults for it."""
+    """Make a learner factory with the stream's defaults for it."""
     if isinstance(named, str):
         named = {"name": named}
     values = {**registry.learner_for(stream.name, name_of(named)), **named}
@@ -69,5 +69,5 @@ def make_learner_factory(registry: Registry, named: Named, stream: Stream) -> Le
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add what every stream has."""
+    """Register the stream's own way of learning."""
     registry.add("learner", STREAMS_OWN, LearnerFactory)

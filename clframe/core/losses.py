@@ -1,4 +1,4 @@
-"""Distillation, and the logits that compete when a learner has a loss of its own."""
+"""Distillation loss, and selection of the competing logits for custom losses."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch.nn import functional
 def distillation_loss(
     outputs: Tensor, target_probabilities: Tensor, temperature: float = 2.0
 ) -> Tensor:
-    """Cross-entropy with a teacher's softened probabilities (Hinton et al., 2015).
+    """Return the cross-entropy with a teacher's softened probabilities (Hinton et al., 2015).
 
     ``T^2 * mean over samples of -sum_c p_c log softmax(outputs / T)_c``. The factor ``T^2`` keeps
-    the gradient's size the same for every temperature.
+    the scale of the gradient independent of the temperature.
 
     Args:
         outputs: The student's logits, one row per sample; outputs that do not compete hold the
@@ -34,7 +34,7 @@ def distillation_loss(
 
 
 def soft_targets(logits: Tensor, temperature: float = 2.0) -> Tensor:
-    """A teacher's probabilities ``softmax(logits / T)``; masked outputs get exactly 0.
+    """Return a teacher's probabilities ``softmax(logits / T)``; masked outputs get exactly 0.
 
     >>> soft_targets(torch.tensor([[0.0, torch.finfo().min]]))
     tensor([[1., 0.]])
@@ -43,29 +43,29 @@ def soft_targets(logits: Tensor, temperature: float = 2.0) -> Tensor:
 
 
 class ActiveLogits:
-    """Picks the competing outputs of each sample and renumbers its label among them.
+    """Selects the competing outputs of each sample and renumbers its label among them.
 
-    In a step's outputs, those that do not compete hold the lowest number of their type. This makes
-    no difference to a cross-entropy. Other losses of logits (label smoothing, focal loss, squared
-    errors) would count them, so these get the competing logits alone.
+    Masked outputs hold the lowest number of their type. This makes no difference to cross-entropy,
+    but other losses of logits (label smoothing, focal loss, squared error) would count them. These
+    losses therefore get the competing logits only.
 
     Args:
-        units: For each task in order, or for all in one row, which outputs compete.
+        units: Which outputs compete, for each task in order or in one row for all tasks.
     """
 
     def __init__(self, units: Tensor) -> None:
         self._counts = units.sum(1)
         self._places = units.cumsum(1) - 1
-        # The competing outputs first, in their order.
+        # Competing outputs come first, in their order.
         self._order = (~units).to(torch.int8).sort(dim=1, stable=True).indices
         self._widths = sorted(set(self._counts.tolist()))
 
     def groups(
         self, outputs: Tensor, labels: Tensor, task: Tensor
     ) -> list[tuple[Tensor, Tensor, Tensor | None]]:
-        """Logits and labels of samples with equally many competing outputs, and which they are.
+        """Yield logits, labels and rows of samples with the same number of competing outputs.
 
-        There is one group, of all samples, unless tasks differ in their number of outputs.
+        There is a single group of all samples unless tasks differ in their number of outputs.
         """
         if len(self._counts) == 1:
             columns = self._order[0, : self._widths[0]]

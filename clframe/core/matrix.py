@@ -1,4 +1,4 @@
-"""The train-test accuracy matrix: what everything else is computed from."""
+"""The train-test accuracy matrix, from which all metrics are computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Cells = Sequence[Sequence[float | None]]
 
 
 class AccuracyMatrix:
-    """One row per learned experience (and one before), one column per task.
+    """A matrix with a row per learned experience, one before learning, and a column per task.
 
     Args:
         columns: Names of the tasks.
@@ -43,11 +43,11 @@ class AccuracyMatrix:
         self._entries = Entries(2)
 
     def add_row(self, name: str, values: Mapping[str, float]) -> None:
-        """Append a row; tasks that were not measured stay unknown."""
+        """Append a row; tasks that were not evaluated stay unknown."""
         self._add(name, {n: values[task] for n, task in enumerate(self.columns) if task in values})
 
     def _add(self, name: str, values: Mapping[int, float]) -> None:
-        """Append a row by the numbers of its columns; NaN is unknown."""
+        """Append a row given by column number; NaN means unknown."""
         numbers = ((place, float(value)) for place, value in values.items())
         known = [(place, value) for place, value in numbers if not math.isnan(value)]
         row = len(self.rows)
@@ -56,19 +56,19 @@ class AccuracyMatrix:
 
     @property
     def values(self) -> npt.NDArray[np.float64]:
-        """All rows, with "before" first; NaN where nothing was measured."""
+        """All rows as an array, with "before" first and NaN where nothing was measured."""
         dense = np.full((len(self.rows), len(self.columns)), np.nan)
         dense[tuple(self._entries.places.T)] = self._entries.values
         return dense
 
     def state_dict(self) -> dict[str, Any]:
-        """The form of a checkpoint: cells that were measured, as arrays."""
+        """Return the measured cells as arrays, for a checkpoint."""
         names = {"rows": list(self.rows), "columns": list(self.columns), "measure": self.measure}
         return {**names, **self._entries.state_dict()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> AccuracyMatrix:
-        """Read the form of a checkpoint."""
+        """Make a matrix from :meth:`state_dict`."""
         matrix = cls(state["columns"], state["measure"])
         matrix.rows = list(state["rows"])
         if not all(isinstance(name, str) for name in (*matrix.columns, *matrix.rows)):
@@ -77,7 +77,7 @@ class AccuracyMatrix:
         return matrix
 
     def with_columns(self, columns: Sequence[str]) -> AccuracyMatrix:
-        """Return the same rows with other columns, by name; unmeasured cells stay unknown."""
+        """Return the same rows with other columns by name; unmeasured cells stay unknown."""
         other = AccuracyMatrix(columns, self.measure)
         for name, row in zip(self.rows, self.values, strict=True):
             other.add_row(name, dict(zip(self.columns, row.tolist(), strict=True)))
@@ -90,7 +90,7 @@ class AccuracyMatrix:
 
     @property
     def before(self) -> npt.NDArray[np.float64]:
-        """The untrained model's row; NaN if it was not measured."""
+        """The row of the untrained model; NaN if it was not measured."""
         if BEFORE in self.rows:
             row: npt.NDArray[np.float64] = self.values[self.rows.index(BEFORE)]
             return row
@@ -98,7 +98,7 @@ class AccuracyMatrix:
 
     @property
     def cells(self) -> list[list[float | None]]:
-        """All rows as plain numbers, with "before" first; None where nothing was measured."""
+        """All rows as plain numbers, with "before" first and None where nothing was measured."""
         values = self.values
         known = values.astype(object)
         known[np.isnan(values)] = None
@@ -106,7 +106,7 @@ class AccuracyMatrix:
         return cells
 
     def to_json(self) -> dict[str, Any]:
-        """The form of results.json: unknown cells are null."""
+        """Return the matrix as results.json holds it: unknown cells are null."""
         return {
             "rows": list(self.rows),
             "columns": list(self.columns),
@@ -116,20 +116,20 @@ class AccuracyMatrix:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AccuracyMatrix:
-        """Read the form of results.json.
+        """Make a matrix from its form in results.json.
 
         >>> AccuracyMatrix.from_json({"rows": ["a"], "columns": ["x"], "values": [[None]]}).cells
         [[None]]
         """
         matrix = cls(data["columns"], data.get("measure", "accuracy"))
         for name, values in zip(data["rows"], data["values"], strict=True):
-            # By position: a foreign file may name two columns alike.
+            # Matched by position, because a file from elsewhere may name two columns alike.
             pairs = zip(range(len(matrix.columns)), values, strict=True)
             matrix._add(name, {place: value for place, value in pairs if value is not None})
         return matrix
 
     def to_csv(self) -> str:
-        """Rows and columns with their names; unknown cells are empty."""
+        """Return rows and columns with their names as CSV; unknown cells are empty."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["", *self.columns])
@@ -139,5 +139,5 @@ class AccuracyMatrix:
 
 
 def names_differ(matrices: Sequence[AccuracyMatrix]) -> bool:
-    """Whether the matrices cannot be laid over each other: other rows, columns or measure."""
+    """Return whether matrices differ in rows, columns or measure and cannot be compared."""
     return len({(tuple(m.rows), tuple(m.columns), m.measure) for m in matrices}) > 1

@@ -1,7 +1,7 @@
-"""Everything that can be named in a config: plugins, streams, models, metrics, optimizers, ...
+"""The registry of everything that a config can name: plugins, streams, models, metrics, ...
 
-Names resolve here and nowhere else, so a config can only choose among code that is installed or
-was named on the command line; it can never bring code of its own.
+Names are resolved only here. A config can choose among installed code and files given on the
+command line, but it can never bring code.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ GIVEN: dict[str, tuple[str, ...]] = {
 }
 """Parameters of factories that core fills in, by kind."""
 GIVEN_UNLESS_SET = ("seed", "scenario")
-"""Parameters of streams that core fills in from the run's own, unless a stream's settings do."""
+"""Parameters of streams that core fills in from the run, unless the stream's settings do."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One registered name: what makes it and where it came from."""
+    """A registered name with its factory and origin."""
 
     kind: Kind
     name: str
@@ -75,7 +75,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class LoadedFile:
-    """A file of the user's: where it is, and the content that was executed."""
+    """A user's file: its path and the content that was executed."""
 
     path: Path
     sha256: str
@@ -83,7 +83,7 @@ class LoadedFile:
 
 
 class Registry:
-    """Names of each kind. Made by :func:`discover`; holds no state of any run.
+    """The registered names of each kind. Made by :func:`discover`; it holds no state of a run.
 
     Example:
         >>> from torch import nn
@@ -97,7 +97,7 @@ class Registry:
     """
 
     def __init__(self, config_dirs: Sequence[Path] = ()) -> None:
-        """Begin with no names.
+        """Make an empty registry.
 
         Args:
             config_dirs: The user's own config folders.
@@ -108,7 +108,7 @@ class Registry:
         self._added = 0
         self.problems: list[str] = []
         self.files: list[LoadedFile] = []
-        """The files of the user's that were loaded, in order."""
+        """The user's files that were loaded, in order."""
 
     def add(
         self,
@@ -126,19 +126,17 @@ class Registry:
 
         Args:
             kind: stream, plugin, model, metric, logger, optimizer, scheduler or learner.
-            name: What users type.
-            factory: Called with the settings as keyword arguments.
+            name: The name that users type.
+            factory: A function that is called with the settings as keyword arguments.
             summary: One line for ``clframe list``; the docstring's first line if empty.
-            model: Of a stream: the model (``name`` and settings) that learns it unless one is
-                named; None is ``mlp``. Of a learner: the model that it needs; settings that the
-                stream's own model has too are taken from there.
-            plugins: Of a stream: settings by plugin that take the place of the plugin's own
-                defaults (a penalty's right strength differs by orders of magnitude).
-            trainer: Of a stream: settings of the trainer that are taken where the user says
-                nothing of how long to train.
-            family: Of a stream of clframe's: ``configs/stream/_FAMILY.yaml`` has all of these.
-            learners: Of a stream: settings by learner that take the place of the learner's own
-                defaults.
+            model: For a stream: its default model (``name`` and settings); None is ``mlp``. For a
+                learner: the model that it needs, with settings from the stream's model if both have
+                them.
+            plugins: For a stream: defaults by plugin that replace the plugin's own, because the
+                right strength of a penalty differs by orders of magnitude.
+            trainer: For a stream: default settings of the trainer.
+            family: For clframe's own streams: ``configs/stream/_FAMILY.yaml`` holds all of these.
+            learners: For a stream: defaults by learner that replace the learner's own.
         """
         if family is not None:
             defaults = stream_defaults(family)
@@ -169,7 +167,7 @@ class Registry:
         )
 
     def add_module(self, module: ModuleType, origin: str | None = None) -> None:
-        """Register the plugin classes a module defines and call its ``register`` hook."""
+        """Register the plugin classes of a module and call its ``register`` hook."""
         before, self._origin = self._origin, origin or self._origin
         try:
             for value in list(vars(module).values()):
@@ -200,11 +198,11 @@ class Registry:
     def add_file(self, path: Path) -> None:
         """Load a user's Python file and register what it defines."""
         if not path.is_file():
-            raise PluginError(f"plugin_path: there is no file '{path}'")
+            raise PluginError(f"plugin_path: cannot open '{path}': no such file")
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise PluginError(f"plugin_path: '{path}' cannot be read: {error.strerror}") from error
+            raise PluginError(f"plugin_path: cannot read '{path}': {error.strerror}") from error
         name = f"{USER_MODULE}{path.stem}"
         spec = spec_of_file(name, path, content)
         if spec is None or spec.loader is None:
@@ -219,7 +217,7 @@ class Registry:
             raise
         except (Exception, SystemExit) as error:
             raise PluginError(
-                f"plugin_path: '{path}' cannot be loaded: {type(error).__name__}: {error}"
+                f"plugin_path: cannot load '{path}': {type(error).__name__}: {error}"
             ) from error
         self.files.append(LoadedFile(path, hashlib.sha256(content).hexdigest(), content))
         before = self._added
@@ -230,10 +228,10 @@ class Registry:
             )
 
     def add_entry_point(self, value: object, origin: str) -> None:
-        """Register what an installed package's entry point names: a plugin class or a module.
+        """Register the plugin class or module that an installed package's entry point names.
 
         Raises:
-            PluginError: There is nothing to register in it; the sentence says what would be right.
+            PluginError: It defines nothing to register. The message says what to change.
         """
         before = self._added
         if inspect.isclass(value) and issubclass(value, Plugin):
@@ -248,9 +246,9 @@ class Registry:
             modules = pkgutil.iter_modules(getattr(value, "__path__", ()), f"{origin}.")
             names = [module.name for module in modules if "._" not in module.name]
             right = (
-                "its modules are not searched: name the one with the plugin, such as "
-                f'"{names[0]}", in the entry point, or let a register hook in {origin} call '
-                "registry.add_package"
+                "its modules are not searched: name the module with the plugin, such as "
+                f'"{names[0]}", in the entry point, or let a register hook in {origin} '
+                "call registry.add_package"
                 if names
                 else "define one there, or name the module that does in the entry point"
             )
@@ -259,18 +257,18 @@ class Registry:
             )
 
     def entries(self, kind: Kind) -> list[Entry]:
-        """All entries of a kind, by name."""
+        """Return all entries of a kind by name."""
         return [self._entries[kind][name] for name in sorted(self._entries[kind])]
 
     def names(self, kind: Kind) -> list[str]:
-        """All names of a kind."""
+        """Return all names of a kind."""
         return sorted(self._entries[kind])
 
     def get(self, kind: Kind, name: str) -> Entry:
-        """The entry of that name.
+        """Return the entry with that name.
 
         Raises:
-            UnknownNameError: With the nearest known name.
+            UnknownNameError: There is none; the message suggests the nearest known name.
         """
         try:
             return self._entries[kind][name]
@@ -279,18 +277,18 @@ class Registry:
             raise UnknownNameError(f"unknown {kind} '{name}'; {nearest(name, names)}") from None
 
     def settings_of(self, kind: Kind, name: str, all_settings: bool = False) -> dict[str, Any]:
-        """The settings of an entry with their defaults.
+        """Return the settings of an entry with their defaults.
 
         Args:
-            kind: Of the entry.
-            name: Of the entry.
+            kind: The entry's kind.
+            name: The entry's name.
             all_settings: Include a stream's own seed and scenario.
         """
         given = GIVEN.get(kind, ()) + (() if all_settings else GIVEN_UNLESS_SET)
         return setting_checks.defaults(self.get(kind, name).factory, given)
 
     def model_for(self, stream: str, learner: str = "default") -> dict[str, Any]:
-        """The model that learns a stream unless one is named."""
+        """Return the default model of a stream."""
         entry = self._entries["stream"].get(stream)
         model = dict(entry.model) if entry is not None and entry.model else {"name": "mlp"}
         wanted = self.get("learner", learner).model
@@ -301,19 +299,19 @@ class Registry:
         return {**shared, **wanted}
 
     def learner_for(self, stream: str, learner: str) -> dict[str, Any]:
-        """The defaults that a stream has for a learner's settings."""
+        """Return a stream's defaults for the settings of a learner."""
         entry = self._entries["stream"].get(stream)
         return dict(entry.learners.get(learner, {})) if entry is not None else {}
 
     def plugins_for(self, stream: str) -> Mapping[str, Mapping[str, Any]]:
-        """The defaults that a stream has for plugins' settings."""
+        """Return a stream's defaults for the settings of plugins."""
         entry = self._entries["stream"].get(stream)
         return entry.plugins if entry is not None else {}
 
     def trainer_for(self, stream: str, values: Mapping[str, Any]) -> dict[str, Any]:
-        """How a stream is trained: the values given, over the stream's own defaults.
+        """Return the trainer's settings: the given values on top of the stream's defaults.
 
-        A given ``max_epochs``, ``max_steps`` or ``passes`` replaces both of the stream's.
+        A given ``max_epochs``, ``max_steps`` or ``passes`` replaces all of these from the stream.
         """
         entry = self._entries["stream"].get(stream)
         defaults = dict(entry.trainer) if entry is not None else {}
@@ -323,9 +321,9 @@ class Registry:
         return {**defaults, **values}
 
     def build(self, kind: Kind, name: str, values: dict[str, Any], **given: Any) -> Any:
-        """Make the named thing from checked settings; ``given`` is what core hands over.
+        """Make the named object from checked settings and the values that core provides.
 
-        A factory receives only those of the given values that it asks for.
+        A factory receives only those of the provided values that it has parameters for.
         """
         entry = self.get(kind, name)
         wanted = {k: v for k, v in given.items() if setting_checks.accepts(entry.factory, k)}
@@ -334,14 +332,14 @@ class Registry:
             return entry.factory(**setting_checks.pack(entry.factory, {**wanted, **checked}))
         except SystemExit as error:
             raise PluginError(
-                f"{kind} '{name}' of {entry.origin} called sys.exit while it was made; raise an "
-                "error there instead"
+                f"{kind} '{name}' from {entry.origin} called sys.exit while it was made; "
+                "raise an error there instead"
             ) from error
 
 
 @functools.cache
 def _built_in() -> Registry:
-    """What clframe itself brings, which does not change; every run has a copy."""
+    """Return the registry of clframe's own names; every run gets a copy."""
     registry = Registry()
     for name in BUILT_IN:
         registry.add_package(importlib.import_module(name))
@@ -353,14 +351,14 @@ def _built_in() -> Registry:
 def discover(
     plugin_path: Iterable[str | Path] = (), config_dir: Sequence[str | Path] = ()
 ) -> Registry:
-    """Find everything: built in, installed packages, and the user's own files.
+    """Find all names: built-in ones, those of installed packages, and those of the user's files.
 
-    An installed package that cannot be loaded is passed over with a warning, so that somebody
-    else's broken package does not stop a run that does not use it.
+    An installed package that cannot be loaded is skipped with a warning, so that a broken package
+    does not stop a run that does not use it.
 
     Args:
         plugin_path: Files with plugins.
-        config_dir: Folders with config files, beside those of ``$CLFRAME_CONFIG``.
+        config_dir: Folders with config files, in addition to ``$CLFRAME_CONFIG``.
     """
     registry = Registry(find_config_dirs(config_dir))
     registry.add_all(_built_in())
@@ -368,7 +366,7 @@ def discover(
         try:
             registry.add_entry_point(point.load(), point.value)
         except (Exception, SystemExit) as error:
-            problem = f"installed plugin '{point.name}' ({point.value}) was passed over: {error}"
+            problem = f"skipping installed plugin '{point.name}' ({point.value}): {error}"
             registry.problems.append(problem)
             warnings.warn(problem, stacklevel=2)
     for path in plugin_path:

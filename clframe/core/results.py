@@ -1,4 +1,4 @@
-"""What a run leaves behind: the matrix, the metrics, the timing and where it was made."""
+"""The result of a run: the matrix, the metrics, the timing and the environment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SHOWN = ("gem.acc", "gem.bwt", "openloris.accuracy", "libero.auc")
-"""Numbers that a printed result has below its matrix."""
+"""Metrics that a printed result shows below its matrix."""
 _PACKAGES = ("torch", "torchvision", "lightning", "pluggy", "hydra-core", "mujoco", "numpy", "timm")
 
 
@@ -36,27 +36,27 @@ class Result:
         stream: The stream's name.
         strategy: The strategy's name, parts joined by a plus sign.
         scenario: task, domain or class.
-        seed: Of the run.
+        seed: The run's seed.
         matrix: One row per experience and one before, one column per task.
-        tensor: What was measured beside the matrix under perturbations; empty where nothing was.
-        source: Which data was used.
-        task_of_row: For each learned row, the columns of the tasks it taught; empty in a result
-            that was loaded, since results.json does not hold it.
+        tensor: What was measured under perturbations, in addition to the matrix; may be empty.
+        source: A description of the data.
+        task_of_row: For each learned row, the columns of its tasks. Empty in a loaded result,
+            because results.json does not contain it.
         curves: Per experience and task, the values measured during training.
-        measured: What plugins measured beside the matrix (curves over steps, confusion matrices),
-            by the plugin's name; a plugin puts it here when its hook ``metrics`` is called.
-        metrics: By family.
+        measured: What plugins measured in addition to the matrix (curves over steps, confusion
+            matrices), by plugin name. A plugin stores it here in its hook ``metrics``.
+        metrics: Metrics by family.
         timing: Seconds, speed and memory.
         memory: Samples and bytes that the strategy keeps between experiences; empty if unknown.
         environment: Versions, device, revision.
-        acting: How the policy of a robot acts: its head and the rule by which actions are chosen;
-            empty where nothing acts, or nothing is chosen.
+        acting: How a robot's policy chooses actions: its head and the rule; empty for other models.
         pretrain: The run that the model's weights come from, if any.
-        fork: The run and the state in it that this one began with, what was changed there, and how
-            many experiences were learned since (``learned_here``); None where it began untrained.
-        metric_facts: Direction and formula, by full name, of metrics that clframe does not bring.
+        fork: The run and the state that this run started from, what was changed, and how many
+            experiences were learned since then (``learned_here``). None if the run started
+            untrained.
+        metric_facts: Direction and formula of metrics that are not clframe's own, by full name.
         run_dir: Where the files are; None if none were written.
-        model: The trained model; None in a result that was loaded (``clframe.load`` has it then).
+        model: The trained model. None in a loaded result; use ``clframe.load`` there.
 
     Example:
         >>> from clframe.testing import toy_run, toy_stream
@@ -90,21 +90,21 @@ class Result:
 
     @classmethod
     def load(cls, path: str | Path) -> Result:
-        """The result of a finished run.
+        """Load the result of a finished run.
 
         Args:
-            path: The run folder, or the results.json in it.
+            path: The run folder, or its results.json.
 
         Raises:
             RunFolderError: results.json is missing, is not JSON, has another schema or lacks a
-                field; the sentence names the file and the field.
+                field. The message names the file and the field.
         """
         folder = run_folder(Path(path).expanduser())
         return cls.from_file(ResultsFile(folder), folder)
 
     @classmethod
     def from_file(cls, file: ResultsFile, folder: Path) -> Result:
-        """The result that a results.json holds, for those who need more of the file."""
+        """Make a result from the content of a results.json."""
         source, pretrain = file.root.get("source"), file.root.get("pretrain")
         fork = file.root.get("fork")
         matrix = AccuracyMatrix.from_json(file.matrix())
@@ -130,7 +130,7 @@ class Result:
         )
 
     def __str__(self) -> str:
-        """What the command line shows: the matrix, and what became of it."""
+        """Return what the command line prints: the matrix and the headline metrics."""
         content = self.matrix.to_json()
         table = matrix_table(content["rows"], content["columns"], content["values"])
         numbers = self.scalars()
@@ -146,15 +146,15 @@ class Result:
         return "\n".join([head, measure, "", table, *([""] if lines else []), *lines])
 
     def scalars(self) -> dict[str, float | None]:
-        """Every metric that is one number, by its full name such as ``gem.bwt``.
+        """Return every metric that is a single number, by its full name such as ``gem.bwt``.
 
-        None where it is not defined. Words (settings, profiles) are left out.
+        Undefined metrics are None. Text values (settings, profiles) are left out.
         """
         values = leaves(without_nan(self.metrics))
         return {k: number(v) for k, v in values if v is None or number(v) is not None}
 
     def lists(self) -> dict[str, list[float | None]]:
-        """Every metric that is a list of numbers, such as ``libero.fwt_k``."""
+        """Return every metric that is a list of numbers, such as ``libero.fwt_k``."""
         return {
             name: [number(value) for value in values]
             for name, values in leaves(without_nan(self.metrics))
@@ -162,7 +162,7 @@ class Result:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The content of results.json; what is unknown is null."""
+        """Return the content of results.json; unknown values are null."""
         return {
             "schema": SCHEMA,
             "stream": self.stream,
@@ -187,7 +187,7 @@ class Result:
 
 
 def without_nan(value: Any) -> Any:
-    """The same with None in the place of numbers that JSON cannot hold.
+    """Return the value with None in place of numbers that JSON cannot hold.
 
     >>> without_nan({"a": [1.0, float("nan")]})
     {'a': [1.0, None]}
@@ -204,15 +204,15 @@ def without_nan(value: Any) -> Any:
 
 
 def software() -> dict[str, Any]:
-    """The version and revision of clframe, and the versions of what it needs."""
+    """Return the versions of clframe and its dependencies, and clframe's revision."""
     return {"clframe": __version__, "revision": _revision(), "versions": dict(_versions())}
 
 
 def environment(device: str) -> dict[str, Any]:
-    """Versions, device and revisions: what is needed to make the same run again.
+    """Return the versions, the device and the revisions needed to repeat a run.
 
-    ``revision`` is that of clframe's own checkout, ``project`` that of the user's, where the run is
-    started within one.
+    ``revision`` is the revision of clframe's checkout. ``project`` is the revision of the user's
+    repository, if the run starts inside one.
     """
     project = _project(Path.cwd())
     return {
@@ -226,7 +226,7 @@ def environment(device: str) -> dict[str, Any]:
 
 @functools.cache
 def _versions() -> dict[str, str | None]:
-    """Of the packages that a run depends on; reading them takes a while, so only once."""
+    """Return the versions of a run's dependencies; cached, because reading them is slow."""
     versions: dict[str, str | None] = {}
     for package in _PACKAGES:
         try:
@@ -238,13 +238,13 @@ def _versions() -> dict[str, str | None]:
 
 @functools.cache
 def _revision() -> str | None:
-    """The git revision of a development checkout; None for an installed package."""
+    """Return the git revision of a development checkout; None for an installed package."""
     return _git(_ROOT, "rev-parse", "HEAD") if (_ROOT / ".git").exists() else None
 
 
 @functools.cache
 def _project(folder: Path) -> str | None:
-    """The git revision of what the user works in, with ``-dirty`` where files were changed since.
+    """Return the git revision of the user's repository, with ``-dirty`` if files were changed.
 
     None outside of a repository and within clframe's own.
     """
@@ -255,7 +255,7 @@ def _project(folder: Path) -> str | None:
 
 
 def _git(folder: Path, *words: str) -> str | None:
-    """What git says; None if it says nothing, or not soon."""
+    """Return the output of a git command; None if it fails or takes too long."""
     try:
         done = subprocess.run(
             ["git", *words], cwd=folder, capture_output=True, text=True, check=False, timeout=5

@@ -1,6 +1,6 @@
-"""The state of a run beside the learner's own: made by run.py, read by plugins through the learner.
+"""How far a run is. Made by run.py; plugins read it through the learner.
 
-The learner holds what learns (model, optimizer, plugins); the run state holds how far the run is.
+The learner holds what learns (model, optimizer, plugins). The run state holds the progress.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass
 class LoopProgress:
-    """How far a call of the training loop has come.
+    """The progress of one call of the training loop.
 
     Args:
         total: Sum of the losses of the current epoch's steps.
         left: Steps left when the current epoch began; None for no limit.
-        epochs: Epochs finished in this call.
+        epochs: Finished epochs of this call.
         steps: Steps taken in the current epoch.
-        seconds: Spent in the current epoch.
-        done: Whether the call has come to its end.
-        started: When the current epoch began, less what it took before the run was resumed.
-        before_save: Called before the run is saved; raises if a loss was not finite.
-        per_epoch: Steps of a whole epoch.
-        planned: Steps of the whole call, as far as is known beforehand.
+        seconds: Time spent in the current epoch.
+        done: Whether the call has finished.
+        started: When the current epoch began, minus the time it took before the run was resumed.
+        before_save: Called before the run is saved; raises an error if a loss was not finite.
+        per_epoch: Steps of a full epoch.
+        planned: Steps of the whole call, as far as known in advance.
     """
 
     total: Tensor
@@ -55,27 +55,27 @@ class LoopProgress:
 
 
 class LoopCheckpointer(Protocol):
-    """What the training loop tells whoever saves the run; see :mod:`clframe.checkpoint`."""
+    """What the training loop reports to the checkpointer; see :mod:`clframe.checkpoint`."""
 
     @property
     def replaying(self) -> bool:
-        """Whether hooks are called again on the way to where a resumed run was."""
+        """Whether hooks are being called again to reach the point where a resumed run stopped."""
 
     def on_loop_start(self, progress: LoopProgress) -> None:
-        """The loop begins; where a resumed run was in it or past it, ``progress`` says so."""
+        """Note that the loop begins; update ``progress`` if a resumed run was in it or past it."""
 
     def restore_epoch(self) -> None:
-        """The epoch in which the resumed run was has begun again: restore its state."""
+        """Restore the state of the epoch in which a resumed run stopped."""
 
     def after_step(self, progress: LoopProgress) -> None:
-        """A step has been taken: save if it is time to."""
+        """Save the run if it is time to; called after each step."""
 
     def on_loop_end(self, progress: LoopProgress) -> None:
-        """The loop has come to its end."""
+        """Note that the loop has finished."""
 
 
 class NoCheckpoints:
-    """Saves nothing: the checkpointer of a learner that is not part of a run."""
+    """A checkpointer that saves nothing, for a learner that is not part of a run."""
 
     replaying = False
 
@@ -98,17 +98,17 @@ class RunState:
 
     Args:
         matrix: One row per learned experience, filled by the run.
-        tensor: What was measured beside it under perturbations.
+        tensor: What was measured under perturbations.
         timing: Seconds of training and evaluation.
-        experience: The one that is being learned, or was learned last.
+        experience: The experience being learned, or the last one learned.
         seen: The experiences learned so far, in order.
-        epoch: Of the current experience, over all loops in it.
+        epoch: The epoch of the current experience, over all its loops.
         global_steps: Optimizer steps so far.
         samples: Samples of the experiences' own data so far.
-        loop: How far the training loop is, between the begin and the end of an epoch; else None.
+        loop: The progress of the training loop during an epoch; None otherwise.
         curves: Per experience and task, the values measured during training.
-        checkpointer: Who saves the run while it learns.
-        run_dir: The run folder; None where nothing is written by this process.
+        checkpointer: Saves the run while it learns.
+        run_dir: The run folder; None if this process writes nothing.
     """
 
     matrix: AccuracyMatrix
@@ -126,5 +126,5 @@ class RunState:
 
     @classmethod
     def new(cls, stream: Stream) -> RunState:
-        """The state of a run that has not begun."""
+        """Return the state of a run that has not started."""
         return cls(AccuracyMatrix(stream.columns), ForgettingTensor(stream.columns))

@@ -10,7 +10,7 @@ from clframe.data.dataset import Batch
 
 
 class Term(NamedTuple):
-    """A loss term that takes part in the weighted mean of the step's parts.
+    """A loss term that joins the weighted mean over the parts of a step.
 
     Example:
         >>> import torch
@@ -23,13 +23,13 @@ class Term(NamedTuple):
 
 
 class Step:
-    """What happened in one training step so far; handed to the per-step hooks.
+    """One training step so far: the argument of the per-step hooks.
 
     Example:
         >>> from clframe import Plugin, Step, hookimpl
         >>> from clframe.testing import toy_run, toy_stream
         >>> class Shown(Plugin):
-        ...     '''Counts the samples that were learned from, replayed ones too.'''
+        ...     '''Count all training samples, including replayed ones.'''
         ...
         ...     state = ("samples",)
         ...     samples = 0
@@ -51,13 +51,13 @@ class Step:
         self.features = features
         self.loss: Tensor | None = None
         self.losses: list[Tensor] = []
-        """The loss of each part, where there is more than the current batch; detached."""
+        """The loss of each part, if there are several; detached."""
         self.terms: list[Tensor] = []
-        """What plugins answered to ``penalty``, in their order; detached."""
+        """The plugins' answers to ``penalty``, in order; detached."""
         self.term_names: list[str] = []
-        """Whose each of these is."""
+        """The plugin of each of these terms."""
 
     @property
     def batch(self) -> Batch:
-        """The current experience's own samples."""
+        """The samples of the current experience."""
         return self.parts[0]

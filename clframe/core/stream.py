@@ -1,6 +1,6 @@
-"""What a stream yields: tasks to be measured on and experiences to learn from.
+"""What a stream yields: experiences to learn from and tasks to evaluate.
 
-Nothing here loads anything: data is made by the function a stream hands over, on first use.
+Nothing is loaded here. A function that the stream provides makes the data on first use.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ SCENARIOS: tuple[Scenario, ...] = get_args(Scenario)
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is evaluated: a column of the matrix.
+    """A unit of evaluation: one column of the matrix.
 
     Args:
         index: Position among the stream's tasks.
         name: Unique name, the column's heading.
         outputs: The output units that belong to this task.
-        load: Makes the evaluation data; None where the task is an environment.
-        info: Anything else worth knowing (factor, level, language instruction, environment).
+        load: Makes the evaluation data; None if the task is an environment.
+        info: Further metadata, such as factor, level or language instruction.
 
     Example:
         >>> import clframe
@@ -49,22 +49,22 @@ class Task:
         """The evaluation data, made on first use."""
         if self.load is None:
             raise SettingError(
-                f"task '{self.name}' has no evaluation data; an evaluator plugin must measure it"
+                f"task '{self.name}' has no evaluation data; an evaluator plugin must evaluate it"
             )
         return self.load()
 
 
 @dataclass(frozen=True, eq=False)
 class Experience:
-    """What is learned at one time: a row of the matrix.
+    """A unit of learning: one row of the matrix.
 
     Args:
         index: Position in the stream.
         name: Unique name, the row's heading.
-        tasks: The tasks this experience teaches; a task may come back in a later experience.
+        tasks: The tasks this experience teaches; a task may return in a later experience.
         load: Makes the training data.
-        info: Anything else worth knowing.
-        units: The output units it has labels for, where these are not all of its tasks'.
+        info: Further metadata.
+        units: The output units that its labels use, if not all units of its tasks.
 
     Example:
         >>> import clframe
@@ -87,7 +87,7 @@ class Experience:
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """The output units this experience has labels for, in order."""
+        """The output units that the labels of this experience use, in order."""
         if self.units is not None:
             return tuple(sorted(self.units))
         return tuple(sorted({unit for task in self.tasks for unit in task.outputs}))
@@ -95,24 +95,24 @@ class Experience:
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Experiences to learn in order and the tasks to be measured on.
+    """Experiences to learn in order, and tasks to evaluate.
 
     Args:
         name: Registered name.
         scenario: ``task`` (the task is known when predicting), ``domain`` (same classes, other
             inputs) or ``class`` (new classes, task unknown).
-        experiences: In order of learning.
-        tasks: Columns of the matrix.
+        experiences: The experiences in order of learning.
+        tasks: The columns of the matrix.
         input_shape: Shape of one sample after its transform.
         n_outputs: Output units of the model.
-        source: Which data this is, said in the output and in results.json.
-        seed: What the stream was made with.
+        source: A description of the data for the output and results.json.
+        seed: The seed that the stream was made with.
         learner: The class that learns it, a subclass of :class:`clframe.Learner`; None is that
             class itself, which classifies.
-        boundaries: Whether what is learned changes from one experience to the next and not within
-            them. Where it does not, methods that need to know when a task ends are refused.
-        column_order: Names of the tasks in the order of the matrix's columns, where that is another
-            one than that of the tasks.
+        boundaries: Whether tasks change only between experiences. If not, methods that need to know
+            when a task ends are refused.
+        column_order: Names of the tasks in the order of the matrix's columns, if it differs from
+            the order of the tasks.
 
     Example:
         >>> import clframe
@@ -134,7 +134,7 @@ class Stream:
     column_order: tuple[str, ...] = ()
 
     def prepare(self) -> None:
-        """Make the data that learning begins with; rendering or recording it may take minutes."""
+        """Make the data that learning starts with. Rendering or recording it may take minutes."""
         _ = self.experiences[0].data
 
     def __post_init__(self) -> None:
@@ -151,17 +151,17 @@ class Stream:
                 raise SettingError(f"stream '{self.name}' has no {kind}")
             names = [item.name for item in items]
             if len(set(names)) != len(names):
-                raise SettingError(f"stream '{self.name}' has two {kind}s of one name")
+                raise SettingError(f"stream '{self.name}' has two {kind}s with the same name")
             for position, item in enumerate(items):
                 if item.index != position:
                     raise SettingError(
-                        f"stream '{self.name}': {kind} '{item.name}' is number {position} "
-                        f"but says index {item.index}"
+                        f"stream '{self.name}': {kind} '{item.name}' is at position "
+                        f"{position} but has index {item.index}"
                     )
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the tasks, in the order of the matrix's columns."""
+        """Names of the tasks in the order of the matrix's columns."""
         return self.column_order or tuple(task.name for task in self.tasks)
 
     def __iter__(self) -> Iterator[Experience]:

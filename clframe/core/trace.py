@@ -1,7 +1,7 @@
-"""What happens in the hooks: which was called, who answered what, and how long it took.
+"""Trace of hook calls: which hook was called, who answered what, and how long it took.
 
-``CLFRAME_TRACE=1`` prints every hook call of an experience and of its first step, one line each;
-``CLFRAME_TRACE=all`` those of every step. ``clframe trace`` makes a table of them.
+``CLFRAME_TRACE=1`` prints every hook call of an experience and of its first step, one per line.
+``CLFRAME_TRACE=all`` prints those of every step. ``clframe trace`` makes a table of them.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ PER_STEP = frozenset(
 
 
 def mode() -> str:
-    """What the environment asks for: empty for no trace."""
+    """Return the value of ``CLFRAME_TRACE``; empty for no trace."""
     value = os.environ.get("CLFRAME_TRACE", "")
     return "" if value == "0" else value
 
 
 class Answer(NamedTuple):
-    """What one plugin answered.
+    """One plugin's answer.
 
     Args:
-        plugin: Its name.
-        milliseconds: How long it took.
-        words: The answer in a few words; ``-`` for none.
+        plugin: The plugin's name.
+        milliseconds: How long the call took.
+        words: The answer in a few words; ``-`` for None.
     """
 
     plugin: str
@@ -48,11 +48,11 @@ class Call(NamedTuple):
     """One call of a hook.
 
     Args:
-        hook: Its name.
-        within: The hooks during which it was called, from outside in.
-        milliseconds: How long all of it took.
-        answers: Of each plugin, in the order in which they were asked.
-        asked: How many plugins have the hook.
+        hook: The hook's name.
+        within: The enclosing hook calls, outermost first.
+        milliseconds: How long the whole call took.
+        answers: The plugins' answers, in the order of the calls.
+        asked: How many plugins implement the hook.
     """
 
     hook: str
@@ -63,16 +63,16 @@ class Call(NamedTuple):
 
 
 class Trace:
-    """Times every implementation of every hook of a manager and tells each call.
+    """Timer of every hook implementation of a manager; reports each call.
 
     Args:
-        manager: With all plugins registered.
-        tell: Is given each call when it has ended, also those to hooks that nobody has.
+        manager: The manager with all plugins registered.
+        tell: Called with each call when it has ended, also for hooks without implementations.
     """
 
     def __init__(self, manager: pluggy.PluginManager, tell: Callable[[Call], None]) -> None:
         self.tell = tell
-        # Of the calls that are under way, since a hook may call others: hook, start and answers.
+        # Hook, start and answers of the calls in progress; hooks may be nested.
         self._calls: list[tuple[str, float, list[Answer]]] = []
         for caller in vars(manager.hook).values():
             if isinstance(caller, pluggy.HookCaller):
@@ -83,7 +83,7 @@ class Trace:
     def _time(self, implementation: Any) -> None:
         function = implementation.function
         if inspect.isgeneratorfunction(function):
-            return  # a wrapper goes around the others; its time is theirs
+            return  # A wrapper encloses the other calls, so its time includes theirs.
 
         @functools.wraps(function)
         def timed(*arguments: Any) -> Any:
@@ -107,10 +107,10 @@ class Trace:
 
 
 class Printer:
-    """Prints calls as they come.
+    """Printer of calls as they end.
 
     Args:
-        every_step: Print the hooks of all steps, not only of an experience's first.
+        every_step: Print the hooks of all steps, not only of the first step of an experience.
     """
 
     def __init__(self, every_step: bool = False) -> None:
@@ -118,7 +118,7 @@ class Printer:
         self._printed: set[str] = set()
 
     def __call__(self, call: Call) -> None:
-        """Print a call, unless it is one of a step like those before it."""
+        """Print a call, except for repeated calls of per-step hooks."""
         if call.hook == "before_experience":
             self._printed.clear()
         again = call.hook in PER_STEP and call.hook in self._printed and not self.every_step

@@ -148,7 +148,7 @@ def test_a_changed_setting_is_named_and_refused(
     assert fit("resume=part", "resume.allow=[optimizer.lr]") == 2
     assert "optimizer.lr was" not in capfd.readouterr().err
     assert fit("resume=part", "resume.allow=[optimizer,trainer.gradient_clip_val]") == 0
-    assert "optimizer.lr was 0.001 and is 0.5, as resume.allow says" in capfd.readouterr().err
+    assert "optimizer.lr was 0.001 and is 0.5, as allowed by resume.allow" in capfd.readouterr().err
 
 
 def test_auto_with_another_command_is_refused(fit: Any, capfd: pytest.CaptureFixture[str]) -> None:

@@ -102,7 +102,7 @@ def test_a_broken_package_is_asked_again_every_time(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = registry.discover()
-    known.problems.append("installed plugin 'x' was passed over")
+    known.problems.append("skipping installed plugin 'x'")
     monkeypatch.setattr(registry, "discover", lambda: known)
     _name_cache.load()
     assert not place.exists()

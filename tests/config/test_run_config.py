@@ -184,7 +184,7 @@ def test_an_allowed_setting_is_taken_and_written_down(
     learned = epochs_of(folder)
     words = ["trainer.max_epochs=3", "resume.allow=[trainer.max_epochs]"]
     assert main(["fit", f"resume={folder}", *words]) == 0
-    assert "trainer.max_epochs was 1 and is 3, as resume.allow says" in capfd.readouterr().err
+    assert "trainer.max_epochs was 1 and is 3, as allowed by resume.allow" in capfd.readouterr().err
     assert learned == 1
     # The first experience's loop had come to its end; the second is learned as is said now.
     assert epochs_of(folder) == 1 + 3

@@ -106,4 +106,4 @@ def test_a_broken_package_is_passed_over_with_a_sentence(site: Path, tmp_path: P
     finally:
         module.write_text(whole)
     assert done.returncode == 0, done.stderr
-    assert "installed plugin 'outsider' (outsider) was passed over: half installed" in done.stderr
+    assert "skipping installed plugin 'outsider' (outsider): half installed" in done.stderr

@@ -244,7 +244,7 @@ def test_a_package_that_cannot_be_imported_is_passed_over_with_a_sentence(
 ) -> None:
     install(tmp_path, "clframe_tuna.tuna", tuna="raise RuntimeError('half installed')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    sentence = r"installed plugin 'tuna' \(clframe_tuna\S*\) was passed over: half installed"
+    sentence = r"skipping installed plugin 'tuna' \(clframe_tuna\S*\): half installed"
     with pytest.warns(UserWarning, match=sentence):
         registry = discover()
     assert registry.problems

@@ -144,5 +144,5 @@ def test_a_run_of_several_processes_is_refused_before_they_start(
     words = "fit stream=point_robot learner=ppo trainer.devices=2 trainer.accelerator=cpu"
     assert main([*words.split(), f"run_dir={tmp_path / 'run'}"]) == 2
     said = capsys.readouterr().err
-    assert said == "clframe: learner=ppo learns in one process: set trainer.devices=1\n"
+    assert said == "clframe: learner=ppo runs in one process: set trainer.devices=1\n"
     assert not (tmp_path / "run").exists()

@@ -278,7 +278,7 @@ def test_what_cannot_be_asked_for(maker: Any, tmp_path: Path) -> None:
         stream(root, depth_range=0.0)
     with pytest.raises(SettingError, match=r"modality.* must be one of rgb, rgbd, depth"):
         stream(root, modality="thermal")
-    with pytest.raises(SettingError, match="scenario of its own"):
+    with pytest.raises(SettingError, match="its own scenario"):
         stream(root, scenario="class")
     with pytest.raises(DataError, match="holds none of the 4 instances"):
         stream(root, n_instances=4)
