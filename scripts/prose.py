@@ -5,7 +5,7 @@
     python scripts/prose.py sample --seed 1 > sample.md  # 100 sentences, 60 summaries, 60 messages
     python scripts/prose.py list clframe/core            # every text with its place
 
-``tests/docs/test_phrases.py`` searches the same texts for phrases that give a stilted sentence away.
+``tests/docs/test_phrases.py`` searches the same texts for phrases of stilted sentences.
 """
 
 from __future__ import annotations

@@ -247,7 +247,8 @@ def test_a_run_is_not_continued_over_other_data(
     _image(victim, 9999)
     assert main(["fit", "resume=run"]) == 2
     message = " ".join(capsys.readouterr().err.split())
-    assert "cannot continue run" in message and "as the same run" in message
+    assert "cannot continue run" in message
+    assert "as the same run" in message
     assert "'week2' was" in message
     assert "resume.allow=[data]" in message
     assert main(["fit", "resume=run", "resume.allow=[data]"]) == 0
