@@ -260,10 +260,10 @@ def eyes(full: str, seed: int, path: Path, count: int = 10, size: int = 200) -> 
     corpus, name = full.split("/")
     env = EgocentricEnv((corpus, name), instance=seed)
     steps = plan(env.instance).steps
-    pictures = [env.picture(size, 2)[0]]
+    pictures = [env.look(size, 2)[0]]
     for verb, slot in steps[: count - 1]:
         env.step(env.action(verb, slot))
-        pictures.append(env.picture(size, 2)[0])
+        pictures.append(env.look(size, 2)[0])
     half = count // 2
     rows = [np.concatenate(row, axis=1) for row in (pictures[:half], pictures[half:])]
     Image.fromarray(np.concatenate(rows)).quantize(200).save(path, optimize=True)

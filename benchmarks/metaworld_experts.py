@@ -46,7 +46,7 @@ def measure(name: str, episodes: int) -> dict[str, Any]:
     seeds = episode_seeds(episodes, *seed_key(task, 0, DEMONSTRATION))
     demos = [collect.record(task, environment, seed) for seed in seeds]
     seconds = time.process_time() - started
-    environment.close()  # type: ignore[attr-defined]
+    environment.close()
     kept = [demo for demo in demos if demo is not None]
     return {
         "successes": len(kept),

@@ -92,7 +92,7 @@ class Curve(Plugin):
             action: NDArray[Any] = model.action_of(model(torch.from_numpy(x)[None]), None)[0]
             return np.asarray(action)
 
-        self.values.append(mean_return(learner.stream.tasks[0].info["evaluation"], act))
+        self.values.append(mean_return(learner.stream.tasks[0].evaluation, act))
 
 
 def ours(seed: int, steps: int) -> list[float]:
@@ -129,7 +129,7 @@ def theirs(seed: int, steps: int) -> list[float]:
     """The curve of stable-baselines3's."""
     from stable_baselines3 import SAC
 
-    evaluation = built(seed, steps, []).stream.tasks[0].info["evaluation"]
+    evaluation = built(seed, steps, []).stream.tasks[0].evaluation
     model = SAC(
         "MlpPolicy",
         Point(evaluation, seed),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from clframe.core.learner import Learner as Learner
     from clframe.core.matrix import AccuracyMatrix as AccuracyMatrix
     from clframe.core.plugin import Plugin as Plugin
+    from clframe.core.protocols import Model as Model
+    from clframe.core.protocols import Policy as Policy
     from clframe.core.registry import Registry as Registry
     from clframe.core.results import Result as Result
     from clframe.core.step import Step as Step
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from clframe.errors import PluginError as PluginError
     from clframe.errors import SettingError as SettingError
     from clframe.hookspecs import hookimpl as hookimpl
+    from clframe.recording.logger import RunLogger as RunLogger
     from clframe.recording.media import Heatmap as Heatmap
     from clframe.recording.media import Table as Table
     from clframe.reproduce.fork import fork as fork
@@ -58,11 +61,14 @@ _HOME = {
     "Heatmap": "recording.media",
     "Learner": "core.learner",
     "MapData": "data.dataset",
+    "Model": "core.protocols",
     "Plugin": "core.plugin",
     "PluginError": "errors",
+    "Policy": "core.protocols",
     "Registry": "core.registry",
     "Result": "core.results",
     "RunConfig": "config.run_config",
+    "RunLogger": "recording.logger",
     "SettingError": "errors",
     "Step": "core.step",
     "Stream": "core.stream",

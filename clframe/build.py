@@ -30,6 +30,7 @@ from clframe.core.factory import make, make_stream
 from clframe.core.learner import Learner, OptimizerFactory
 from clframe.core.learner_factory import STREAMS_OWN, LearnerFactory, make_learner_factory, name_of
 from clframe.core.plugin import Plugin, check_composition, check_online
+from clframe.core.protocols import Model, RobotStream, check_model
 from clframe.core.registry import Registry, discover
 from clframe.core.stream import Stream
 from clframe.core.trainer import TrainerSettings
@@ -38,6 +39,7 @@ from clframe.data.real_time import drop_missed_batches
 from clframe.data.stream_order import in_order
 from clframe.distributed.ranks import check_plugins
 from clframe.errors import SettingError
+from clframe.recording.logger import as_run_logger
 from clframe.runs import pretrain
 from clframe.runs.folder import RunFolder
 from clframe.runs.fork_source import Origin
@@ -255,6 +257,7 @@ def build_engine(
 def build_model(config: RunConfig, registry: Registry, stream: Stream) -> nn.Module:
     """Make a model for the stream's inputs and outputs."""
     if isinstance(config.model, nn.Module):
+        check_model(config.model, isinstance(stream, RobotStream))
         return config.model
     named: Any = config.model
     if named is None:
@@ -271,6 +274,7 @@ def build_model(config: RunConfig, registry: Registry, stream: Stream) -> nn.Mod
             n_outputs=stream.n_outputs,
             data_dir=data_folder(config.data_dir),
         )
+    check_model(model, isinstance(stream, RobotStream))
     return model
 
 
@@ -298,8 +302,8 @@ def prepare_stream(
     stream = augmented(stream, engine.settings.augment)
     # A model may replace inputs with features that it computes once, such as those of a frozen
     # network.
-    prepare: Any = getattr(model, "prepare_stream", None)
-    stream = stream if prepare is None else prepare(stream, engine.device)
+    if isinstance(model, Model):
+        stream = model.prepare_stream(stream, engine.device)
     return learning.prepare_stream(stream, model, engine)
 
 
@@ -359,7 +363,7 @@ def default_plugins(
                 "stream_name": stream.name,
                 "progress": config.progress,
             }
-            loggers.append(make(registry, "logger", named, **given))
+            loggers.append(as_run_logger(make(registry, "logger", named, **given), name))
     context = RunContext(
         stream=stream,
         settings=trainer,

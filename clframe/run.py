@@ -246,7 +246,7 @@ def conclude(
             [stream.columns.index(task.name) for task in experience.tasks] for experience in stream
         ],
         curves=state.curves,
-        acting=getattr(learner, "acts", {}),
+        acting=dict(learner.acts),
         pretrain=learner.pretrained,
         fork=None if learner.forked is None else _forked(learner.forked, state),
         timing=state.timing.to_json(state.samples, engine.device),

@@ -48,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": CORE,
     "loggers": CORE | {"runs"},
     "robot": CORE | {"worlds"},
-    "rl": CORE | {"models", "robot"},
+    "rl": CORE | {"models", "robot", "worlds"},
     # BEHAVIOR's episodes are measured by its metrics, in the processes that run them.
     "streams": CORE | {"metrics", "robot", "worlds"},
     "plugins": METHODS,

@@ -12,6 +12,7 @@ from clframe.attached.checks import check_attachable
 from clframe.attached.host_learner import AttachedLearner, HostEngine, Loss, growing_stream
 from clframe.attached.session import Attachment
 from clframe.core.plugin import check_composition
+from clframe.core.protocols import head_of
 from clframe.core.registry import discover
 from clframe.core.stream import SCENARIOS, Scenario
 from clframe.core.trainer import TrainerSettings
@@ -192,7 +193,7 @@ def _check_host(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 
 def _outputs_of(model: nn.Module) -> int:
     """How many outputs a model has, by its last linear layer; 1 where there is none."""
-    head = getattr(model, "head", None)
+    head = head_of(model)
     layers = [m for m in model.modules() if isinstance(m, nn.Linear)]
     last = head if isinstance(head, nn.Linear) else (layers[-1] if layers else None)
     return 1 if last is None else last.out_features

@@ -24,6 +24,7 @@ from clframe.attached.checks import asks_for, implementation, needs_batches
 from clframe.attached.host_data import Batches
 from clframe.attached.host_learner import AttachedLearner
 from clframe.core import hooks
+from clframe.core.protocols import head_of
 from clframe.core.step import Step
 from clframe.data.dataset import Batch, Data, cat_inputs
 from clframe.data.inputs import tensors_of
@@ -76,8 +77,8 @@ class Passes:
             model.register_forward_pre_hook(_Hook(self._before_pass), with_kwargs=True),
             model.register_forward_hook(_Hook(self._after_pass)),
         ]
-        head = getattr(model, "head", None)
-        if isinstance(head, nn.Module):
+        head = head_of(model)
+        if head is not None:
             handles.append(head.register_forward_pre_hook(_Hook(self._before_head)))
         self._handles = handles
         self._put_on_optimizer()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clframe.cli.parser import Parser, whole
 from clframe.errors import DataError, SettingError
@@ -119,16 +119,16 @@ def _with_models(how: Evaluation, recording: Recording) -> Recording:
     import dataclasses
 
     environment = how.robot.make_recording()
-    inner: Any = getattr(environment, "unwrapped", environment)
-    tell = getattr(getattr(inner, "world", inner), "model_file", None)
-    if tell is None or any(demo.seed is None for demo in recording.demos):
-        return recording
     models = []
     for demo in recording.demos:
-        environment.reset(seed=demo.seed)
-        models.append(str(tell()))
-    getattr(environment, "close", lambda: None)()
-    return dataclasses.replace(recording, models=models)
+        if demo.seed is not None:
+            environment.reset(seed=demo.seed)
+            models.append(environment.model_file())
+    environment.close()
+    known = [model for model in models if model is not None]
+    if len(known) < len(recording.demos):
+        return recording
+    return dataclasses.replace(recording, models=known)
 
 
 def _targets(out: Path, names: Sequence[str]) -> list[Path]:

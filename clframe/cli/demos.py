@@ -190,7 +190,7 @@ def _play_one(
     path = collect.path_of(how.robot, folder, how.goal_seed)
     demo = demonstrations.read(path, number + 1)[number]
     environment = how.robot.make_recording()
-    rate = video.rate_of(environment)
+    rate = environment.rate
     every = every or (1 if out is None else film_files.stride(out, rate))
     recorded = video.RecordVideo(environment, every) if out is not None else None
     result = replay(how.robot, recorded or environment, demo)
@@ -271,9 +271,9 @@ def _resolve(command: str, arguments: argparse.Namespace) -> tuple[Path, list[Ch
     config = compose(arguments.settings)
     stream = build_stream(config, discover(config.plugin_paths))
     found = [
-        Chosen(task.info["evaluation"], int(task.info["num_demos"]), bool(task.info["taught"]))
+        Chosen(task.evaluation, int(task.info["num_demos"]), bool(task.info["taught"]))
         for task in stream.tasks
-        if isinstance(task.info.get("evaluation"), Evaluation)
+        if isinstance(task.evaluation, Evaluation)
     ]
     if not found:
         raise SettingError(f"stream '{stream.name}' has no demonstrations: it has no environments")

@@ -74,7 +74,7 @@ def main(words: Sequence[str]) -> int:
     first = tasks[0][1]
     pool = environment_pool(first.num_workers, first.num_envs, first.rollouts)
     learner.eval()
-    if acts := getattr(learner, "acts", {}):
+    if acts := learner.acts:
         print_out("acts by " + ", ".join(f"{name}={value}" for name, value in acts.items()))
     try:
         with torch.inference_mode():
@@ -118,9 +118,9 @@ def _load(
 
     learner, _ = load_learner(folder, plugin_path=plugin_path)
     found = [
-        (task, task.info["evaluation"])
+        (task, task.evaluation)
         for task in learner.stream.tasks
-        if isinstance(task.info.get("evaluation"), Evaluation)
+        if isinstance(task.evaluation, Evaluation)
     ]
     if not found:
         raise SettingError(
@@ -148,10 +148,10 @@ def _record(learner: Learner, task: Task, how: Evaluation, arguments: argparse.N
     from clframe.config.run_config import read_content
     from clframe.robot.film_files import stride, write
     from clframe.robot.filming import actor, film_episode
-    from clframe.robot.video import RecordVideo, rate_of
+    from clframe.robot.video import RecordVideo
 
-    path, environment = arguments.video.expanduser(), how.robot.environment()
-    rate = rate_of(environment)
+    path, environment = arguments.video.expanduser(), how.robot.make()
+    rate = environment.rate
     every = arguments.every or stride(path, rate)
     recorded: RecordVideo
     if arguments.saliency:

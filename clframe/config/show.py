@@ -30,7 +30,7 @@ def as_yaml(config: RunConfig, registry: Registry) -> str:
     try:
         stream = make_stream(registry, named, config.scenario, config.seed, config.data_dir)
     except DataError:
-        stream = SimpleNamespace(name=named["name"], scenario=config.scenario)
+        stream = SimpleNamespace(name=named["name"], scenario=config.scenario, tasks=())
     learning = make_learner_factory(registry, config.learner, stream)
     given = config.trainer or {}
     values = learning.trainer(registry.trainer_for(stream.name, given), given)

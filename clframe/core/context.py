@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clframe.core.stream import Stream
     from clframe.core.trainer import TrainerSettings
+    from clframe.recording.logger import RunLogger
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class RunContext:
         run_dir: The run folder; None if this process writes nothing.
         resumed: Whether the run continues one in the folder.
         progress: Whether to show progress.
-        loggers: Lightning loggers, ready to use.
+        loggers: The run's loggers.
         metrics: Functions of the result by family name.
         strategy: The strategy's name.
     """
@@ -32,6 +33,6 @@ class RunContext:
     run_dir: Path | None = None
     resumed: bool = False
     progress: bool = False
-    loggers: Sequence[Any] = ()
+    loggers: Sequence[RunLogger] = ()
     metrics: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     strategy: str = ""

@@ -19,6 +19,7 @@ from torch.nn import functional
 from clframe.core import hooks
 from clframe.core.losses import ActiveLogits
 from clframe.core.plugin import Plugin, Plugins
+from clframe.core.protocols import Policy, policy_of, split_model
 from clframe.core.state import RunState
 from clframe.core.step import Step
 from clframe.data.dataset import Batch, Data, cat_inputs, map_inputs
@@ -95,7 +96,7 @@ class Learner(LightningModule):
         """The task of each sample in the current pass, for layers that are gated by task."""
         self.generator = torch.Generator()
         self.generator.manual_seed(seed)
-        self._split_model = hasattr(model, "features") and hasattr(model, "head")
+        self._split_model = split_model(model) is not None
         units = torch.zeros(len(stream.tasks) + 1, stream.n_outputs, dtype=torch.bool)
         for task in stream.tasks:
             units[task.index, list(task.outputs)] = True
@@ -151,6 +152,31 @@ class Learner(LightningModule):
         self.model.head = head
         if features is not None:
             self.model.features = features
+
+    # ------------------------------------------------------------ acting
+
+    @property
+    def policy(self) -> Policy:
+        """How the model acts; see :class:`clframe.Policy`."""
+        return policy_of(self.model)
+
+    @property
+    def acts(self) -> Mapping[str, Any]:
+        """How the learner acts in environments, for the results; empty if it does not."""
+        return {}
+
+    @property
+    def squared_error(self) -> bool:
+        """Whether outputs are actions that are learned by their squared error."""
+        return False
+
+    def action_of(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the actions that outputs stand for."""
+        return self.policy.action_of(outputs, generator)
+
+    def possible(self, outputs: Tensor, x: Any) -> Tensor:
+        """Return the outputs, with the lowest number for choices that inputs rule out."""
+        return outputs
 
     # ------------------------------------------------------------ how far the run is
 

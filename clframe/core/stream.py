@@ -20,6 +20,16 @@ Scenario = Literal["task", "domain", "class"]
 SCENARIOS: tuple[Scenario, ...] = get_args(Scenario)
 
 
+class TaskEvaluation:
+    """How a task is evaluated if not on labelled data: the base class of such descriptions.
+
+    An evaluator plugin that knows the subclass carries it out; see ``clframe.robot.evaluation``.
+    """
+
+    validation: Callable[[int], Data] | None = None
+    """Makes held-out training data of the task with this index; None if there are none."""
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """A unit of evaluation: one column of the matrix.
@@ -30,6 +40,7 @@ class Task:
         outputs: The output units that belong to this task.
         load: Makes the evaluation data; None if the task is an environment.
         info: Further metadata, such as factor, level or language instruction.
+        evaluation: How the task is evaluated; None if on its data.
 
     Example:
         >>> import clframe
@@ -43,6 +54,7 @@ class Task:
     outputs: tuple[int, ...]
     load: Callable[[], Data] | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
+    evaluation: TaskEvaluation | None = None
 
     @property
     def data(self) -> Data:

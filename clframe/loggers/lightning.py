@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from clframe.errors import SettingError, nearest
 from clframe.hookspecs import hookimpl
 from clframe.loggers.local import flat, markdown
+from clframe.recording.logger import RunLogger
 from clframe.recording.media import Media
 from clframe.utils.files import write_json
 
@@ -31,7 +32,7 @@ _NEW_EACH_TIME = ("CSVLogger",)
 """Loggers that would delete what is there if they were given its version."""
 
 
-class Foreign:
+class Foreign(RunLogger):
     """A Lightning logger with what a run of clframe asks of one.
 
     A resumed run continues the logger's run where its class has a parameter for that, and what it
@@ -44,22 +45,17 @@ class Foreign:
     """
 
     remote = True
-    """A server may be involved, whose failures must not end the run."""
 
     def __init__(self, logger: Any, run_dir: Path, run_config: Mapping[str, Any]) -> None:
         self.logger, self._run_dir = logger, run_dir
         self.title = type(logger).__name__
+        self.takes_media = _way_of(logger) is not None
         self._config: Mapping[str, Any] | None = run_config
         self._memory = memory_of(run_dir, self.title)
         self._calls = 0
         # One byte for each call: what was sent is known even after a kill.
         self._counter = self._memory.with_suffix(".sent")
         self._sent = self._counter.stat().st_size if self._counter.is_file() else 0
-
-    @property
-    def takes_media(self) -> bool:
-        """Whether it is of a kind that takes pictures."""
-        return _way_of(self.logger) is not None
 
     def _begin(self) -> None:
         """At the first call: send the config, and remember which run the logger's is."""

@@ -19,6 +19,7 @@ from lightning.fabric.loggers.csv_logs import CSVLogger, _ExperimentWriter
 from lightning.fabric.loggers.tensorboard import TensorBoardLogger
 
 from clframe.hookspecs import hookimpl
+from clframe.recording.logger import RunLogger
 from clframe.recording.media import Media
 from clframe.runs import append_file
 from clframe.runs.csv_prefix import first_rows, with_columns
@@ -31,12 +32,11 @@ if TYPE_CHECKING:
     from clframe.core.registry import Registry
 
 
-class CSVTable(CSVLogger):
+class CSVTable(CSVLogger, RunLogger):
     """Lightning's CSV logger, able to continue an existing table."""
 
     title = "csv"
     numbers_only = True
-    """It is a table of numbers, so nobody expects pictures in it."""
 
     def __init__(self, run_dir: Path, flush_every_n_steps: int) -> None:
         super().__init__(run_dir, "", "csv", flush_logs_every_n_steps=flush_every_n_steps)
@@ -65,9 +65,9 @@ class CSVTable(CSVLogger):
         assert isinstance(self.experiment, _Table)
         self.experiment.expected.update(names)
 
-    def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
         """Add one row."""
-        super().log_metrics(metrics, step)
+        super().log_metrics(dict(metrics), step)
         self._rows += 1
 
     def state_dict(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class _Table(_ExperimentWriter):
         self.sum = PrefixSum(path)
 
 
-class Board(TensorBoardLogger):
+class Board(TensorBoardLogger, RunLogger):
     """Lightning's TensorBoard logger, able to continue an existing board.
 
     Args:

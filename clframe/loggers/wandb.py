@@ -19,6 +19,7 @@ from lightning.pytorch.loggers import WandbLogger
 
 from clframe.hookspecs import hookimpl
 from clframe.loggers._wandb_server import answers, choose_mode, has_key, server
+from clframe.recording.logger import RunLogger
 from clframe.recording.media import Media
 from clframe.runs.append_file import AppendOnlyFile
 from clframe.runs.fork_source import notes
@@ -47,7 +48,7 @@ _taken: set[str] = set()
 """Ids that came from the environment and belong to a run of this process already."""
 
 
-class WandbRun(WandbLogger):
+class WandbRun(WandbLogger, RunLogger):
     """Lightning's W&B logger, with a run of its own and a memory of what it was sent.
 
     Several loggers in one process (one per seed) have one W&B run each. All that is logged is also
@@ -64,7 +65,6 @@ class WandbRun(WandbLogger):
     """
 
     remote = True
-    """A server is involved, whose failures must not end the run."""
     title = "W&B"
     takes_media = True
 

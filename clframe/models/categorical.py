@@ -15,11 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clframe.core.protocols import robot_stream
 from clframe.core.stream import Stream
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.heads import TaskHeads
-from clframe.models.policy import Activation, Body, Policy, count_tasks, hidden_layers
+from clframe.models.policy import Activation, Body, PerceptronPolicy, hidden_layers
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry
@@ -76,7 +77,7 @@ def possible(logits: Tensor, mask: Tensor) -> Tensor:
     return logits.masked_fill(mask < 0.5, torch.finfo(logits.dtype).min)
 
 
-class CategoricalPolicy(Policy):
+class CategoricalPolicy(PerceptronPolicy):
     """Outputs one logit for each choice; the policy is their softmax.
 
     Args:
@@ -90,7 +91,7 @@ class CategoricalPolicy(Policy):
     """
 
     categorical = True
-    """Outputs are logits, whatever labels are; see :mod:`clframe.plugins._fisher`."""
+    clones_outputs = True
 
     def __init__(
         self,
@@ -179,7 +180,7 @@ def categorical(
         stream: Says that actions are choices, which numbers of the inputs are the mask, and how
             many tasks there are.
     """
-    n_tasks = None if heads == "shared" else count_tasks(stream, "model.heads=task")
+    n_tasks = None if heads == "shared" else len(robot_stream(stream, "model.heads=task").tasks)
     width = math.prod(input_shape)
     mask = None if stream is None else mask_of(stream, width, n_outputs)
     layers = hidden_layers(width, hidden, layer_norm, activation)
@@ -190,16 +191,15 @@ def categorical(
 
 def mask_of(stream: Stream, n_inputs: int, n_choices: int) -> slice | None:
     """Where a stream's inputs say which choices are possible; refuses one that has no choices."""
-    count_tasks(stream, "model=categorical")
-    if not getattr(stream, "discrete", False):
+    robot = robot_stream(stream, "model=categorical")
+    if not robot.discrete:
         raise SettingError(
             f"model=categorical chooses among actions, but those of stream '{stream.name}' are "
             f"{n_choices} numbers: choose model=policy or model=actor"
         )
-    given: slice | None = getattr(stream, "mask", None)
-    if given is None:
+    if robot.mask is None:
         return None
-    places = range(*given.indices(n_inputs))
+    places = range(*robot.mask.indices(n_inputs))
     if len(places) != n_choices or places.step != 1:
         raise SettingError(
             f"stream '{stream.name}' has {n_choices} choices, but its mask is {len(places)} of the "

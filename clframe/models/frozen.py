@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clframe.core.protocols import Model
 from clframe.data.dataset import Data, TensorData, keep_inputs
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
@@ -145,7 +146,7 @@ class EncodedFeatures(nn.Module):
         return vectors
 
 
-class Frozen(Classifier):
+class Frozen(Model, Classifier):
     """A classifier on the features of an :class:`Encoder`.
 
     Args:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from clframe.core.protocols import Policy, robot_stream
 from clframe.core.stream import Stream
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
@@ -80,7 +81,7 @@ class ImageEncoder(nn.Module):
         return torch.cat([x[:, : self.plain], seen], 1)
 
 
-class Policy(Classifier):
+class PerceptronPolicy(Policy, Classifier):
     """Features and a linear head, or one head per task.
 
     Args:
@@ -103,11 +104,10 @@ class Policy(Classifier):
         """The stream as it is; with a code at the end of inputs where that chooses the head."""
         if self.n_tasks is None:
             return stream
-        coded: Stream = stream.with_task_code()  # type: ignore[attr-defined]
-        return coded
+        return robot_stream(stream, "model.heads=task").with_task_code()
 
 
-class ActionPolicy(Acting, Policy):
+class ActionPolicy(Acting, PerceptronPolicy):
     """A policy whose outputs are not the action itself, but what a decoder makes actions of.
 
     Args:
@@ -130,7 +130,8 @@ class ActionPolicy(Acting, Policy):
     def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
         """The stream, with chunks of actions as labels where these are predicted."""
         if self.decoder.chunk > 1:
-            stream = stream.with_chunks(self.decoder.chunk)  # type: ignore[attr-defined]
+            chunk = self.decoder.chunk
+            stream = robot_stream(stream, f"model.chunk={chunk}").with_chunks(chunk)
         return super().prepare_stream(stream, device)
 
 
@@ -145,7 +146,7 @@ def policy(
     heads: Literal["shared", "task"] = "shared",
     activation: Activation = "relu",
     stream: Stream | None = None,
-) -> Policy:
+) -> PerceptronPolicy:
     """A perceptron that maps what a robot sees to an action.
 
     Continual World (Wolczyk et al., 2021) has ``hidden=[256,256,256,256] heads=task
@@ -173,7 +174,7 @@ def policy(
             ``mse``.
     """
     at_least(pictures, 1, "model.pictures")
-    n_tasks = None if heads == "shared" else count_tasks(stream, "model.heads=task")
+    n_tasks = None if heads == "shared" else len(robot_stream(stream, "model.heads=task").tasks)
     if not actions.plain and stream is not None:
         check_actions(stream, actions)
     layers: list[nn.Module] = [nn.Flatten()]
@@ -185,7 +186,7 @@ def policy(
     layers += hidden_layers(width, hidden, layer_norm, activation)
     features, width = nn.Sequential(*layers), [width, *hidden][-1]
     if actions.plain:
-        return Policy(features, width, n_outputs, n_tasks)
+        return PerceptronPolicy(features, width, n_outputs, n_tasks)
     decoder = ActionDecoder(actions, n_outputs, "mode_mean")
     return ActionPolicy(features, width, decoder, n_tasks)
 
@@ -204,19 +205,10 @@ def hidden_layers(
     return layers
 
 
-def count_tasks(stream: Stream | None, setting: str) -> int:
-    """The tasks of a stream of robot tasks, which can put their code at the end of inputs."""
-    if stream is None or not hasattr(stream, "with_task_code"):
-        told = "none is given" if stream is None else f"'{stream.name}' is not"
-        raise SettingError(f"{setting} needs a stream of robot tasks, which {told}")
-    return len(stream.tasks)
-
-
 def check_actions(stream: Stream, actions: ActionSettings) -> None:
     """Refuse a stream whose actions are not numbers, which only these can be learned by."""
     setting = f"model.chunk={actions.chunk}" if actions.chunk > 1 else f"model.head={actions.head}"
-    count_tasks(stream, setting)
-    if getattr(stream, "discrete", False):
+    if robot_stream(stream, setting).discrete:
         raise SettingError(
             f"{setting} needs actions that are numbers, but those of stream '{stream.name}' are "
             "choices: choose model=categorical, or model=policy as it is"

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from clframe.core.plugin import Plugin
+from clframe.core.protocols import feature_width, split_model
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
 
@@ -82,12 +83,10 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
         """Find the width of the features."""
-        if self.features == "model" and not (
-            hasattr(learner.model, "features") and hasattr(learner.model, "head")
-        ):
+        if self.features == "model" and split_model(learner.model) is None:
             raise PluginError(
-                f"plugin '{self.name}' needs a model that has `features` and `head`, which "
-                f"{type(learner.model).__name__} has not: choose another model, or "
+                f"plugin '{self.name}' needs a model with 'features' and 'head', which "
+                f"{type(learner.model).__name__} lacks: choose another model, or "
                 f"{self.name}.features=raw"
             )
         shape = stream.input_shape
@@ -99,8 +98,8 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
 
     @torch.no_grad()
     def _width(self, learner: Learner, shape: tuple[int, ...]) -> int:
-        known = getattr(learner.model, "n_features", None)
-        if isinstance(known, int):
+        known = feature_width(learner.model)
+        if known is not None:
             return known
         learner.eval()
         probe = torch.zeros(1, *shape, device=learner.engine.device)

@@ -107,7 +107,7 @@ def fisher(
         elif _has_classes(learner, data.labels):
             score = log_likelihood
         else:
-            score = _output if getattr(learner, "squared_error", False) else gaussian
+            score = _output if learner.squared_error else gaussian
         return mean_over_samples(
             learner,
             data,
@@ -128,7 +128,7 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
         yield batch.y, None
         return
     actions = not _has_classes(learner, batch.y)
-    if actions and estimate == "exact" and getattr(learner, "squared_error", False):
+    if actions and estimate == "exact" and learner.squared_error:
         for number in range(outputs.shape[1]):
             yield torch.full_like(batch.task, number), None
         return
@@ -160,12 +160,12 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
 
 def _has_classes(learner: Learner, labels: Tensor) -> bool:
     """Whether outputs are logits of classes: labels are, or the model says so of choices."""
-    return not labels.is_floating_point() or getattr(learner.model, "categorical", False)
+    return not labels.is_floating_point() or learner.policy.categorical
 
 
 def _own_outputs(learner: Learner, labels: Tensor) -> bool:
     """Whether labels are what the policy itself gives for the samples, to be cloned later."""
-    return labels.is_floating_point() and hasattr(learner.model, "law")
+    return labels.is_floating_point() and learner.policy.clones_outputs
 
 
 def _rows_of(batch: Batch, rows: slice) -> Batch:
@@ -175,11 +175,9 @@ def _rows_of(batch: Batch, rows: slice) -> Batch:
 
 def _gaussian(learner: Learner, outputs: Any) -> tuple[Tensor, Tensor] | None:
     """Means and deviations where outputs are a single Gaussian over actions, else None."""
-    single_gaussian: Any = getattr(learner.model, "single_gaussian", None)
-    if single_gaussian is None or not isinstance(outputs, Tensor) or outputs.ndim != 2:
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2:
         return None
-    made: tuple[Tensor, Tensor] | None = single_gaussian(outputs)
-    return made
+    return learner.policy.single_gaussian(outputs)
 
 
 def _output(outputs: Tensor, batch: Batch) -> Tensor:

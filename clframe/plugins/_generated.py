@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from clframe.core.plugin import Plugin
+from clframe.core.protocols import linear_head
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
 from clframe.models.vae import choose_likelihood
@@ -65,14 +66,14 @@ class _GeneratedReplay(Plugin):
         self.chosen = choose_likelihood(self.chosen, x, f"plugin '{self.name}'")
 
 
-def linear_head(model: nn.Module, who: str, advice: str) -> nn.Linear:
+def head_to_replay(model: nn.Module, who: str, advice: str) -> nn.Linear:
     """The head of a model that has ``features`` as well.
 
     Raises:
         PluginError: The model lacks one of them; names ``who`` needs them and ends in ``advice``.
     """
-    head = getattr(model, "head", None)
-    if not isinstance(head, nn.Linear) or not hasattr(model, "features"):
+    head = linear_head(model)
+    if head is None:
         raise PluginError(
             f"{who} needs a model with 'features' and a linear 'head', which "
             f"{type(model).__name__} lacks: {advice}"

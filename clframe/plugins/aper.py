@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from clframe.core.protocols import feature_width
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
 from clframe.models.tuning.adapter import put_adapters
@@ -72,7 +73,7 @@ class APER(FeatureSpaceClassifier):
             put_adapters(learner.model, self.name, "parallel", self.hidden, self.scale)
             return []
 
-        if not isinstance(getattr(learner.model, "n_features", None), int):
+        if feature_width(learner.model) is None:
             raise PluginError(
                 f"plugin '{self.name}' needs a classifier with features and a head, which "
                 f"{type(learner.model).__name__} is not: choose model=vit_tiny or a ViT of timm's"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from clframe.hookspecs import hookimpl
 from clframe.models import vae
-from clframe.plugins._generated import _GeneratedReplay, linear_head
+from clframe.plugins._generated import _GeneratedReplay, head_to_replay
 from clframe.plugins._past_targets import PastTargets, copy_values, frozen_copy
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class FeedbackReplay(_GeneratedReplay):
     def configure(self, learner: Learner, stream: Stream) -> None:
         """Attach the feedback connections, so that the learner's optimizer trains them."""
         advice = "use plugin 'generative_replay'"
-        head = linear_head(learner.model, "plugin 'feedback_replay'", advice)
+        head = head_to_replay(learner.model, "plugin 'feedback_replay'", advice)
         shape = stream.input_shape
         self.feedback = _Feedback(head.in_features, shape, self.decoder, self.hidden, self.latent)
         learner.add_module("feedback", self.feedback)

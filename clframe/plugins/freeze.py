@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from clframe.core.plugin import Plugin
+from clframe.core.protocols import features_of
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
 from clframe.utils.setting_checks import at_least
@@ -47,8 +48,8 @@ class Freeze(Plugin):
     @hookimpl
     def configure(self, learner: Learner) -> None:
         """Find the features and make their outputs the end of the backward pass when frozen."""
-        features = getattr(learner.model, "features", None)
-        if not isinstance(features, nn.Module) or not hasattr(learner.model, "head"):
+        features = features_of(learner.model)
+        if features is None:
             raise PluginError(
                 "plugin 'freeze' needs a model with 'features' and 'head', which "
                 f"{type(learner.model).__name__} lacks"

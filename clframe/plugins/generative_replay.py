@@ -12,7 +12,7 @@ from clframe.data.dataset import Batch
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
 from clframe.models.vae import VAE, Likelihood
-from clframe.plugins._generated import _GeneratedReplay, linear_head
+from clframe.plugins._generated import _GeneratedReplay, head_to_replay
 from clframe.plugins._past_targets import PastTargets, copy_values, frozen_copy
 from clframe.utils.setting_checks import at_least
 
@@ -111,7 +111,7 @@ class GenerativeReplay(_GeneratedReplay):
     def _head(self, learner: Learner) -> nn.Linear:
         """The head whose inputs are generated; refuses a model without one."""
         who = "plugin 'generative_replay' with replay=features"
-        return linear_head(learner.model, who, "set replay=inputs")
+        return head_to_replay(learner.model, who, "set replay=inputs")
 
     @hookimpl
     def before_experience(self, learner: Learner) -> None:

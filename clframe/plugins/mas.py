@@ -81,7 +81,7 @@ class MAS(_ConvexPenalty):
     def configure(self, learner: Learner) -> None:  # type: ignore[override]  # a hook's choice
         """Start with no anchor; refuse a model whose outputs are not all that it says."""
         super().configure()
-        if getattr(learner.model, "steers", False):
+        if learner.policy.steers:
             raise PluginError(
                 f"plugin '{self.name}' holds what outputs depend on, but those of model.head=flow "
                 "only steer the layers behind them, which it would not hold: choose ewc"

@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from clframe.core.hooks import TaskContext
 from clframe.core.plugin import Plugin
+from clframe.core.protocols import head_of
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.heads import TaskHeads
@@ -122,7 +123,7 @@ class PackNet(Plugin):
         model, device = learner.model, learner.engine.device
         self._head: nn.Linear | None = None
         self._rows_of_tasks = {task.index: list(task.outputs) for task in stream.tasks}
-        head = getattr(model, "head", None)
+        head = head_of(model)
         if isinstance(head, TaskHeads):
             self._rows_of_tasks = {task.index: [*head.rows_of(task.index)] for task in stream.tasks}
             head = head.linear

@@ -12,6 +12,7 @@ from torch.nn.modules import activation
 
 from clframe.core import hooks
 from clframe.core.plugin import Plugin
+from clframe.core.protocols import features_of
 from clframe.errors import SettingError
 from clframe.evaluation.evaluation_mode import evaluation_mode
 from clframe.hookspecs import hookimpl
@@ -133,7 +134,7 @@ def watching(model: nn.Module) -> Iterator[dict[tuple[str, int], Tensor]]:
         for name in named:
             around.enter_context(watch(name))
         # One activation module may serve several layers: calls are told apart within a pass.
-        begin = model.get_submodule("features") if hasattr(model, "features") else model
+        begin = features_of(model) or model
         around.enter_context(begin.register_forward_pre_hook(lambda *_: calls.clear()))
         yield totals
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe.core.plugin import Plugin
+from clframe.core.protocols import feature_width, linear_head
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
 from clframe.plugins._tuner import Compete, compete_among_own, conflicts_of
@@ -105,12 +106,10 @@ class SLCA(Plugin):
     def configure(self, learner: Learner, stream: Stream) -> None:
         """Give the features a learning rate of their own."""
         model: Any = learner.model
-        if not isinstance(getattr(model, "head", None), nn.Linear) or not isinstance(
-            getattr(model, "n_features", None), int
-        ):
+        if linear_head(model) is None or feature_width(model) is None:
             raise PluginError(
-                "plugin 'slca' needs a model that has `features` and a linear `head`; "
-                f"{type(model).__name__} has not"
+                "plugin 'slca' needs a model with 'features' and a linear 'head', which "
+                f"{type(model).__name__} lacks"
             )
         device, n, width = learner.engine.device, stream.n_outputs, model.n_features
         self.means = torch.zeros(n, width, device=device)

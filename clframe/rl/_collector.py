@@ -28,7 +28,7 @@ from clframe.rl.env_worker import Make
 from clframe.rl.online_data import LiveData, Pace, TransitionBatch
 from clframe.rl.transitions import Transitions
 from clframe.rl.vector_acting import Environments, Start, maker
-from clframe.robot.evaluation import Evaluation
+from clframe.robot.evaluation import episodes_of, inputs_of
 from clframe.robot.observation_windows import STATE, ObservationTransform
 from clframe.robot.task import TRAINING, episode_seeds, seed_key
 from clframe.utils.processes import usable_cores
@@ -176,7 +176,7 @@ class Interaction(Plugin):
         """So many batches, with the decisions between them; an even share of tasks in each."""
         self.transitions.load()
         pace = self.pace.times(len(turns))
-        inputs: ObservationTransform = turns[0].info["evaluation"].inputs
+        inputs = inputs_of(turns[0])
         self.made = self.made or [0] * len(turns)
         for _ in range(n):
             while self.decisions < min(pace.decisions_before(self.updates), pace.steps):
@@ -218,7 +218,7 @@ class Interaction(Plugin):
         states = newest[STATE][newest["task"] == task.index]
         states = states if most is None else states[-most:]
         labels = torch.zeros(len(states), 0)
-        inputs = task.info["evaluation"].inputs
+        inputs = inputs_of(task)
         return TensorData({STATE: states}, labels, task.index, transform=inputs)
 
     # ------------------------------------------------------------ a decision in each environment
@@ -287,7 +287,7 @@ class Interaction(Plugin):
             episode.steps += 1
             episode.total += moment.reward
             episode.success = episode.success or moment.success
-            horizon = task.info["evaluation"].horizon
+            horizon = episodes_of(task).horizon
             if moment.terminated or moment.truncated or episode.steps >= horizon:
                 self._log(episode)
                 self._end(number)
@@ -316,7 +316,7 @@ class Interaction(Plugin):
     def _bring(self, turns: Sequence[Task], count: int) -> Environments:
         """Have the first so many where their episodes are, to which a resumed run has to go."""
         if self._environments is None:
-            evaluation: Evaluation = turns[0].info["evaluation"]
+            evaluation = episodes_of(turns[0])
             inputs: Any = evaluation.inputs
             total, size = len(self.episodes), inputs.state_size
             processes = usable_cores() if self.overlap else 0
@@ -340,7 +340,7 @@ class Interaction(Plugin):
         return self._environments
 
     def _seed(self, task: Task, episode: Episode) -> int:
-        evaluation: Evaluation = task.info["evaluation"]
+        evaluation = episodes_of(task)
         key = seed_key(evaluation.robot, evaluation.goal_seed, TRAINING)
         place = (*key, self._learner.seed, self._learner.experience.index)
         return episode_seeds(1, *place, start=episode.number)[0]

@@ -26,8 +26,8 @@ from clframe.rl.env_slots import Maker
 from clframe.rl.online_data import LiveData
 from clframe.rl.stream import state_mask
 from clframe.rl.vector import VectorEnvironment
-from clframe.robot.evaluation import Evaluation
-from clframe.robot.observation_windows import STATE, ObservationTransform
+from clframe.robot.evaluation import episodes_of, inputs_of
+from clframe.robot.observation_windows import STATE
 from clframe.robot.task import TRAINING, seed_key
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Collector(Plugin):
         """A new experience begins."""
         self.teardown()
         self._clear()
-        evaluation: Evaluation = task.info["evaluation"]
+        evaluation = episodes_of(task)
         key = seed_key(evaluation.robot, evaluation.goal_seed, TRAINING)
         self.environments = VectorEnvironment(
             self._maker(task),
@@ -190,7 +190,7 @@ class Collector(Plugin):
         )
 
     def _maker(self, task: Task) -> Maker:
-        evaluation: Evaluation = task.info["evaluation"]
+        evaluation = episodes_of(task)
         inputs: Any = evaluation.inputs
         stream = self._learner.stream
         return Maker(
@@ -242,7 +242,7 @@ class Collector(Plugin):
         size = portions.batch_size
         chosen = self._order[1][place * size : (place + 1) * size]
         if self._x is None:
-            inputs: ObservationTransform = task.info["evaluation"].inputs
+            inputs = inputs_of(task)
             self._x = inputs({STATE: rollout[STATE]}, self._numbers(task, portions.decisions))
         batch = RolloutBatch(
             self._x[chosen], rollout["drawn"][chosen], self._numbers(task, len(chosen))
@@ -258,7 +258,7 @@ class Collector(Plugin):
     def visited(self, task: Task) -> TensorData:
         """The last states of this experience, without labels yet."""
         labels = torch.zeros(len(self.recent), 0)
-        inputs = task.info["evaluation"].inputs
+        inputs = inputs_of(task)
         return TensorData({STATE: self.recent}, labels, task.index, transform=inputs)
 
     # ------------------------------------------------------------ acting
@@ -268,7 +268,7 @@ class Collector(Plugin):
         """Act for a rollout, with the policy as it is."""
         environments, learner, portions = self.environments, self._learner, self.portions
         assert environments is not None
-        inputs: ObservationTransform = task.info["evaluation"].inputs
+        inputs = inputs_of(task)
         device = learner.generator.device
         numbers = self._numbers(task, portions.n_envs)
         shape = (portions.n_steps, portions.n_envs)
@@ -312,7 +312,7 @@ class Collector(Plugin):
 
     def _values(self, task: Task, windows: Tensor) -> Tensor:
         """What is expected from these windows on, portion by portion."""
-        inputs: ObservationTransform = task.info["evaluation"].inputs
+        inputs = inputs_of(task)
         rows = windows.split(self._learner.engine.settings.eval_batch_size)
         return torch.cat(
             [

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor, nn
 
+from clframe.core.protocols import RobotStream, robot_stream
 from clframe.core.stream import Stream
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.categorical import CategoricalPolicy, categorical
-from clframe.models.policy import Activation, Body, Policy, count_tasks, hidden_layers
+from clframe.models.policy import Activation, Body, PerceptronPolicy, hidden_layers
 
 if TYPE_CHECKING:
     from clframe.core.registry import Registry
@@ -26,7 +27,7 @@ EPSILON = 1e-6
 """Keeps the density of a squashed action finite where tanh is flat."""
 
 
-class SquashedGaussian(Policy):
+class SquashedGaussian(PerceptronPolicy):
     """A Gaussian over actions before tanh; outputs are its means, then its log-deviations.
 
     Args:
@@ -36,6 +37,8 @@ class SquashedGaussian(Policy):
         body: How the hidden layers are made; the critics' are made so, too.
         n_tasks: How many heads; None for one that all tasks share.
     """
+
+    clones_outputs = True
 
     def __init__(
         self,
@@ -142,11 +145,11 @@ def actor(
         activation: Of the hidden layers.
         stream: Gives the number of tasks to ``heads=task``.
     """
-    if getattr(stream, "discrete", False):
+    if isinstance(stream, RobotStream) and stream.discrete:
         return categorical(input_shape, n_outputs, hidden, layer_norm, heads, activation, stream)
-    n_tasks = None if heads == "shared" else count_tasks(stream, "model.heads=task")
+    n_tasks = None if heads == "shared" else len(robot_stream(stream, "model.heads=task").tasks)
     if stream is not None:
-        count_tasks(stream, "model=actor")
+        robot_stream(stream, "model=actor")
     width = math.prod(input_shape)
     layers = hidden_layers(width, hidden, layer_norm, activation)
     body = Body(tuple(hidden), layer_norm, activation)

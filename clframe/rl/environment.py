@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from clframe.errors import DataError
 from clframe.robot.task import (
     STATE,
-    Environment,
     MakeEnvironment,
     RobotTask,
     as_dictionary,
     success_of,
 )
+from clframe.worlds.environment import Environment, WrappedEnvironment, as_environment
 
 
 class Moment(NamedTuple):
@@ -32,7 +32,7 @@ class Moment(NamedTuple):
     success: bool
 
 
-class HeldActions:
+class HeldActions(WrappedEnvironment):
     """An environment in which an action is done several times; rewards add up.
 
     Args:
@@ -41,13 +41,9 @@ class HeldActions:
     """
 
     def __init__(self, make: MakeEnvironment, times: int) -> None:
-        self.environment, self.times = make(), times
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
-        return self.environment.reset(seed=seed, options=options)
+        super().__init__(as_environment(make()))
+        self.times = times
+        self.rate = self.environment.rate / times
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Do the action so many times, or until the episode ends.
@@ -64,11 +60,6 @@ class HeldActions:
         if "success" in info:
             info = {**info, "success": succeeded}
         return observation, total, terminated, truncated, info
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "environment":  # while it is unpickled
-            raise AttributeError(name)
-        return getattr(self.environment, name)
 
 
 class CheckedEnvironment:
@@ -93,12 +84,12 @@ class CheckedEnvironment:
     ) -> None:
         self.name = robot.name
         self.state_size, self.mask = state_size, mask
-        self.environment: Environment = robot.environment()
+        self.environment = robot.make()
         check = check_choices if discrete else check_action_space
         check(self.environment, robot.name, action_size)
-        space = getattr(self.environment, "observation_space", None)
+        space = self.environment.observation_space
         if isinstance(getattr(space, "spaces", None), Mapping):
-            space = space.spaces.get(STATE)  # type: ignore[union-attr]
+            space = space.spaces.get(STATE)
         self._low, self._high = getattr(space, "low", None), getattr(space, "high", None)
         self.steps = 0
         """Since the episode's start."""
@@ -141,7 +132,7 @@ class CheckedEnvironment:
 
     def close(self) -> None:
         """Give the environment up."""
-        getattr(self.environment, "close", lambda: None)()
+        self.environment.close()
 
     @property
     def _where(self) -> str:
@@ -173,12 +164,12 @@ class CheckedEnvironment:
         return state
 
 
-def check_choices(environment: Any, task: str, choices: int) -> None:
+def check_choices(environment: Environment, task: str, choices: int) -> None:
     """Refuse an action space that is not the stream's number of choices, counted from 0.
 
     One that has no space is taken to be right.
     """
-    space = getattr(environment, "action_space", None)
+    space = environment.action_space
     if space is None:
         return
     where = f"the environment of task '{task}', before its first step,"
@@ -197,12 +188,12 @@ def check_choices(environment: Any, task: str, choices: int) -> None:
         raise DataError(f"{where} counts its choices from {first}: wrap it so that 0 is the first")
 
 
-def check_action_space(environment: Any, task: str, action_size: int) -> None:
+def check_action_space(environment: Environment, task: str, action_size: int) -> None:
     """Refuse an action space that is not a box from -1 to 1 of the stream's size.
 
     One that has no space is taken to be right; robot streams of clframe's are.
     """
-    space = getattr(environment, "action_space", None)
+    space = environment.action_space
     if space is None:
         return
     where = f"the environment of task '{task}', before its first step,"

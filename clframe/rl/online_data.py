@@ -13,6 +13,7 @@ from torch import Tensor
 
 from clframe.data.dataset import Batch, Data
 from clframe.errors import PluginError
+from clframe.robot.evaluation import inputs_of
 
 if TYPE_CHECKING:
     from clframe.core.stream import Task
@@ -95,7 +96,7 @@ class LiveData(Data):
         self.epoch_samples = epoch_samples
         self.labels = torch.empty(0, outputs)
         self.tasks = torch.empty(0, dtype=torch.long)
-        self.transform = task.info["evaluation"].inputs
+        self.transform = inputs_of(task)
         self.interaction: Acting | None = None
         """Put here by the learner."""
 

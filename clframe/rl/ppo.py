@@ -26,6 +26,7 @@ from torch.nn import functional
 
 from clframe.core import hooks
 from clframe.core.learner_factory import LearnerFactory
+from clframe.core.protocols import RobotStream
 from clframe.data.dataset import Batch, Data
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
@@ -34,6 +35,7 @@ from clframe.rl._rollout import Collector, Portions, RolloutBatch, RolloutData
 from clframe.rl.actor import SquashedGaussian
 from clframe.rl.stream import live_stream
 from clframe.rl.value_network import Actor, renew, value_network
+from clframe.robot.evaluation import Evaluation, episodes_of
 from clframe.robot.learner import ImitationLearner
 from clframe.utils.setting_checks import at_least, check_at_least
 
@@ -118,11 +120,10 @@ class PPO(LearnerFactory):
 
     def for_stream(self, stream: Stream) -> PPO:
         """With the stream's number of environments where none is given."""
-        tasks = getattr(stream, "tasks", ())
-        num_envs = getattr(tasks[0].info.get("evaluation") if tasks else None, "num_envs", None)
-        if self.n_envs is not None or num_envs is None:
+        evaluation = stream.tasks[0].evaluation if stream.tasks else None
+        if self.n_envs is not None or not isinstance(evaluation, Evaluation):
             return self
-        return dataclasses.replace(self, n_envs=num_envs)
+        return dataclasses.replace(self, n_envs=evaluation.num_envs)
 
     def portions(self, batch_size: int) -> Portions:
         """Of a rollout."""
@@ -149,7 +150,7 @@ class PPO(LearnerFactory):
         """The stream with environments to act in, in the place of demonstrations."""
         name, kind, wanted = (
             ("categorical", "choices", CategoricalPolicy)
-            if getattr(stream, "discrete", False)
+            if isinstance(stream, RobotStream) and stream.discrete
             else ("actor", "numbers", SquashedGaussian)
         )
         if not isinstance(model, wanted):
@@ -270,7 +271,7 @@ class PPOLearner(ImitationLearner):
                     f"plugin '{plugin.name}' joins the data of several tasks, but learner=ppo has "
                     "none before it acts: choose another strategy"
                 )
-        evaluation = stream.tasks[0].info["evaluation"]
+        evaluation = episodes_of(stream.tasks[0])
         portions = settings.portions(engine.settings.batch_size)
         collector = Collector(portions, evaluation.num_workers, settings.remember, {})
         super().__init__(model, stream, [*plugins, collector], engine, *rest)

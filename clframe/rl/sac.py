@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from clframe.core.learner_factory import LearnerFactory
+from clframe.core.protocols import RobotStream
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.rl.actor import SquashedGaussian
@@ -42,7 +43,7 @@ class SAC(SACSettings, LearnerFactory):
 
     def prepare_stream(self, stream: Stream, model: nn.Module, engine: Engine) -> Stream:
         """The stream with environments to act in, in the place of demonstrations."""
-        if getattr(stream, "discrete", False):
+        if isinstance(stream, RobotStream) and stream.discrete:
             raise SettingError(
                 f"learner=sac needs actions that are numbers, but those of stream '{stream.name}' "
                 "are choices: set learner=ppo"

@@ -24,6 +24,7 @@ from clframe.rl.actor import SquashedGaussian
 from clframe.rl.critics import Critics
 from clframe.rl.online_data import LiveData, TransitionBatch
 from clframe.rl.transitions import Transitions
+from clframe.robot.evaluation import inputs_of
 from clframe.robot.learner import ImitationLearner
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class SACLearner(ImitationLearner):
         if settings.critic_hidden is not None:
             body = Body(tuple(settings.critic_hidden), body.layer_norm, body.activation)
         critics = Critics(math.prod(stream.input_shape), model.n_actions, body, model.n_tasks)
-        inputs = stream.tasks[0].info["evaluation"].inputs
+        inputs = inputs_of(stream.tasks[0])
         transitions = Transitions(
             settings.rows(len(stream), joint),
             (inputs.window, inputs.state_size),

@@ -13,7 +13,7 @@ import numpy as np
 from clframe.errors import SettingError
 from clframe.rl.environment import HeldActions
 from clframe.rl.online_data import LiveData
-from clframe.robot.evaluation import Evaluation
+from clframe.robot.evaluation import Evaluation, episodes_of, inputs_of
 from clframe.robot.observation_windows import STATE, Normalizer, ObservationTransform
 from clframe.robot.stream import ImitationStream
 from clframe.robot.task import TRAINING, RobotTask, as_dictionary, episode_seeds, seed_key
@@ -46,7 +46,7 @@ def live_stream(
         raise SettingError(
             f"learner={learner} needs a stream of robot tasks, which '{stream.name}' is not"
         )
-    evaluation: Any = stream.tasks[0].info["evaluation"]
+    evaluation = stream.tasks[0].evaluation
     if not isinstance(evaluation, Evaluation):
         raise SettingError(
             f"learner={learner} needs environments to act in, but stream '{stream.name}' has "
@@ -65,7 +65,7 @@ def live_stream(
             f"{decisions} decisions"
         )
     if stream.normalizer is None:
-        first = stream.experiences[0].tasks[0].info["evaluation"]
+        first = episodes_of(stream.experiences[0].tasks[0])
         mask = state_mask(stream)
         look = functools.partial(explored, first, stream.n_outputs, stream.discrete, mask)
         inputs = inputs.with_normalizer(functools.cache(look))
@@ -89,7 +89,7 @@ def live_stream(
 
 def _held(task: Task, inputs: ObservationTransform, action_repeat: int) -> Task:
     """The task with these inputs, and with actions that are done so often."""
-    evaluation: Evaluation = dataclasses.replace(task.info["evaluation"], inputs=inputs)
+    evaluation = dataclasses.replace(episodes_of(task), inputs=inputs)
     if action_repeat > 1:
         robot = evaluation.robot
         robot = dataclasses.replace(
@@ -100,14 +100,14 @@ def _held(task: Task, inputs: ObservationTransform, action_repeat: int) -> Task:
         )
         horizon = math.ceil(evaluation.horizon / action_repeat)
         evaluation = dataclasses.replace(evaluation, robot=robot, horizon=horizon)
-    return dataclasses.replace(task, info={**task.info, "evaluation": evaluation})
+    return dataclasses.replace(task, evaluation=evaluation)
 
 
 def state_mask(stream: ImitationStream) -> slice | None:
     """Which numbers of a state are the mask that a stream has in its inputs."""
     if stream.mask is None:
         return None
-    inputs: Any = stream.tasks[0].info["evaluation"].inputs
+    inputs = inputs_of(stream.tasks[0])
     start, stop, _ = stream.mask.indices(inputs.size)
     newest = (inputs.window - 1) * inputs.state_size
     if not newest <= start < stop <= newest + inputs.state_size:
@@ -128,7 +128,7 @@ def explored(
     """
     robot: RobotTask = evaluation.robot
     key = seed_key(robot, evaluation.goal_seed, TRAINING)
-    environment = robot.environment()
+    environment = robot.make()
     states = []
     for seed in episode_seeds(_EPISODES, *key):
         draw = np.random.default_rng(seed)
@@ -147,7 +147,7 @@ def explored(
             states.append(as_dictionary(observation)[STATE])
             if terminated or truncated:
                 break
-    getattr(environment, "close", lambda: None)()
+    environment.close()
     normalizer = Normalizer.of_states(np.stack(states))
     if mask is not None:
         normalizer.center[mask], normalizer.scale[mask] = 0, 1

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from clframe.rl.env_worker import Make, begin, forget, step
 from clframe.rl.environment import CheckedEnvironment, Moment
+from clframe.robot.evaluation import episodes_of, inputs_of
 from clframe.utils.processes import WorkerPool
 
 if TYPE_CHECKING:
@@ -39,10 +40,9 @@ class Start(NamedTuple):
 
 def maker(task: Task, action_size: int) -> Make:
     """Makes a task's environment, in any process."""
-    evaluation = task.info["evaluation"]
     # Of the task an environment needs its name alone.
-    robot = dataclasses.replace(evaluation.robot, expert=None, facts={})
-    return functools.partial(CheckedEnvironment, robot, evaluation.inputs.state_size, action_size)
+    robot = dataclasses.replace(episodes_of(task).robot, expert=None, facts={})
+    return functools.partial(CheckedEnvironment, robot, inputs_of(task).state_size, action_size)
 
 
 class Environments:

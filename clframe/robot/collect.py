@@ -17,7 +17,7 @@ from clframe.robot import demonstrations
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.task import (
     DEMONSTRATION,
-    Environment,
+    RetryingExpert,
     RobotTask,
     as_dictionary,
     episode_seeds,
@@ -28,6 +28,7 @@ from clframe.utils.console import warn_user
 from clframe.utils.files import remove_temporary
 from clframe.utils.lock import Lock
 from clframe.utils.progress import ProgressMeter
+from clframe.worlds.environment import Environment, as_environment
 
 AFTER_SUCCESS = 10
 """Steps kept after the goal was reached, so that holding it is demonstrated, too."""
@@ -44,14 +45,14 @@ def path_of(task: RobotTask, folder: Path, goal_seed: int = 0) -> Path:
 def record(task: RobotTask, environment: Environment, seed: int) -> Demonstration | None:
     """One episode of the expert; None if it does not reach the goal."""
     assert task.expert is not None
+    environment = as_environment(environment)
     observation, _ = environment.reset(seed=seed)
-    tell = getattr(environment, "simulator_state", None)
     seen: list[dict[str, Any]] = []
     steps: list[_Step] = []
     states: list[Any] = []
     left = task.limit
     succeeded = False
-    expert = task.expert(environment)
+    expert = task.expert(environment.innermost)
     ended = False
     for action in expert:
         seen.append(as_dictionary(observation))
@@ -60,8 +61,8 @@ def record(task: RobotTask, environment: Environment, seed: int) -> Demonstratio
             label = np.array([action], np.float32)
         else:
             wanted = label = np.clip(np.asarray(action, np.float32), -1.0, 1.0)
-        if tell is not None:
-            states.append(tell())
+        if (state := environment.simulator_state()) is not None:
+            states.append(state)
         observation, reward, terminated, truncated, info = environment.step(wanted)
         steps.append(_Step(label, info.get("executed"), float(reward), bool(info["success"])))
         left -= 1
@@ -73,7 +74,6 @@ def record(task: RobotTask, environment: Environment, seed: int) -> Demonstratio
         ended = True
     if not succeeded or (task.finishes and not (ended and steps[-1].success)):
         return None
-    retries = getattr(expert, "retries", None)
     disturbed = any(step.executed is not None for step in steps)
     return Demonstration(
         np.stack([step.action for step in steps]),
@@ -83,7 +83,7 @@ def record(task: RobotTask, environment: Environment, seed: int) -> Demonstratio
         np.stack([step.done for step in steps]) if disturbed else None,
         np.array([step.reward for step in steps], np.float32),
         np.array([step.success for step in steps]),
-        None if retries is None else retries(),
+        expert.retries() if isinstance(expert, RetryingExpert) else None,
     )
 
 
@@ -127,7 +127,7 @@ def make_file(task: RobotTask, path: Path, n: int, goal_seed: int = 0) -> tuple[
             kept.append(demo)
     facts = {**task.facts, "family": task.family, "goals": goal_seed, "episodes_tried": tried}
     demonstrations.write(path, task.name, task.language, facts, kept)
-    getattr(environment, "close", lambda: None)()
+    environment.close()
     return len(kept), tried
 
 

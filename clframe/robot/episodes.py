@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.robot.task import (
-    Environment,
     MakeEnvironment,
     Observation,
     as_dictionary,
@@ -25,6 +24,7 @@ from clframe.robot.task import (
     success_of,
 )
 from clframe.utils.processes import WorkerPool
+from clframe.worlds.environment import Environment, as_environment
 
 KEPT = 24
 """Environments that a process keeps; one of Meta-World takes 30 MB and 40 ms to make."""
@@ -60,8 +60,8 @@ def _environment(key: str, slot: int, make: MakeEnvironment) -> Environment:
     if place not in _environments:
         while len(_environments) >= KEPT:
             _, oldest = _environments.popitem(last=False)
-            getattr(oldest, "close", lambda: None)()
-        _environments[place] = make()
+            oldest.close()
+        _environments[place] = as_environment(make())
     _environments.move_to_end(place)
     return _environments[place]
 
@@ -90,8 +90,7 @@ def step(
         observation, _, terminated, truncated, info = environment.step(action)
         success = success_of(info, key.rpartition("/")[2], number)
         ended = bool(terminated or truncated)
-        tell: Any = getattr(environment, "measures", dict)
-        measures: dict[str, float] = tell() if success or ended or last else {}
+        measures = environment.measures() if success or ended or last else {}
         results[slot] = (as_dictionary(observation), success, ended, measures)
     return results
 
@@ -99,7 +98,7 @@ def step(
 def forget(key: str | None = None) -> None:
     """Give up the environments of this process: all, or those kept under a key."""
     for place in [place for place in _environments if key in (None, place[0])]:
-        getattr(_environments.pop(place), "close", lambda: None)()
+        _environments.pop(place).close()
 
 
 # ------------------------------------------------------------ what this process does

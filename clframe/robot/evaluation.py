@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from clframe.core import hooks
+from clframe.core.stream import TaskEvaluation
 from clframe.errors import SettingError
 from clframe.robot.episodes import Act, Outcome, run_episodes
 from clframe.robot.observation_windows import STATE, ObservationTransform
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """How a task is measured; ``info["evaluation"]`` of the task.
+class Evaluation(TaskEvaluation):
+    """The episodes that evaluate a task; ``Task.evaluation`` of robot tasks.
 
     Args:
         robot: The task.
@@ -120,6 +120,25 @@ class Evaluation:
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
+def episodes_of(task: Task) -> Evaluation:
+    """Return the episodes that evaluate a robot task.
+
+    Raises:
+        SettingError: The task has no environment.
+    """
+    if not isinstance(task.evaluation, Evaluation):
+        raise SettingError(f"task '{task.name}' has no environment to act in")
+    return task.evaluation
+
+
+def inputs_of(task: Task) -> ObservationTransform:
+    """Return what a policy of single observations sees in a robot task."""
+    inputs = episodes_of(task).inputs
+    if not isinstance(inputs, ObservationTransform):
+        raise SettingError(f"the policy of task '{task.name}' reads sequences, not observations")
+    return inputs
+
+
 def policy_of(learner: Learner, task: Task, inputs: ObservationTransform | SequenceInputs) -> Act:
     """How the learner acts on a task, through all that plugins make of its predictions."""
     device = learner.engine.device
@@ -127,20 +146,17 @@ def policy_of(learner: Learner, task: Task, inputs: ObservationTransform | Seque
     # Apart from the learner's own draws, so that measuring changes nothing about learning.
     generator.manual_seed(task.index)
     names = (STATE, *inputs.pictures)
-    reset: Any = getattr(learner.model, "reset", None)
-    action_of: Any = learner.action_of
-    possible: Any = getattr(learner, "possible", None)
+    policy = learner.policy
 
     def act(windows: Observation, begun: NDArray[np.bool_]) -> NDArray[Any]:
-        if reset is not None and begun.any():
-            reset(torch.from_numpy(begun).to(device))
+        if policy.remembers and begun.any():
+            policy.reset(torch.from_numpy(begun).to(device))
         raw = {name: torch.from_numpy(windows[name]).to(device) for name in names}
         number = torch.full((len(begun),), task.index, dtype=torch.long, device=device)
         x = inputs(raw, number)
-        outputs = hooks.predict(learner, x, task)
-        if possible is not None:  # whoever predicts, with whichever scores
-            outputs = possible(outputs, x)
-        chosen = action_of(outputs, generator)
+        # Whichever plugin predicts, with whichever scores.
+        outputs = learner.possible(hooks.predict(learner, x, task), x)
+        chosen = learner.action_of(outputs, generator)
         if chosen.is_floating_point():
             chosen = chosen.float()
         actions: NDArray[Any] = chosen.cpu().numpy()
@@ -170,13 +186,12 @@ def evaluate(
         act: The policy, where its draws go on from earlier episodes; None for a new one.
     """
     # A policy that remembers its episode does so only here, and not while it learns.
-    acting: Any = getattr(learner.model, "acting", contextlib.nullcontext)
     chosen = evaluation.seeds if seeds is None else seeds
 
     def tell(ended: int) -> None:
         hooks.on_progress(learner, "episodes", ended, len(chosen), task.name)
 
-    with learner.engine.autocast(), acting():
+    with learner.engine.autocast(), learner.policy.acting():
         return run_episodes(
             pool,
             evaluation.key,

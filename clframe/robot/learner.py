@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from clframe.core.learner import Learner
 from clframe.core.learner_factory import LearnerFactory
+from clframe.core.protocols import RobotStream
 from clframe.core.stream import Stream
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
@@ -26,11 +27,8 @@ class ImitationLearner(Learner):
     """Learns to do what demonstrations do.
 
     Labels are actions. Any model with as many outputs as an action has numbers can be used: its
-    outputs are the action, learned by the mean squared error. A policy brings its own loss and way
-    of acting (``action_loss(outputs, actions)``, ``action_of(outputs, generator)``), as one with a
-    mixture of Gaussians does. One that remembers has ``acting()``, a context in which each call
-    brings one observation, and ``reset(begun)``, given which rows of the batch begin an episode.
-    All outputs belong to every task.
+    outputs are the action, learned by the mean squared error. A :class:`clframe.Policy` has its
+    own loss and way of acting, such as a mixture of Gaussians. All outputs belong to every task.
 
     A learner that collects its own data can take the same place; see :mod:`clframe.rl`.
     """
@@ -44,31 +42,25 @@ class ImitationLearner(Learner):
     @property
     def squared_error(self) -> bool:
         """Whether outputs are actions, learned by their squared error."""
-        return not hasattr(self.model, "action_loss")
+        return self.policy.squared_error
 
     @property
-    def acts(self) -> dict[str, Any]:
-        """How it acts, for the results: by the policy's own words, or by its outputs."""
-        said: dict[str, Any] = {"head": "mse"} if self.squared_error else {}
-        return getattr(self.model, "acts", said)
+    def acts(self) -> Mapping[str, Any]:
+        """How the policy acts, for the results."""
+        return self.policy.acts
 
     def task_loss(self, outputs: Any, batch: Batch) -> Tensor:
-        """The policy's own loss, or the mean squared error; mean over samples."""
-        action_loss: Any = getattr(self.model, "action_loss", None)
-        if action_loss is not None:
-            loss: Tensor = action_loss(outputs, batch.y)
-            return loss
-        return functional.mse_loss(outputs, batch.y)
+        """Return the policy's loss, mean over samples."""
+        return self.policy.action_loss(outputs, batch.y)
 
     def action_of(self, outputs: Tensor, generator: torch.Generator) -> Tensor:
-        """The actions that outputs stand for."""
-        action_of: Any = getattr(self.model, "action_of", None)
-        if action_of is None and outputs.shape[-1] != self.stream.n_outputs:
+        """Return the actions that outputs stand for."""
+        if self.squared_error and outputs.shape[-1] != self.stream.n_outputs:
             raise SettingError(
                 f"the model has {outputs.shape[-1]} outputs, but an action of stream "
                 f"'{self.stream.name}' has {self.stream.n_outputs} numbers"
             )
-        action: Tensor = outputs if action_of is None else action_of(outputs, generator)
+        action = self.policy.action_of(outputs, generator)
         # A choice is a whole number, and as it is.
         return action.clamp(-1.0, 1.0) if action.is_floating_point() else action
 
@@ -90,7 +82,7 @@ class ChoiceLearner(ImitationLearner):
         return False
 
     @property
-    def acts(self) -> dict[str, Any]:
+    def acts(self) -> Mapping[str, Any]:
         """By the most likely choice."""
         return {"head": "categorical"}
 
@@ -101,7 +93,7 @@ class ChoiceLearner(ImitationLearner):
 
     def possible(self, outputs: Tensor, x: Any) -> Tensor:
         """The outputs, with the lowest number of their type for what the inputs rule out."""
-        mask: slice | None = getattr(self.stream, "mask", None)
+        mask = self.stream.mask if isinstance(self.stream, RobotStream) else None
         if mask is None:
             return outputs
         return outputs.masked_fill(x[:, mask] < 0.5, torch.finfo(outputs.dtype).min)

@@ -7,7 +7,6 @@ is no success rate.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from clframe.core.stream import TaskEvaluation
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.evaluation import policy_of
 from clframe.robot.observation_windows import STATE, ObservationTransform, windowed
@@ -31,8 +31,8 @@ _ROWS = 256
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """How a task is measured; ``info["evaluation"]`` of the task.
+class HeldOut(TaskEvaluation):
+    """The held-out demonstrations that evaluate a task; its ``Task.evaluation``.
 
     Args:
         inputs: What the policy is given for windows of observations.
@@ -84,13 +84,10 @@ def measures(total: NDArray[np.float64]) -> dict[str, float]:
 
 def answer(learner: Learner, task: Task, how: HeldOut, demos: Sequence[Demonstration]) -> Answers:
     """The learner's actions for all steps of some demonstrations."""
-    remembers = getattr(learner.model, "acting", None)
-    acting: Any = remembers or contextlib.nullcontext
-    with learner.engine.autocast(), acting():
-        if remembers is None:
-            chosen = _one_by_one(learner, task, how, demos)
-        else:
-            chosen = _in_order(learner, task, how, demos)
+    policy = learner.policy
+    with learner.engine.autocast(), policy.acting():
+        in_turn = _in_order if policy.remembers else _one_by_one
+        chosen = in_turn(learner, task, how, demos)
     shown = np.concatenate([demo.actions for demo in demos]).astype(np.float64)
     return Answers(chosen.astype(np.float64), shown)
 

@@ -41,9 +41,9 @@ class Policy:
     def tasks(self) -> dict[str, tuple[Task, Evaluation]]:
         """The tasks that are environments, with how they are measured."""
         return {
-            task.name: (task, task.info["evaluation"])
+            task.name: (task, task.evaluation)
             for task in self.learner.stream.tasks
-            if isinstance(task.info.get("evaluation"), Evaluation)
+            if isinstance(task.evaluation, Evaluation)
         }
 
     def run(self, name: str, seeds: Sequence[int], pool: WorkerPool) -> None:

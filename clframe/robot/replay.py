@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from clframe.errors import DataError
 from clframe.robot.demonstrations import Demonstration
-from clframe.robot.task import Environment, RobotTask, as_dictionary, success_of
+from clframe.robot.task import RobotTask, as_dictionary, success_of
+from clframe.worlds.environment import Environment, as_environment
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,15 @@ def replay(task: RobotTask, environment: Environment, demo: Demonstration) -> Re
     """
     if demo.seed is None:
         raise DataError(f"a demonstration of task '{task.name}' does not tell its seed")
+    environment = as_environment(environment)
     observation, _ = environment.reset(seed=demo.seed)
-    tell = getattr(environment, "simulator_state", None)
     apart, first, reached = 0.0, None, False
     for step, action in enumerate(demo.done):
         seen = as_dictionary(observation)
         pairs = [(values[step], seen[name]) for name, values in demo.observations.items()]
-        if tell is not None and len(demo.states):
-            pairs.append((demo.states[step], tell()))
+        state = environment.simulator_state() if len(demo.states) else None
+        if state is not None:
+            pairs.append((demo.states[step], state))
         here = max(_apart(recorded, now) for recorded, now in pairs)
         if here and first is None:
             first = step

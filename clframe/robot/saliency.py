@@ -7,7 +7,6 @@ is the point's saliency.
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,11 +92,14 @@ def saliency(
         for n in names
     }
     number = torch.full((len(several),), task.index, dtype=torch.long, device=device)
-    acting: Any = getattr(learner.model, "acting", contextlib.nullcontext)
-    reset: Any = getattr(learner.model, "reset", None)
-    with torch.inference_mode(), learner.engine.autocast(), acting(), hooks.in_task(learner, task):
-        if reset is not None:
-            reset(torch.ones(len(several), dtype=torch.bool, device=device))
+    policy = learner.policy
+    with (
+        torch.inference_mode(),
+        learner.engine.autocast(),
+        policy.acting(),
+        hooks.in_task(learner, task),
+    ):
+        policy.reset(torch.ones(len(several), dtype=torch.bool, device=device))
         outputs = hooks.predict(learner, inputs(raw, number), task)
     flat = outputs.double().flatten(1)
     moved = 0.5 * (flat[1:] - flat[:1]).square().sum(1)

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from clframe.core.stream import Experience, Stream, Task
+from clframe.core.protocols import RobotStream
+from clframe.core.stream import Experience, Task
 from clframe.data.dataset import Data, TensorData
 from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
 from clframe.robot import demonstrations
 from clframe.robot.demonstrations import Demonstration
-from clframe.robot.evaluation import MEASURES, Evaluation
+from clframe.robot.evaluation import MEASURES, Evaluation, episodes_of
 from clframe.robot.learner import ChoiceLearner, ImitationLearner
 from clframe.robot.observation_windows import STATE, Normalizer, ObservationTransform, data_of
 from clframe.robot.perturbation import PerturbSettings
@@ -91,7 +92,7 @@ class ImitationSettings(StopSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class ImitationStream(Stream):
+class ImitationStream(RobotStream):
     """A stream of demonstrations, for policies that take one vector or whole sequences.
 
     Args:
@@ -99,9 +100,6 @@ class ImitationStream(Stream):
         read_validation: Those that are not.
         sequence_inputs: What a policy for sequences is given.
         normalizer: Of the state; None where it is taken from demonstrations.
-        discrete: Whether an action is one of ``n_outputs`` choices, instead of that many numbers.
-        mask: Which numbers of an input are 1 for a choice that is possible now and 0 for another;
-            None where all are always possible.
         chunk: Actions that are labels of each step.
     """
 
@@ -109,8 +107,6 @@ class ImitationStream(Stream):
     read_validation: Read = lambda index: ()
     sequence_inputs: SequenceInputs | None = None
     normalizer: Normalizer | None = None
-    discrete: bool = False
-    mask: slice | None = None
     chunk: int = 1
 
     @property
@@ -177,7 +173,7 @@ class ImitationStream(Stream):
         if not how.perturb:
             return self
         wanted = how.perturbations
-        first: Evaluation = self.tasks[0].info["evaluation"]
+        first = episodes_of(self.tasks[0])
         for perturbation in wanted:  # so that what is wrong is said before anything is learned
             first.under(perturbation)
         return self._measured(
@@ -188,7 +184,7 @@ class ImitationStream(Stream):
 
     def under(self, perturbation: Perturbation) -> ImitationStream:
         """The same stream, whose tasks are measured perturbed only."""
-        if not all(isinstance(task.info["evaluation"], Evaluation) for task in self.tasks):
+        if not all(isinstance(task.evaluation, Evaluation) for task in self.tasks):
             raise SettingError(f"stream '{self.name}' has no environments that could be perturbed")
         return self._measured(lambda evaluation: evaluation.under(perturbation))
 
@@ -208,8 +204,7 @@ class ImitationStream(Stream):
             return make(self.read_validation(index), index)
 
         def measured(evaluation: Any) -> Any:
-            known = getattr(evaluation, "validation", None) is not None
-            more = {"validation": validation} if known else {}
+            more = {} if evaluation.validation is None else {"validation": validation}
             return dataclasses.replace(evaluation, inputs=inputs, **more)
 
         stream = self._measured(measured)
@@ -222,10 +217,7 @@ class ImitationStream(Stream):
     def _measured(self, change: Callable[[Any], Any]) -> ImitationStream:
         """The same stream, whose tasks are measured in another way."""
         tasks = [
-            dataclasses.replace(
-                task, info={**task.info, "evaluation": change(task.info["evaluation"])}
-            )
-            for task in self.tasks
+            dataclasses.replace(task, evaluation=change(task.evaluation)) for task in self.tasks
         ]
         experiences = [
             dataclasses.replace(
@@ -337,21 +329,21 @@ def imitation_stream(
                 "language": robot.language,
                 "taught": index in order,
                 "num_demos": imitation.num_demos,
-                "evaluation": Evaluation(
-                    robot,
-                    inputs,
-                    imitation.eval_episodes,
-                    imitation.horizon,
-                    imitation.num_envs,
-                    imitation.goal_seed,
-                    imitation.num_workers,
-                    measures,
-                    vectors if imitation.task_input in TEXTS else None,
-                    validation=validation if imitation.val_demos else None,
-                    stop=imitation.stop_rule(imitation.eval_episodes),
-                    rollouts=imitation.rollouts,
-                ),
             },
+            evaluation=Evaluation(
+                robot,
+                inputs,
+                imitation.eval_episodes,
+                imitation.horizon,
+                imitation.num_envs,
+                imitation.goal_seed,
+                imitation.num_workers,
+                measures,
+                vectors if imitation.task_input in TEXTS else None,
+                validation=validation if imitation.val_demos else None,
+                stop=imitation.stop_rule(imitation.eval_episodes),
+                rollouts=imitation.rollouts,
+            ),
         )
         for index, robot in enumerate(tasks)
     ]

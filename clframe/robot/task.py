@@ -5,14 +5,16 @@ Light on purpose: worker processes import it and have no use for torch.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
+from clframe.worlds.environment import Environment, as_environment
 from clframe.worlds.perturbation import Perturbation
 
 Observation: TypeAlias = "dict[str, NDArray[Any]]"
@@ -20,35 +22,18 @@ STATE = "state"
 """The observation that is the robot's and the world's numbers."""
 
 
-class Environment(Protocol):
-    """The part of Gymnasium's interface that is used.
-
-    ``info["success"]`` of a step says whether the goal holds now; ``reset(seed=...)`` starts the
-    same episode for the same seed. An observation is an array or a dictionary of arrays.
-    """
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode."""
-        ...
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Do one action (a vector, or a choice): observation, reward, terminated, truncated, info.
-
-        Where something else was done than asked for, ``info["executed"]`` is that (float32).
-        Where the environment has ``measures()``, these are asked for at the end of an episode.
-        """
-        ...
-
-
-MakeEnvironment: TypeAlias = "Callable[[], Environment]"
+MakeEnvironment: TypeAlias = "Callable[[], Any]"
+"""Makes an environment; see :mod:`clframe.worlds.environment`."""
 Expert: TypeAlias = "Callable[[Any], Iterator[Any]]"
-"""Yields the actions that reach the goal of an environment that was just reset.
+"""Yields the actions that reach the goal of an environment that was just reset."""
 
-If the iterator has ``retries()``, that says for each action so far whether it belonged to an
-attempt that was given up.
-"""
+
+class RetryingExpert(abc.ABC):
+    """An iterator of actions that tells which ones belonged to attempts that it gave up."""
+
+    @abc.abstractmethod
+    def retries(self) -> NDArray[np.bool_]:
+        """Return for each action so far whether it belonged to such an attempt."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +74,12 @@ class RobotTask:
     finishes: bool = False
 
     def make_recording(self) -> Environment:
-        """The environment that demonstrations are recorded and played in."""
-        return (self.recording or self.environment)()
+        """Make the environment that demonstrations are recorded and played in."""
+        return as_environment((self.recording or self.environment)())
+
+    def make(self) -> Environment:
+        """Make the environment that a policy acts in."""
+        return as_environment(self.environment())
 
 
 def as_dictionary(observation: Any) -> Observation:

@@ -9,33 +9,23 @@ from numpy.typing import NDArray
 
 from clframe.errors import DataError
 from clframe.robot.frames import LARGE, SMALL, Picture, Shot, captioned
-from clframe.robot.task import Environment
-
-_RATE = 20.0
+from clframe.worlds.environment import WrappedEnvironment, as_environment
 
 
-def rate_of(environment: Any) -> float:
-    """Steps a second; 20 where an environment does not say (``metadata["render_fps"]``)."""
-    rate = float((getattr(environment, "metadata", None) or {}).get("render_fps") or _RATE)
-    return rate if rate > 0 else _RATE
-
-
-class RecordVideo:
+class RecordVideo(WrappedEnvironment):
     """An environment that is recorded while it is stepped.
 
     Args:
-        environment: With ``film_cameras`` (names, the most important one first) and
-            ``picture(camera, size)``, or with ``render()``, which gives a picture if
-            ``render_mode`` is ``rgb_array``.
+        environment: With ``video_cameras`` and ``picture``, or with ``render``.
         every: Record every so many steps, and those that reach the goal or end the episode.
         sizes: Pixels of the first camera's picture and of the others'; 0 leaves these out.
     """
 
     def __init__(
-        self, environment: Environment, every: int = 1, sizes: tuple[int, int] = (LARGE, SMALL)
+        self, environment: Any, every: int = 1, sizes: tuple[int, int] = (LARGE, SMALL)
     ) -> None:
-        self.environment: Any = environment
-        setattr(environment, "render_mode", "rgb_array")  # noqa: B010  Gymnasium's name
+        super().__init__(as_environment(environment))
+        self.environment.render_mode = "rgb_array"
         self.every, self.sizes, self.steps = every, sizes, 0
         self.shots: list[Shot] = []
         self._succeeded = False
@@ -46,17 +36,18 @@ class RecordVideo:
         Raises:
             DataError: The environment gives no pictures.
         """
-        cameras = getattr(self.environment, "film_cameras", ())
+        cameras = self.environment.video_cameras
         if cameras:
             first, others = self.sizes
             kept = cameras if others else cameras[:1]
             sizes = (first, *(others for _ in kept[1:]))
             taken = zip(kept, sizes, strict=True)
             return {name: self.environment.picture(name, size) for name, size in taken}
-        frame = self.environment.render() if hasattr(self.environment, "render") else None
+        frame = self.environment.render()
         if frame is None:
             raise DataError(
-                f"{type(self.environment).__name__} gives no pictures, so it cannot be recorded"
+                f"{type(self.environment.innermost).__name__} gives no pictures, so it cannot be "
+                "recorded"
             )
         return {"": np.asarray(frame, np.uint8)}
 
@@ -64,14 +55,14 @@ class RecordVideo:
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode, and a film."""
-        result: tuple[Any, dict[str, Any]] = self.environment.reset(seed=seed, options=options)
+        result = self.environment.reset(seed=seed, options=options)
         self.steps, self._succeeded = 0, False
         self.shots.clear()
         return result
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Do one action."""
-        result: tuple[Any, Any, bool, bool, dict[str, Any]] = self.environment.step(action)
+        result = self.environment.step(action)
         self.steps += 1
         reached = bool(result[4].get("success")) and not self._succeeded
         self._succeeded = self._succeeded or reached
@@ -82,7 +73,7 @@ class RecordVideo:
     def close(self) -> None:
         """Give the environment up; the film stays, with its last step."""
         self._take_last()
-        getattr(self.environment, "close", lambda: None)()
+        self.environment.close()
 
     def _take_last(self) -> None:
         """Record where the episode was left, if that was between two pictures."""
@@ -102,5 +93,4 @@ class RecordVideo:
             task: The instruction or the name.
             actor: Who acts.
         """
-        rate = rate_of(self.environment)
-        return [captioned(shot, task, actor, rate) for shot in self.film()]
+        return [captioned(shot, task, actor, self.rate) for shot in self.film()]

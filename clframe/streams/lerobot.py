@@ -20,6 +20,7 @@ from clframe.data.holding_out import held_out as choose_held_out
 from clframe.errors import DataError, SettingError, nearest
 from clframe.hookspecs import hookimpl
 from clframe.robot.demonstrations import Demonstration
+from clframe.robot.evaluation import episodes_of
 from clframe.robot.formats.lerobot.checks import reading
 from clframe.robot.formats.lerobot.read import Episode, LerobotFolder, task_name
 from clframe.robot.formats.recording import RGB
@@ -175,10 +176,9 @@ def lerobot(
     )
     tasks = []
     for task in stream.tasks:
-        how = HeldOut(
-            task.info["evaluation"].inputs, functools.partial(measured, task.index), tolerance
-        )
-        tasks.append(dataclasses.replace(task, info={**task.info, "evaluation": how}))
+        inputs = episodes_of(task).inputs
+        how = HeldOut(inputs, functools.partial(measured, task.index), tolerance)
+        tasks.append(dataclasses.replace(task, evaluation=how))
     experiences = [
         dataclasses.replace(experience, tasks=(tasks[experience.index],))
         for experience in stream.experiences

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from clframe.core.hook_results import ANSWERS, describe
+from clframe.core.protocols import split_model
 from clframe.core.stream import Experience, Stream, Task
 from clframe.testing.result import require
 from clframe.testing.toy import toy_run, toy_stream
@@ -151,10 +152,10 @@ def _check_outputs(model: nn.Module, x: Tensor, name: str) -> None:
             f"model '{name}' lets samples of a batch act on each other when it is not training: "
             "normalize by what was kept from training, as batch normalization does",
         )
-        if hasattr(model, "features") and hasattr(model, "head"):
-            split = model.head(model.features(x))  # type: ignore[operator]
+        split = split_model(model)
+        if split is not None:
             require(
-                torch.allclose(split, outputs, rtol=1e-3, atol=1e-4),
+                torch.allclose(split.head(split.features(x)), outputs, rtol=1e-3, atol=1e-4),
                 f"model '{name}' has features and head, but head(features(x)) is not its output: "
                 "plugins would act on another network",
             )

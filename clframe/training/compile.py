@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from clframe.core.protocols import split_model
 from clframe.errors import SettingError
 
 if TYPE_CHECKING:
@@ -90,11 +91,12 @@ def parts_called(model: nn.Module) -> list[nn.Module]:
     >>> [type(part).__name__ for part in parts_called(mlp((4,), 2))]
     ['Sequential']
     """
-    if not (hasattr(model, "features") and hasattr(model, "head")):
+    split = split_model(model)
+    if split is None:
         return [model]
-    if isinstance(model.features, nn.Module):
-        return [model.features]
-    return [part for part in model.children() if part is not model.head]  # a method calls them
+    if isinstance(split.features, nn.Module):
+        return [split.features]
+    return [part for part in model.children() if part is not split.head]  # a method calls them
 
 
 def _compile(module: nn.Module, cuda_graphs: bool) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError, SettingError, nearest
+from clframe.worlds.environment import Environment
 
 STATE_SIZE, ACTION_SIZE = 39, 4
 LONGEST = 500
@@ -123,7 +124,7 @@ def _environment_class() -> Any:
     import gymnasium
     from gymnasium import spaces
 
-    class MetaWorldEnvironment(gymnasium.Env):
+    class MetaWorldEnvironment(gymnasium.Env, Environment):
         """One Meta-World task: the goal and the things' places follow from ``reset(seed=)``.
 
         Observations are a dictionary with ``state`` (39 numbers, the goal always among them) and,
@@ -137,7 +138,8 @@ def _environment_class() -> Any:
         """
 
         metadata = {"render_modes": ["rgb_array"], "render_fps": 80}  # noqa: RUF012
-        film_cameras = ("corner", "gripperPOV")
+        rate = 80.0
+        video_cameras = ("corner", "gripperPOV")
 
         def __init__(
             self,

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clframe.worlds.environment import Environment
+
 STATE_SIZE, ACTION_SIZE = 4, 2
 NEAR = 0.1
 _STRIDE = 0.1
 
 
-class PointEnvironment:
+class PointEnvironment(Environment):
     """Move by up to 0.1 each way a step; the goal is reached within 0.1 of its place.
 
     Args:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import clframe
 from clframe.checkpoint.checkpointer import CheckpointSettings
-from clframe.core.stream import Stream
+from clframe.core.stream import Experience, Stream, Task
 from clframe.data.observations import TASK, ObservationLayout
 from clframe.errors import SettingError
 from clframe.models.libero import libero_policy
@@ -40,11 +40,12 @@ def stream_like(
 ) -> ImitationStream:
     """A stream as far as a policy looks at it."""
 
-    class Given:
-        name = "given"
+    class Given(ImitationStream):
         layout = ObservationLayout(CAMERAS, side, states or {"gripper": 2, "joint": 7}, task)
 
-    return Given()  # type: ignore[return-value]
+    only = Task(0, "only", (0,))
+    learned = Experience(0, "only", (only,), lambda: only.data)
+    return Given("given", "task", [learned], [only], (1,), 1)
 
 
 def sequences(n: int = 2, steps: int = 5, side: int = SIDE, task: int = 8) -> dict[str, Tensor]:
@@ -478,7 +479,7 @@ def build(stream: Stream | dict[str, Any] | str, **model: Any) -> Any:
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="'vit_t' acts on what a robot observes, which stream"):
+    with pytest.raises(SettingError, match="'vit_t' needs robot observations, which stream"):
         build("split_mnist")
     with pytest.raises(SettingError, match="'vit_t' needs pictures, and stream 'point_robot'"):
         build({"name": "point_robot", "num_demos": 2})
@@ -506,8 +507,6 @@ def test_a_stream_prepared_for_sequences_is_otherwise_the_same(tmp_path: Path) -
     prepared = plain.sequences(3)
     assert [task.name for task in prepared.tasks] == [task.name for task in plain.tasks]
     for before, after in zip(plain.tasks, prepared.tasks, strict=True):
-        evaluation = dataclasses.replace(
-            after.info["evaluation"], inputs=before.info["evaluation"].inputs
-        )
-        assert evaluation == before.info["evaluation"]
+        evaluation = dataclasses.replace(after.evaluation, inputs=before.evaluation.inputs)
+        assert evaluation == before.evaluation
     assert plain.experiences[0].data.labels.ndim == 2

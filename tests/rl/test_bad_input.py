@@ -143,7 +143,7 @@ def test_states(environment: Any, sentence: str) -> None:
     ("arguments", "sentence"),
     [
         ({"stream": "split_mnist", "model": "actor"}, "needs a stream of robot tasks, which 'spl"),
-        ({"model": "policy"}, "learner=sac needs model=actor, not Policy"),
+        ({"model": "policy"}, "learner=sac needs model=actor, not PerceptronPolicy"),
         ({"max_epochs": 3}, r"trainer.max_epochs=3: learner=sac learns for learner.steps=24 dec"),
         ({"max_steps": 3}, r"trainer.max_steps=3: .* which are 20 updates; set learner.steps"),
         ({"strategy": "cumulative"}, "'cumulative' joins the data of earlier experiences .* such"),

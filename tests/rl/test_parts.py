@@ -264,7 +264,7 @@ def test_a_held_action_is_done_several_times() -> None:
     steps = [plain.step(action) for _ in range(3)]
     assert np.array_equal(seen["state"], steps[-1][0]["state"])
     assert reward == pytest.approx(sum(step[1] for step in steps))
-    assert np.array_equal(held.place, plain.place)
+    assert np.array_equal(held.innermost.place, plain.place)
 
 
 def test_the_stream_gives_the_actor_its_widths() -> None:

@@ -31,9 +31,9 @@ def stream_with(folder: Path, make: Any) -> Any:
     """A good corridor and then another environment."""
     stream = corridor.corridors(folder, eval_episodes=1, horizon=8)
     first, second = stream.tasks
-    robot = dataclasses.replace(second.info["evaluation"].robot, name="bad", environment=make)
-    evaluation = dataclasses.replace(second.info["evaluation"], robot=robot)
-    second = dataclasses.replace(second, name="bad", info={"evaluation": evaluation})
+    robot = dataclasses.replace(second.evaluation.robot, name="bad", environment=make)
+    evaluation = dataclasses.replace(second.evaluation, robot=robot)
+    second = dataclasses.replace(second, name="bad", evaluation=evaluation)
     experiences = [
         stream.experiences[0],
         dataclasses.replace(stream.experiences[1], tasks=(second,)),
@@ -96,7 +96,10 @@ def test_environments(tmp_path: Path, make: Any, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"model": "policy"}, "learner=ppo needs model=actor, not Policy: the actions of stream "),
+        (
+            {"model": "policy"},
+            "learner=ppo needs model=actor, not PerceptronPolicy: the actions of stream ",
+        ),
         ({"stream": "split_mnist"}, "needs a stream of robot tasks, which 'split_mnist' is not"),
         ({"max_epochs": 3}, "max_epochs=3: learner=ppo learns for learner.steps=16 decisions, wh"),
         ({"max_steps": 3}, r"which are 2 rollouts \(max_epochs\) with 1 updates each; set learner"),

@@ -39,7 +39,7 @@ def learned(
 def returns(learner: Any, masked: bool) -> list[float]:
     """What the policy gets in the corridor from every start."""
     task = learner.stream.tasks[0]
-    act = policy_of(learner, task, task.info["evaluation"].inputs)
+    act = policy_of(learner, task, task.evaluation.inputs)
     found = []
     for start in STARTS:
         environment = corridor.Corridor(0, masked)

@@ -108,13 +108,13 @@ def test_variations_are_single_goals_and_held_out_ones_are_others() -> None:
     assert [e.name for e in stream if e.info.get("adapts")] == ["reach-2", "reach-3"]
     goals = []
     for task in stream.tasks:
-        environment: Any = task.info["evaluation"].robot.environment()
+        environment: Any = task.evaluation.robot.environment()
         states = [environment.reset(seed=seed)[0]["state"] for seed in (0, 1)]
         assert (states[0] == states[1]).all()
         goals.append(tuple(states[0][-3:]))
     assert len(set(goals)) == 4
     other = clframe.stream("metaworld_ml1_reach", variations=1, goal_seed=7)
-    environment = other.tasks[0].info["evaluation"].robot.environment()
+    environment = other.tasks[0].evaluation.robot.environment()
     assert tuple(environment.reset(seed=0)[0]["state"][-3:]) not in goals
 
 

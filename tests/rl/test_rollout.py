@@ -45,7 +45,7 @@ def acted(window: int = 2) -> Any:
 def test_a_rollout_is_what_the_environments_do_and_its_advantages_follow() -> None:
     learner = acted()
     task = learner.stream.tasks[0]
-    evaluation = task.info["evaluation"]
+    evaluation = task.evaluation
     batches = list(learner.collector.batches(task))
     # Two passes over 34 decisions, each of which is in a pass once.
     assert [len(batch) for batch in batches] == [10, 10, 10, 4] * 2

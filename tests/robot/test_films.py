@@ -45,7 +45,7 @@ class TwoCameras:
     """An environment with two cameras at 10 Hz that ends at its goal."""
 
     metadata = {"render_fps": 10}  # noqa: RUF012
-    film_cameras = ("front", "hand")
+    video_cameras = ("front", "hand")
 
     def __init__(self, goal: int) -> None:
         self.goal, self.steps, self.closed = goal, 0, False
@@ -68,7 +68,7 @@ class TwoCameras:
 class Blind(TwoCameras):
     """One that has no cameras and no render()."""
 
-    film_cameras = ()  # type: ignore[assignment]
+    video_cameras = ()  # type: ignore[assignment]
 
 
 def test_a_gif_runs_in_real_time_and_holds_its_end(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class Corner(torch.nn.Module):
 def test_what_a_policy_acts_on_is_salient(run: Path) -> None:
     learner, _ = load_learner(run)
     task = learner.stream.tasks[0]
-    how = task.info["evaluation"]
+    how = task.evaluation
     pictures = 2 * 3 * SIZE * SIZE
     learner.model = Corner(how.inputs.size - pictures)
     learner._split_model = False

@@ -42,7 +42,7 @@ def test_the_loss_is_that_of_demonstrations_which_are_not_learned(tmp_path: Path
     assert result.metrics["validation"]["final"] == pytest.approx(final)
     # By hand: the last demonstration of the last task, through the model as it is now.
     task = stream.tasks[stream.experiences[-1].tasks[0].index]
-    how = task.info["evaluation"]
+    how = task.evaluation
     demos = demonstrations.read(collect.path_of(how.robot, tmp_path, how.goal_seed), 4)
     states = torch.from_numpy(demos[-1].observations["state"])[:, None]
     number = torch.full((len(states),), task.index)

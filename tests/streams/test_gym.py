@@ -78,7 +78,7 @@ def odd(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def environment_of(stream: Any, number: int = 0) -> Any:
-    return stream.tasks[number].info["evaluation"].robot.environment()
+    return stream.tasks[number].evaluation.robot.environment()
 
 
 # ---------------------------------------------------------------- what is seen and done

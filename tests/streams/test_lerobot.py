@@ -76,7 +76,7 @@ def test_an_experience_for_every_task(folder: Path) -> None:
     assert [task.name for task in stream.tasks] == ["turn_by_0", "turn_by_3_14159"]
     assert stream.experiences[1].info["language"] == "turn by 3.14159"
     data = stream.experiences[0].data
-    how: Any = stream.tasks[0].info["evaluation"]
+    how: Any = stream.tasks[0].evaluation
     held_out = [len(demo) for demo in how.read()]
     assert held_out
     assert set(held_out) < {20, 23, 26, 29, 32}
@@ -92,7 +92,7 @@ def test_episodes_that_are_added_move_no_others(tmp_path: Path) -> None:
         if not folder.exists():
             write(folder, [recording("none", 0, episodes, 1)])
         stream = clframe.stream("lerobot", path=str(folder), held_out=0.3, seed=seed)
-        how: Any = stream.tasks[0].info["evaluation"]
+        how: Any = stream.tasks[0].evaluation
         return [len(demo) for demo in how.read()]
 
     for seed in range(3):
@@ -164,7 +164,7 @@ def test_a_policy_that_sees_and_remembers(folder: Path) -> None:
     )
     learner = found["learner"]
     task = learner.stream.tasks[0]
-    how = task.info["evaluation"]
+    how = task.evaluation
     assert isinstance(how, HeldOut)
     demos = list(how.read()) + stream.read(0)[:2]
     learner.eval()

@@ -350,10 +350,7 @@ def test_what_is_wrong_with_the_packages_is_said(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.skipif(places_of.not_usable() is None, reason="the package is here")
 def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:
     environment = (
-        clframe.stream("libero_goal", data_dir=tmp_path)
-        .tasks[0]
-        .info["evaluation"]
-        .robot.environment()
+        clframe.stream("libero_goal", data_dir=tmp_path).tasks[0].evaluation.robot.environment()
     )
     with pytest.raises(DataError, match=r"LIBERO cannot run here: .*pip install"):
         environment.reset(seed=0)

@@ -293,7 +293,7 @@ def test_importing_asks_nothing_and_leaves_the_algorithms_alone(
     """In a process without a home and with standard input at its end."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from clframe.streams.libero import simulation as s\n"
+        "from clframe.worlds.libero import simulation as s\n"
         "from clframe.worlds.libero.paths import Places\n"
         "from clframe.worlds.libero.tasks import tasks_of\n"
         "from clframe.worlds.libero.state_vector import Layout\n"

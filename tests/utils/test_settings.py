@@ -78,9 +78,9 @@ def test_robot_streams_have_defaults_of_their_own(tmp_path: Path) -> None:
 
     built = registry.build("stream", "point_robot", {"eval_episodes": 3}, data_dir=tmp_path)
     called = point_robot(tmp_path, imitation=ImitationSettings(eval_episodes=3, horizon=40))
-    assert built.tasks[0].info["evaluation"].episodes == 3
+    assert built.tasks[0].evaluation.episodes == 3
     assert built.tasks[0].info["num_demos"] == 40
-    assert called.tasks[0].info["evaluation"].horizon == 40
+    assert called.tasks[0].evaluation.horizon == 40
     assert called.tasks[0].info["num_demos"] == 50
 
 

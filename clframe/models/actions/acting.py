@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from clframe.core.protocols import Policy
 from clframe.models.actions.chunks import ChunkQueue
 from clframe.models.actions.decoder import ActionDecoder
 
 
-class Acting(nn.Module):
+class Acting(Policy, nn.Module):
     """Mixed into policies with a head for actions: the loss, and acting with a memory of chunks."""
 
     decoder: ActionDecoder

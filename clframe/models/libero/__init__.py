@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from torch import nn
 
+from clframe.core.protocols import RobotStream
 from clframe.core.stream import Stream
 from clframe.data.observations import ObservationLayout
 from clframe.errors import SettingError
@@ -196,12 +197,12 @@ def _share(dropout: float) -> float:
 
 def _layout(name: str, stream: Stream) -> ObservationLayout:
     """What the stream's sequences are made of, if the policy can take it."""
-    layout = getattr(stream, "layout", None)
-    if not isinstance(layout, ObservationLayout):
+    if not isinstance(stream, RobotStream):
         raise SettingError(
-            f"model '{name}' acts on what a robot observes, which stream '{stream.name}' has not: "
-            "choose a robot stream such as tabletop_goal"
+            f"model '{name}' needs robot observations, which stream '{stream.name}' does not "
+            "provide: choose a robot stream such as tabletop_goal"
         )
+    layout = stream.layout
     if not layout.pictures:
         raise SettingError(
             f"model '{name}' needs pictures, and stream '{stream.name}' gives none as it is set: "

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from clframe.core.protocols import robot_stream
 from clframe.models.actions.acting import Acting
 from clframe.models.actions.decoder import ActionDecoder
+from clframe.models.libero.frozen_reader import FeatureReader
+from clframe.models.libero.observation_encoder import ConcatEncoder, TokenEncoder
 from clframe.models.libero.temporal import Memory, TemporalEncoder
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ class Body(nn.Module):
         temporal: Encoded steps to what is known at each, ``[n, steps, width]``.
     """
 
-    def __init__(self, encode: nn.Module, temporal: TemporalEncoder) -> None:
+    def __init__(self, encode: ConcatEncoder | TokenEncoder, temporal: TemporalEncoder) -> None:
         super().__init__()
         self.encode, self.temporal = encode, temporal
         self.memory: Memory | None = None
@@ -69,13 +72,11 @@ class SequencePolicy(Acting):
 
     def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
         """The same stream, learned from sequences instead of single observations."""
-        reader: Any = getattr(self.features.encode, "reader", None)
-        encode: Any = getattr(reader, "encode_frames", None)
-        given: Any = stream
-        sequences: Stream = given.sequences(
+        reader = self.features.encode.reader
+        encode = reader.encode_frames if isinstance(reader, FeatureReader) else None
+        return robot_stream(stream, "a policy of sequences").sequences(
             self.window, self.decoder.chunk, None if encode is None else partial(encode, device)
         )
-        return sequences
 
     @contextlib.contextmanager
     def acting(self) -> Iterator[None]:

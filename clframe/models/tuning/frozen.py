@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from clframe.core.protocols import head_of
 from clframe.errors import SettingError
 
 DIGEST = "frozen_digest"
@@ -29,8 +30,8 @@ def tune(model: nn.Module, insert: Callable[[], Iterable[Tensor]]) -> None:
     """
     own = {id(tensor) for tensor in model.state_dict(keep_vars=True).values()}
     model.requires_grad_(False)
-    head = getattr(model, "head", None)
-    if isinstance(head, nn.Module):
+    head = head_of(model)
+    if head is not None:
         head.requires_grad_(True)
     own -= {id(tensor) for tensor in insert()}
     frozen = {

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
+from clframe.core.protocols import head_of
 from clframe.errors import SettingError
 from clframe.models.tuning.inserts import Insert
 
@@ -89,8 +90,8 @@ def linears(model: nn.Module, targets: Sequence[str] | None, setting: str) -> di
     Raises:
         SettingError: A target is not there, or there is no linear layer at all.
     """
-    head = getattr(model, "head", None)
-    of_head = set(head.modules()) if isinstance(head, nn.Module) else set()
+    head = head_of(model)
+    of_head = set() if head is None else set(head.modules())
     found = {
         name: module
         for name, module in model.named_modules()

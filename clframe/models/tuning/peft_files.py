@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from clframe.core.protocols import features_of, head_of
 from clframe.errors import SettingError
 from clframe.models.tuning.inserts import inserts_of
 from clframe.models.tuning.lora import LoRA
@@ -42,8 +43,8 @@ def save(model: nn.Module, folder: Path, slot: int = 0) -> None:
         named = _BEFORE + name.removeprefix(start)
         tensors[f"{named}.lora_A.weight"] = pair.A[slot].weight  # type: ignore[assignment]
         tensors[f"{named}.lora_B.weight"] = pair.B[slot].weight  # type: ignore[assignment]
-    head = getattr(model, "head", None)
-    if isinstance(head, nn.Module):
+    head = head_of(model)
+    if head is not None:
         for name, value in head.state_dict().items():
             tensors[f"{_BEFORE}head.{name}"] = value
     content = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
@@ -107,7 +108,7 @@ def load(model: nn.Module, folder: Path, slot: int = 0) -> None:
 
 
 def _load_head(model: nn.Module, stored: dict[str, Tensor], folder: Path) -> None:
-    head = getattr(model, "head", None)
+    head = head_of(model)
     own = {} if head is None else {f"{_BEFORE}head.{n}": v for n, v in head.state_dict().items()}
     for name, value in stored.items():
         if name not in own or own[name].shape != value.shape:
@@ -125,8 +126,8 @@ def _pairs(model: nn.Module) -> dict[str, LoRA]:
 
 def _start(model: nn.Module) -> str:
     """What the names of a timm network begin with in our models, and not in timm's."""
-    body = getattr(model, "features", None)
-    if not isinstance(body, nn.Module):
+    body = features_of(model)
+    if body is None:
         return ""
     for name, module in body.named_modules():
         if hasattr(module, "pretrained_cfg") or type(module).__module__.startswith("timm."):

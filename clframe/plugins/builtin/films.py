@@ -11,10 +11,10 @@ from clframe.core.plugin import Plugin
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.robot import film_files
-from clframe.robot.evaluation import Evaluation
+from clframe.robot.evaluation import Evaluation, episodes_of
 from clframe.robot.filming import actor, film_episode
 from clframe.robot.frames import TILE, Shot, grid
-from clframe.robot.video import RecordVideo, rate_of
+from clframe.robot.video import RecordVideo
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
@@ -57,13 +57,13 @@ class Films(Plugin):
             SettingError: With the reason.
         """
         film_files.check_target(self._path(0))
-        ways = [task.info.get("evaluation") for task in stream.tasks]
+        ways = [task.evaluation for task in stream.tasks]
         found = [how for how in ways if isinstance(how, Evaluation)]
         if not found:
             raise SettingError(
                 f"trainer.films records episodes of robots, which stream '{stream.name}' has not"
             )
-        recorded = RecordVideo(found[0].robot.environment(), sizes=(TILE, 0))
+        recorded = RecordVideo(found[0].robot.make(), sizes=(TILE, 0))
         recorded.reset(seed=found[0].seeds[0])
         try:
             recorded.look()
@@ -97,12 +97,13 @@ class Films(Plugin):
         episodes = {}
         rate, every = 0.0, 1
         for task in tasks:
-            environment = task.info["evaluation"].robot.environment()
+            evaluation = episodes_of(task)
+            environment = evaluation.robot.make()
             if not rate:
-                rate = rate_of(environment)
+                rate = environment.rate
                 every = max(1, round(rate / _PICTURES_PER_SECOND))
             recorded = RecordVideo(environment, every, (TILE, 0))
-            film_episode(learner, task, task.info["evaluation"], recorded)
+            film_episode(learner, task, evaluation, recorded)
             episodes[task.name] = recorded.film()
         return episodes, rate, every
 

@@ -33,5 +33,5 @@ class HeldOutActions(Plugin):
 
 
 def _how(task: Task) -> HeldOut | None:
-    how = task.info.get("evaluation")
+    how = task.evaluation
     return how if isinstance(how, HeldOut) else None

@@ -12,6 +12,7 @@ from clframe.core.plugin import Plugin
 from clframe.evaluation.schedule import is_shown
 from clframe.hookspecs import hookimpl
 from clframe.plugins.builtin import media_files
+from clframe.recording.logger import RunLogger, title_of
 from clframe.recording.media import Media
 from clframe.utils.console import warn_user
 
@@ -30,14 +31,13 @@ class Logging(Plugin):
     """Logs losses and rows of the matrix on the way, and at the end metrics and results.
 
     Args:
-        loggers: Lightning loggers. One with ``takes_media`` is given pictures, films and tables,
-            too (``log_media``), and one with ``log_files`` the results as an artifact.
+        loggers: The run's loggers.
         run_dir: The run folder, in which media are kept.
     """
 
     supports_batched_seeds = True
 
-    def __init__(self, loggers: Sequence[Any], run_dir: Path = Path()) -> None:
+    def __init__(self, loggers: Sequence[RunLogger], run_dir: Path = Path()) -> None:
         self.loggers = list(loggers)
         self.run_dir = run_dir
         self._step_log: StepLog | None = None
@@ -54,14 +54,15 @@ class Logging(Plugin):
     def state_dict(self) -> dict[str, Any]:
         """How far each logger is, of those that can continue where they were."""
         of_epoch = {} if self._step_log is None else self._step_log.state_dict()
-        able = [logger for logger in self.loggers if hasattr(logger, "load_state_dict")]
-        state = {type(logger).__name__: logger.state_dict() for logger in able}
-        return {**state, _OF_EPOCH: of_epoch} if of_epoch else state
+        states = {type(logger).__name__: logger.state_dict() for logger in self.loggers}
+        kept = {name: state for name, state in states.items() if state}
+        return {**kept, _OF_EPOCH: of_epoch} if of_epoch else kept
 
     def written_files(self) -> dict[str, dict[str, Any]]:
         """What the loggers have written into the run folder, of those that can say."""
-        able = [logger for logger in self.loggers if hasattr(logger, "written_files")]
-        return {name: mark for logger in able for name, mark in logger.written_files().items()}
+        return {
+            name: mark for logger in self.loggers for name, mark in logger.written_files().items()
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let each logger continue where it was; a new one begins here."""
@@ -73,33 +74,33 @@ class Logging(Plugin):
 
     def state_in_fork(self, state: dict[str, Any]) -> dict[str, Any]:
         """Files go on; what is on a server begins anew."""
-        local = [logger for logger in self.loggers if hasattr(logger, "written_files")]
-        return {
-            name: state[name] for name in (type(one).__name__ for one in local) if name in state
-        }
+        local = [type(logger).__name__ for logger in self.loggers if not logger.remote]
+        return {name: state[name] for name in local if name in state}
 
     def log(self, numbers: dict[str, float], step: int) -> None:
         """Send numbers to every logger."""
         self._tell(lambda logger: logger.log_metrics(numbers, step=step))
 
-    def _tell(self, say: Callable[[Any], None], loggers: Sequence[Any] | None = None) -> None:
+    def _tell(
+        self, say: Callable[[RunLogger], None], loggers: Sequence[RunLogger] | None = None
+    ) -> None:
         """Do something with each logger; a server's failure is no reason to lose a run."""
         for logger in list(self.loggers if loggers is None else loggers):
             try:
                 say(logger)
             except OSError as error:
-                if not getattr(logger, "remote", False) or error.errno in _FULL:
+                if not logger.remote or error.errno in _FULL:
                     raise  # the disk: the run cannot be saved either
                 self._give_up(logger, error)
             except Exception as error:
-                if not getattr(logger, "remote", False):
+                if not logger.remote:
                     raise
                 self._give_up(logger, error)
 
-    def _give_up(self, logger: Any, error: Exception) -> None:
+    def _give_up(self, logger: RunLogger, error: Exception) -> None:
         self.loggers.remove(logger)
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        warn_user(f"logger {name_of(logger)} failed and is left out from now on: {line}")
+        warn_user(f"logger {title_of(logger)} failed and is left out from now on: {line}")
 
     # ------------------------------------------------------------ media
 
@@ -107,20 +108,20 @@ class Logging(Plugin):
         self, media: Sequence[Media], step: int, numbers: Mapping[str, float] | None = None
     ) -> None:
         """Send media, in one row with numbers, to every logger that takes them."""
-        taking = [logger for logger in self.loggers if getattr(logger, "takes_media", False)]
+        taking = [logger for logger in self.loggers if logger.takes_media]
         self._tell(lambda logger: logger.log_media(media, step, numbers), taking)
 
     def _take_media(self, name: str, value: Any, caption: str, step: int) -> None:
         """What ``learner.log_media`` is given; who cannot take it is named once."""
         for logger in self.loggers:
-            others = any(getattr(other, "takes_media", False) for other in self.loggers)
-            quiet = others and getattr(logger, "numbers_only", False)
-            who = name_of(logger)
-            if not (getattr(logger, "takes_media", False) or quiet or who in self._told):
+            others = any(other.takes_media for other in self.loggers)
+            quiet = others and logger.numbers_only
+            who = title_of(logger)
+            if not (logger.takes_media or quiet or who in self._told):
                 self._told.add(who)
                 hint = "" if others else "; logger=wandb and logger=tensorboard take more"
                 warn_user(f"logger {who} takes numbers alone and goes without '{name}'{hint}")
-        if not any(getattr(logger, "takes_media", False) for logger in self.loggers):
+        if not any(logger.takes_media for logger in self.loggers):
             return
         media = media_files.write(self.run_dir, name, value, caption, self._stem(name, step))
         self.log_media([media], step, self._place())
@@ -141,8 +142,8 @@ class Logging(Plugin):
         """Take what plugins log with ``learner.log`` and ``learner.log_media``."""
         if self.loggers:
             self._learner, self._step_log = learner, learner.step_log
-            taking = [getattr(logger, "takes_media", False) for logger in self.loggers]
-            learner.step_log.connect(self.log, self._take_media, any(taking))
+            takes_media = any(logger.takes_media for logger in self.loggers)
+            learner.step_log.connect(self.log, self._take_media, takes_media)
 
     @hookimpl(trylast=True)
     def after_epoch(
@@ -168,7 +169,7 @@ class Logging(Plugin):
         shown = learner.seen and is_shown(len(learner.seen) - 1, len(learner.stream))
         if shown and learner.step_log.takes_media:
             self._log_matrix(learner)
-        for logger in [one for one in self.loggers if getattr(one, "log_model", None) == "all"]:
+        for logger in [one for one in self.loggers if one.log_model == "all"]:
             self._tell(lambda one: one.log_checkpoint(f"after-{row}"), [logger])
 
     def _expect(self, learner: Learner, results: dict[str, dict[str, float]]) -> None:
@@ -178,7 +179,7 @@ class Logging(Plugin):
             self._expected |= new
             tasks = learner.stream.tasks
             names = [f"eval/{measure}/{task.name}" for measure in sorted(new) for task in tasks]
-            for logger in [one for one in self.loggers if hasattr(one, "expect")]:
+            for logger in self.loggers:
                 logger.expect(names)
 
     def _log_matrix(self, learner: Learner) -> None:
@@ -203,8 +204,7 @@ class Logging(Plugin):
         }
         self.log(numbers, learner.global_steps)
         files = [self.run_dir / name for name in ("results.json", "matrix.csv", "config.yaml")]
-        for logger in [one for one in self.loggers if hasattr(one, "log_files")]:
-            self._tell(lambda one: one.log_files("results", "results", files, ["final"]), [logger])
+        self._tell(lambda one: one.log_files("results", "results", files, ["final"]))
 
     @hookimpl(trylast=True)
     def teardown(self, error: BaseException | None) -> None:
@@ -237,8 +237,3 @@ def row_numbers(results: Mapping[str, Mapping[str, float]], experiences: int) ->
     if firsts:
         numbers["eval/mean"] = sum(firsts) / len(firsts)
     return {**numbers, "eval/experiences": float(experiences), "experience": float(experiences)}
-
-
-def name_of(logger: Any) -> str:
-    """What users call a logger."""
-    return str(getattr(logger, "title", type(logger).__name__))

@@ -70,7 +70,7 @@ class Metrics(Plugin):
 
 def _samples(task: Task) -> int:
     """Samples, or episodes, that a task is measured on; 0 where that is not known."""
-    evaluation = task.info.get("evaluation")
+    evaluation = task.evaluation
     if isinstance(evaluation, Evaluation):
         return evaluation.episodes
     return 0 if task.load is None else len(task.data)

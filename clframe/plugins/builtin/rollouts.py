@@ -69,7 +69,7 @@ class Rollouts(Plugin):
 
         Beside the success rate and the length of an episode there is what its environment measures.
         """
-        evaluation = task.info.get("evaluation")
+        evaluation = task.evaluation
         if not isinstance(evaluation, Evaluation):
             return None
         if self.pool is None:
@@ -108,7 +108,7 @@ class Rollouts(Plugin):
     @hookimpl
     def after_prepare(self, stream: Stream) -> None:
         """Say what perturbations cost, and look for the cluster before anything is learned."""
-        evaluation = stream.tasks[0].info.get("evaluation")
+        evaluation = stream.tasks[0].evaluation
         if not isinstance(evaluation, Evaluation):
             return
         if evaluation.rollouts == "ray":
@@ -132,7 +132,7 @@ class Rollouts(Plugin):
 
 
 def _stops(task: Task) -> bool:
-    evaluation = task.info.get("evaluation")
+    evaluation = task.evaluation
     return isinstance(evaluation, Evaluation) and evaluation.stop is not None
 
 

@@ -48,7 +48,7 @@ class ValidationLoss(Plugin):
     def for_run(cls, context: RunContext) -> Self | None:
         """Only where demonstrations are held out and tasks are measured on the way."""
         every = context.settings.check_val_every_n_epoch
-        evaluations = [task.info.get("evaluation") for task in context.stream.tasks]
+        evaluations = [task.evaluation for task in context.stream.tasks]
         held_out = any(isinstance(e, Evaluation) and e.validation for e in evaluations)
         return cls(every) if held_out and every is not None else None
 
@@ -90,7 +90,9 @@ class ValidationLoss(Plugin):
 def loss_of(learner: Learner, task: Task) -> float:
     """The learner's mean loss over the held-out data of a task."""
     engine = learner.engine
-    evaluation = task.info["evaluation"]
+    evaluation = task.evaluation
+    assert evaluation is not None
+    assert evaluation.validation is not None
     data = evaluation.validation(task.index).to(engine.device)
     total = torch.zeros(2, dtype=torch.float64, device=engine.device)
     order = engine.share(torch.arange(len(data)))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.robot.collect import AFTER_SUCCESS
-from clframe.robot.task import RobotTask
+from clframe.robot.task import RetryingExpert, RobotTask
 from clframe.worlds.perturbation import Perturbation
 from clframe.worlds.tabletop.compiler import RobotKind
 from clframe.worlds.tabletop.disturbance import Disturbance, Disturber
@@ -143,7 +143,7 @@ def environment(
     )
 
 
-class Demonstrator(Iterator["Action"]):
+class Demonstrator(RetryingExpert, Iterator["Action"]):
     """The expert's actions, until it has let go, and for some steps more.
 
     Args:
@@ -193,7 +193,9 @@ def expert(env: Any, disturbance: Disturbance | None = None) -> Demonstrator:
         env: A `TabletopEnv`, or a wrapper around one.
         disturbance: How its hand is pushed about until the next reset; None leaves it alone.
     """
-    inner: TabletopEnv = getattr(env, "unwrapped", env)
+    from clframe.worlds.tabletop.env import TabletopEnv
+
+    inner: TabletopEnv = env if isinstance(env, TabletopEnv) else env.unwrapped
     # From the start state, so that the same episode is demonstrated and disturbed alike.
     seed = int(np.abs(inner.world.data.qpos).sum() * 1e9) % 2**32
     if disturbance is not None:

@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from clframe.core.protocols import features_of, head_of
+
 Pass: TypeAlias = "Callable[[dict[str, Tensor], Any], tuple[Tensor, ...]]"
 """From parameters and inputs, seeds first, to outputs and features."""
 
@@ -20,7 +22,7 @@ _BY_ELEMENT = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.ELU, nn.SiLU, nn.Identi
 
 def batched_pass(model: nn.Module) -> Pass | None:
     """A pass of all seeds for a model of linear layers in a row with a linear head, else None."""
-    features, head = getattr(model, "features", None), getattr(model, "head", None)
+    features, head = features_of(model), head_of(model)
     if type(features) is not nn.Sequential or type(head) is not nn.Linear:
         return None
     if any(_hooked(module) for module in model.modules()):

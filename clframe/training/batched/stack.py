@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from clframe.core.learner import Learner
+from clframe.core.protocols import split_model
 from clframe.errors import SettingError
 from clframe.training.batched.perceptron import batched_pass
 from clframe.training.optimizers import bare_optimizer
@@ -86,7 +87,7 @@ class Stack:
         if quick is not None:
             return quick
         model: Any = copy.deepcopy(self.learners[0].model)
-        split = hasattr(model, "features") and hasattr(model, "head")
+        split = split_model(model) is not None
         # Written straight into the modules: torch.func.functional_call costs more than a small
         # model's whole pass.
         slots = [

@@ -107,10 +107,10 @@ class EgocentricEnv(BehaviorEnv):
         return x, y, z + 0.5 * self.household.half[slot][2]
 
     def _observe(self) -> Observation:
-        rgb, depth = self.picture(self.size)
+        rgb, depth = self.look(self.size)
         return {"rgb": rgb, "depth": depth, "agent": observation.agent(self.state)}
 
-    def picture(self, size: int, samples: int = 1) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    def look(self, size: int, samples: int = 1) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """What the agent sees now: colors (H, W, 3) and depth in meters (H, W).
 
         Args:

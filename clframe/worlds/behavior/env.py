@@ -19,6 +19,7 @@ from clframe.worlds.behavior.sampling import Instance, sample
 from clframe.worlds.behavior.state import State
 from clframe.worlds.behavior.tracker import GoalTracker
 from clframe.worlds.behavior.verbs import Verb, act, possible
+from clframe.worlds.environment import Environment
 
 HORIZON = 500
 KEPT = 100
@@ -27,7 +28,7 @@ VERBS = len(Verb)
 Observation = dict[str, NDArray[Any]]
 
 
-class BehaviorEnv(gymnasium.Env[Observation, int]):
+class BehaviorEnv(gymnasium.Env[Observation, int], Environment):
     """One activity: an action is a verb with a thing, the reward is the increase of Q.
 
     An action is a number, ``verb * slots + slot`` (see `action`). An impossible one changes nothing
@@ -153,7 +154,7 @@ class BehaviorEnv(gymnasium.Env[Observation, int]):
         return verbs
 
     def render(self) -> NDArray[np.uint8] | None:
-        """Nothing: without physics there are no pictures."""
+        """Return None: without physics there are no images."""
         return None
 
     def literals(self) -> frozenset[Literal]:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError, SettingError, nearest
+from clframe.worlds.environment import Environment
 from clframe.worlds.gym.spaces import Flattening, flattening_of
 
 KNOWN = ("minigrid", "gymnasium_robotics")
@@ -225,7 +226,7 @@ def _facts(environment: Any, name: str) -> Facts:
     )
 
 
-class GymEnvironment:
+class GymEnvironment(Environment):
     """An environment whose observations, actions and success are as robot tasks have them.
 
     Box actions are scaled from -1 ... 1 to their own bounds; a choice is its number. Success is

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from clframe.errors import ClframeError, DataError
 from clframe.utils.console import warn_user
+from clframe.worlds.environment import Environment
 from clframe.worlds.libero.init_states import read_init_states
 from clframe.worlds.libero.paths import Places, not_usable, versions
 from clframe.worlds.libero.starts import Poses, Record, Settled, settled
@@ -160,7 +161,7 @@ def _first_line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).strip().splitlines()[0]
 
 
-class LiberoEnvironment:
+class LiberoEnvironment(Environment):
     """One task of LIBERO; episode k begins at its initial state k.
 
     Its own steps without motion come first. Nothing ends an episode; the goal is LIBERO's own
@@ -176,7 +177,7 @@ class LiberoEnvironment:
         seeds: The seeds that stand for episodes 0, 1, ...; other seeds stand for themselves.
     """
 
-    film_cameras = tuple(_ENVIRONMENT_NAME)
+    video_cameras = tuple(_ENVIRONMENT_NAME)
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from clframe.errors import DataError, SettingError, nearest
 from clframe.worlds.bddl import Leniency, Problem, parse
+from clframe.worlds.environment import Environment
 from clframe.worlds.perturbation import Perturbation
 from clframe.worlds.tabletop import suites
 from clframe.worlds.tabletop.cameras import CAMERAS, Pictures
@@ -37,7 +38,7 @@ ACTION_SIZE = 7
 Observation = dict[str, Any]
 
 
-class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
+class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]], Environment):
     """One task as an environment: 7-d actions at 20 Hz, reward 1 and end of episode on success.
 
     Observations are a dictionary: ``state``, and under LIBERO's names ``gripper_states``,
@@ -63,7 +64,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": RATE}  # noqa: RUF012  Gymnasium's own
-    film_cameras = CAMERAS
+    rate = float(RATE)
+    video_cameras = CAMERAS
 
     def __init__(
         self,
@@ -185,6 +187,10 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def simulator_state(self) -> NDArray[np.float64]:
         """All that decides what happens next; time, positions and speeds first, as in LIBERO."""
         return self.world.state()
+
+    def model_file(self) -> str:
+        """The world as MuJoCo XML."""
+        return self.world.model_file()
 
     def restore(self, state: NDArray[np.float64]) -> Observation:
         """Go on from a state that `simulator_state` gave; returns what is seen there."""

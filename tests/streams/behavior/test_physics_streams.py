@@ -93,7 +93,7 @@ def test_activities_are_learned_with_physics(
     stream: Any = load_learner(run)[0].stream
     for index, task in enumerate(stream.tasks):
         demonstration = stream.read(index)[0]
-        env = task.info["evaluation"].robot.environment()
+        env = task.evaluation.robot.environment()
         assert isinstance(env, PhysicalChoiceEnv)
         env.reset(seed=demonstration.seed)
         for action in demonstration.actions[:, 0]:
@@ -116,7 +116,7 @@ def test_both_spellings_and_without_physics_nothing_is_shared() -> None:
     families = []
     for physics in ("on", True, "off", False):
         stream = clframe.stream("behavior_12", physics=physics, **settings)
-        families.append(stream.tasks[0].info["evaluation"].robot.family)
+        families.append(stream.tasks[0].evaluation.robot.family)
     assert families[0] == families[1] != families[2] == families[3]
     with pytest.raises(clframe.ClframeError, match="'physics' must be one of on, off or true or"):
         clframe.stream("behavior_12", physics="yes", **settings)

@@ -143,7 +143,7 @@ def test_demonstrations_are_possible_choices_that_reach_the_goal() -> None:
         assert (batch.x[rows, batch.y] == 1).all()
         assert set(batch.x[:, stream.mask].unique().tolist()) == {0.0, 1.0}
     demonstration = stream.read(0)[0]
-    env = stream.tasks[0].info["evaluation"].robot.environment()
+    env = stream.tasks[0].evaluation.robot.environment()
     env.reset(seed=demonstration.seed)
     for action in demonstration.actions[:, 0]:
         *_, info = env.step(action)
@@ -154,7 +154,7 @@ def test_instances_for_learning_and_for_measuring_differ() -> None:
     stream: Any = clframe.stream("behavior_12", activities=TWO, num_demos=5)
     for index, task in enumerate(stream.tasks):
         shown = {demonstration.seed for demonstration in stream.read(index)}
-        assert not shown & set(task.info["evaluation"].seeds)
+        assert not shown & set(task.evaluation.seeds)
 
 
 def test_naive_forgets_and_what_should_remember_remembers() -> None:

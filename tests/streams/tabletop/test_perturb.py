@@ -151,7 +151,7 @@ def test_other_words_reach_the_policy_as_another_vector() -> None:
         "tabletop_goal", tasks=[1, 7], perturb=["wording"], task_input="language"
     )
     for task in stream.tasks:
-        how = task.info["evaluation"]
+        how = task.evaluation
         said = how.under(how.perturbations[-1])
         before, after = how.inputs.tasks[task.index], said.inputs.tasks[task.index]
         assert before.shape == after.shape

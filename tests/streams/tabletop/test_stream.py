@@ -89,7 +89,7 @@ def test_own_task_files_are_a_stream(tmp_path: Path) -> None:
     assert changed != given
     (tmp_path / "one.bddl").write_text(changed)
     other = clframe.stream("tabletop_files", files=files)
-    families = [s.tasks[1].info["evaluation"].robot.family for s in (stream, other)]
+    families = [s.tasks[1].evaluation.robot.family for s in (stream, other)]
     assert families[0] != families[1]  # else the demonstrations of another task would be taken
 
 

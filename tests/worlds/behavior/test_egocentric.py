@@ -61,7 +61,7 @@ def test_a_closed_cabinet_hides_what_is_in_it() -> None:
         seen: list[np.ndarray] = []
         render = camera.render
         camera.render = lambda *args: seen.append(render(*args)) or seen[-1]  # type: ignore
-        env.picture(env.size)
+        env.look(env.size)
         camera.render = render  # type: ignore[method-assign]
         return int((seen[0].geom == thing).sum())
 

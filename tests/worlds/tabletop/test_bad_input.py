@@ -136,7 +136,7 @@ def recorded(folder: Path) -> tuple[Path, dict[str, Any]]:
         "num_workers": 0,
     }
     stream = clframe.stream("tabletop_goal", data_dir=folder, **settings)
-    robot = stream.tasks[0].info["evaluation"].robot
+    robot = stream.tasks[0].evaluation.robot
     path = path_of(robot, folder)
     rows = np.zeros((3, suite_layout("tabletop_goal").of("arm").size), np.float32)
     demo = Demonstration(np.zeros((3, 7), np.float32), {"state": rows})

@@ -1,0 +1,42 @@
+"""Checks that a class overrides a contract's methods with the parameters they are called with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from clframe.errors import PluginError
+
+
+def members(contract: type) -> dict[str, Any]:
+    """Return the public methods and properties that a contract declares, its parents' included."""
+    found: dict[str, Any] = {}
+    for base in reversed(contract.__mro__[:-1]):
+        found |= {name: value for name, value in vars(base).items() if not name.startswith("_")}
+    return found
+
+
+def check_overrides(kind: type, contracts: Sequence[type]) -> None:
+    """Refuse a class that overrides a method of a contract with other parameters.
+
+    Raises:
+        PluginError: Names the method and its parameters.
+    """
+    for contract in contracts:
+        for name, declared in members(contract).items():
+            own = vars(kind).get(name)
+            if own is None or own is declared or not inspect.isfunction(declared):
+                continue
+            where = f"{kind.__module__}.{kind.__name__}.{name}"
+            wanted = list(inspect.signature(declared).parameters.values())
+            names = ", ".join(parameter.name for parameter in wanted)
+            if not callable(own):
+                raise PluginError(f"{where} must be a method with the parameters ({names})")
+            try:
+                inspect.signature(own).bind(
+                    *(one for one in wanted if one.kind is not one.KEYWORD_ONLY),
+                    **{one.name: one for one in wanted if one.kind is one.KEYWORD_ONLY},
+                )
+            except TypeError as error:
+                raise PluginError(f"{where} must take ({names}): {error}") from error
