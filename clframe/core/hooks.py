@@ -34,6 +34,10 @@ class HasPlugins(Protocol):
     plugins: Plugins
     stream: Stream
 
+    @property
+    def classifies(self) -> bool:
+        """Whether outputs are a logit for each class."""
+
     def predict(self, x: Any, task: Task) -> Tensor:
         """Return core's own answer to the hook ``predict``."""
 
@@ -207,7 +211,7 @@ def predict(learner: HasPlugins, x: Any, task: Task) -> Tensor:
     scores: Tensor | None = learner.plugins.hook.predict(**arguments)
     if scores is None:
         return learner.predict(x, task)
-    if getattr(learner, "classifies", False):  # Outputs of a policy can have any form.
+    if learner.classifies:  # Outputs of a policy can have any form.
         right = (len(tensors_of(x)[0]), learner.stream.n_outputs)
         if not ANSWERS["predict"].fits(scores) or tuple(scores.shape) != right:
             refuse(learner.plugins.manager, "predict", scores, arguments)

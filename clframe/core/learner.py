@@ -429,8 +429,8 @@ class Learner(LightningModule):
 
     @property
     def learning_rate(self) -> float | None:
-        """Of the optimizer's first group of parameters; None where there is no optimizer."""
-        groups = getattr(self.optimizer, "param_groups", None)
+        """The rate of the optimizer's first group of parameters; None without an optimizer."""
+        groups = [] if self.optimizer is None else self.optimizer.param_groups
         return float(groups[0]["lr"]) if groups else None
 
     def configure_optimizers(self) -> torch.optim.Optimizer:

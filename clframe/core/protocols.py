@@ -76,6 +76,17 @@ class Model:
     """What a model may do besides ``forward``. Derive from it and ``nn.Module``.
 
     Overriding a method with other parameters is refused when the class is made.
+
+    Example:
+        >>> import dataclasses, clframe
+        >>> class FirstExperienceOnly(clframe.Model, nn.Linear):
+        ...     '''Learns the first experience of any stream.'''
+        ...
+        ...     def prepare_stream(self, stream, device):
+        ...         return dataclasses.replace(stream, experiences=stream.experiences[:1])
+        >>> stream = FirstExperienceOnly(4, 2).prepare_stream(clframe.stream("split_mnist"), "cpu")
+        >>> len(stream)
+        1
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
