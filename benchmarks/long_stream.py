@@ -28,7 +28,7 @@ from typing import Any
 import torch
 
 import clframe
-from clframe import Plugin, hookimpl
+from clframe import Capabilities, Plugin, hookimpl
 from clframe.testing import toy_stream
 
 STRATEGIES: dict[str, Any] = {
@@ -50,7 +50,7 @@ _EDGE = 50
 class Clock(Plugin):
     """Notes the CPU time and the memory at the start of each experience."""
 
-    is_evaluator = True
+    capabilities = Capabilities(evaluator=True)
 
     def __init__(self) -> None:
         self.seconds: list[float] = []

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from clframe.api import stream as stream
     from clframe.attached.attach import attach as attach
     from clframe.config.run_config import RunConfig as RunConfig
+    from clframe.core.capabilities import Capabilities as Capabilities
     from clframe.core.hooks import TaskContext as TaskContext
     from clframe.core.learner import Learner as Learner
     from clframe.core.matrix import AccuracyMatrix as AccuracyMatrix
@@ -54,6 +55,7 @@ _HOME = {
     "AccuracyMatrix": "core.matrix",
     "Batch": "data.dataset",
     "Budget": "core.trainer",
+    "Capabilities": "core.capabilities",
     "ClframeError": "errors",
     "Data": "data.dataset",
     "DataError": "errors",

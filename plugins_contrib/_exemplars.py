@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe import Plugin, Term, hookimpl
+from clframe import Capabilities, Plugin, Term, hookimpl
 from clframe.data.buffer import Buffer
 from clframe.data.class_buffer import make_buffer, remember
 from clframe.utils.setting_checks import check_at_least
@@ -31,10 +32,12 @@ class ExemplarPlugin(Plugin):
         selection: Exemplars by iCaRL's ``herding`` or at ``random``.
     """
 
-    requires_class_labels = True
     scenarios = ("class",)
-    needs_boundaries = True
-    conflicts: ClassVar[tuple[str, ...]] = ("cumulative", "multitask", "gdumb", "icarl", "scr")
+    roles: ClassVar[tuple[str, ...]] = ("training data",)
+    excludes: ClassVar[Mapping[str, str]] = {
+        "untrained head": "its teacher and its loss are about the outputs"
+    }
+    capabilities = Capabilities(needs_class_labels=True, needs_boundaries=True)
     state: ClassVar[tuple[str, ...]] = ("buffer",)
 
     def __init__(self, size: int, per_class: int | None, selection: Selection) -> None:

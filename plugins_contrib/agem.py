@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from clframe import Plugin, hookimpl
+from clframe import Capabilities, Plugin, hookimpl
 from clframe.data.buffer import Buffer
 from clframe.data.class_buffer import make_buffer, remember
 from clframe.utils.setting_checks import check_at_least
@@ -42,7 +42,8 @@ class AGEM(Plugin):
 
     paper = "Chaudhry et al., Efficient Lifelong Learning with A-GEM, 2019"
     state = ("buffer",)
-    needs_boundaries = True
+    roles = ("gradient",)
+    capabilities = Capabilities(needs_boundaries=True)
 
     def __init__(
         self,

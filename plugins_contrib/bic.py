@@ -50,7 +50,7 @@ class BiC(ExemplarPlugin):
 
     name = "bic"
     paper = "Wu et al., Large Scale Incremental Learning, 2019"
-    conflicts = (*ExemplarPlugin.conflicts, "cwr_star")
+    roles = (*ExemplarPlugin.roles, "head", "prediction")
     state = ("buffer", "validation_buffer", "scale", "shift")
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
@@ -45,10 +45,12 @@ class ContinualBackprop(Plugin):
 
     name = "cbp"
     paper = "Dohare et al., Loss of plasticity in deep continual learning, 2024"
-    conflicts = ("packnet", "hat", "xdg")
-    conflict_reasons: ClassVar[dict[str, str]] = {
-        other: "it replaces units that the current task does not use, which are those of the past"
-        for other in conflicts
+    roles = ("units",)
+    excludes: ClassVar[Mapping[str, str]] = {
+        "task weights": "it replaces units that the current task does not use, which are those of "
+        "past tasks",
+        "fixed weights": "it replaces units of layers that must stay",
+        "new head": "it reads the utility of the last units from a linear head",
     }
     state = ("utility", "means", "ages", "due", "births", "steps")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from clframe import Plugin, PluginError, hookimpl
+from clframe import Capabilities, Plugin, PluginError, hookimpl
 
 if TYPE_CHECKING:
     from clframe import Data, Experience, Learner, Stream
@@ -27,12 +28,15 @@ class CWRStar(Plugin):
     treated as the weights are, with a mean of its own.
     """
 
-    requires_class_labels = True
     name = "cwr_star"
-    needs_boundaries = True
     paper = "Lomonaco et al., Rehearsal-Free Continual Learning over Small Non-I.I.D. Batches, 2020"
     scenarios = ("class", "domain")
-    conflicts = ("multitask",)
+    # It freezes all features that are trained, so another method may choose which ones these are.
+    roles = ("head", "fixed weights")
+    excludes: ClassVar[Mapping[str, str]] = {
+        "joint training": "it consolidates the classes of one experience after the other"
+    }
+    capabilities = Capabilities(needs_class_labels=True, needs_boundaries=True)
     state = ("consolidated", "past")
 
     def __init__(self) -> None:

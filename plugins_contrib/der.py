@@ -37,7 +37,7 @@ class DER(Plugin):
 
     name = "der"
     paper = "Buzzega et al., Dark Experience for General Continual Learning, 2020"
-    conflicts = ("derpp",)
+    roles = ("stored logits", "replayed samples")
     state = ("buffer",)
 
     def __init__(self, size: int = 500, alpha: float = 0.5, batch_size: int | None = None) -> None:
@@ -111,7 +111,6 @@ class DERpp(DER):
     """
 
     name = "derpp"
-    conflicts = ("der",)
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clframe import Plugin, hookimpl
+from clframe import Capabilities, Plugin, hookimpl
 from clframe.data.buffer import Buffer
 from clframe.utils.setting_checks import check_at_least
 
@@ -30,12 +30,14 @@ class ERACE(Plugin):
         batch_size: Samples replayed per step; None for as many as the current batch has.
     """
 
-    requires_class_labels = True
     name = "er_ace"
-    attachable = "it replaces the loss of the current batch, which your own code computes"
     paper = "Caccia et al., New Insights on Reducing Abrupt Representation Change, 2022"
     scenarios = ("class", "task")
-    conflicts = ("icarl",)
+    roles = ("task loss", "replayed samples")
+    capabilities = Capabilities(
+        needs_class_labels=True,
+        attachable="it replaces the loss of the current batch, which your own code computes",
+    )
     state = ("buffer",)
 
     def __init__(self, size: int = 1000, batch_size: int | None = None) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor
 
@@ -37,7 +38,11 @@ class GDumb(Plugin):
         "Prabhu et al., GDumb: A Simple Approach that Questions Our Progress in Continual Learning,"
         " 2020"
     )
-    conflicts = ("cumulative", "multitask", "replay", "icarl")
+    roles = ("training data", "first weights")
+    excludes: ClassVar[Mapping[str, str]] = {
+        "replayed samples": "it learns from its memory alone",
+        "task weights": "it starts again from the first weights in each experience",
+    }
     state = ("buffer", "first_weights")
 
     def __init__(

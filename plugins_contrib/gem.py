@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clframe import Plugin, hookimpl
+from clframe import Capabilities, Plugin, hookimpl
 from clframe.data.buffer import Buffer
 from clframe.utils.setting_checks import check_at_least
 
@@ -38,9 +38,9 @@ class GEM(Plugin):
     """
 
     name = "gem"
-    needs_boundaries = True
     paper = "Lopez-Paz & Ranzato, Gradient Episodic Memory for Continual Learning, 2017"
-    conflicts = ("agem",)
+    roles = ("gradient",)
+    capabilities = Capabilities(needs_boundaries=True)
     state = ("buffer",)
 
     def __init__(self, per_task: int = 256, margin: float = 0.5, eps: float = 1e-3) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from clframe import Batch, Plugin, hookimpl
+from clframe import Batch, Capabilities, Plugin, hookimpl
 from clframe.data.buffer import Buffer
 from clframe.utils.setting_checks import check_at_least
 
@@ -49,10 +50,13 @@ class GSS(Plugin):
         batch_size: Samples replayed per step; None for as many as the current batch has.
     """
 
-    requires_class_labels = True
     name = "gss"
     paper = "Aljundi et al., Gradient Based Sample Selection for Online Continual Learning, 2019"
-    conflicts = ("lucir", "podnet")  # whose heads take no single samples
+    roles = ("replayed samples",)
+    excludes: ClassVar[Mapping[str, str]] = {
+        "new head": "it needs the gradient of single samples, and such a head has none"
+    }
+    capabilities = Capabilities(needs_class_labels=True)
     state = ("buffer",)
 
     def __init__(self, size: int = 300, subset: int = 10, batch_size: int | None = None) -> None:

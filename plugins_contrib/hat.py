@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from clframe import Plugin, SettingError, hookimpl
+from clframe import Capabilities, Plugin, SettingError, hookimpl
 from clframe.utils.setting_checks import check_at_least
 
 from ._layers import Hidden, hidden_layers
@@ -55,20 +55,12 @@ class HAT(Plugin):
         s_max: Largest slope of the gates.
     """
 
-    # How policies act, and on which task's behalf, it has not been tried with.
-    requires_class_labels = True
     name = "hat"
     paper = "Serra et al., Overcoming Catastrophic Forgetting with Hard Attention to the Task, 2018"
     scenarios = ("task",)
-    task_gated = True
-    needs_boundaries = True
-    conflicts = ("xdg", "packnet", "cwr_star", "gdumb")
-    conflict_reasons: ClassVar[dict[str, str]] = {
-        "xdg": "both gate the hidden units by task",
-        "packnet": "both decide which weights belong to which task",
-        "cwr_star": "its head is learned on features that stay, and gates would change them",
-        "gdumb": "it starts again from the first weights, so nothing of past tasks can stay",
-    }
+    roles = ("parameters", "task weights", "units")
+    # Policies have not been tried, so labels must be classes.
+    capabilities = Capabilities(needs_class_labels=True, task_gated=True, needs_boundaries=True)
     state = ("taken", "batch", "batches", "done")
 
     def __init__(self, c: float = 0.75, s_max: float = 400.0) -> None:

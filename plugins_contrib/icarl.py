@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe import Plugin, PluginError, SettingError, hookimpl
+from clframe import Capabilities, Plugin, PluginError, SettingError, hookimpl
 from clframe.data.buffer import Buffer, Policy
 from clframe.data.class_buffer import make_buffer, remember
 from clframe.utils.setting_checks import check_at_least
@@ -50,13 +50,11 @@ class ICaRL(Plugin):
             2022 table are.
     """
 
-    requires_class_labels = True
     name = "icarl"
-    needs_boundaries = True
-    multi_pass = True
     paper = "Rebuffi et al., iCaRL: Incremental Classifier and Representation Learning, 2017"
     scenarios = ("class", "task")
-    conflicts = ("cumulative", "multitask")
+    roles = ("training data", "task loss", "prediction")
+    capabilities = Capabilities(needs_class_labels=True, needs_boundaries=True, multi_pass=True)
     state = ("buffer",)
 
     def __init__(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from clframe import Batch, Plugin, SettingError, hookimpl
+from clframe import Batch, Capabilities, Plugin, SettingError, hookimpl
 from clframe.data.buffer import Buffer
 from clframe.utils.setting_checks import check_at_least
 
@@ -47,9 +48,13 @@ class LaMAML(Plugin):
     """
 
     name = "lamaml"
-    attachable = "it replaces your step by inner steps of its own"
     paper = "Gupta, Yadav & Paull, La-MAML: Look-ahead Meta Learning for Continual Learning, 2020"
-    conflicts = ("icarl", "er_ace", "podnet", "scr", "xder")
+    roles = ("task loss", "replayed samples")
+    excludes: ClassVar[Mapping[str, str]] = {
+        "task weights": "its step is not the optimizer's, and may move them",
+        "tuning": "its loss and its rates would replace those of the tuning method",
+    }
+    capabilities = Capabilities(attachable="it replaces your step by inner steps of its own")
     state = ("buffer",)
 
     def __init__(

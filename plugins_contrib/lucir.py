@@ -80,7 +80,7 @@ class LUCIR(ExemplarPlugin):
 
     name = "lucir"
     paper = "Hou et al., Learning a Unified Classifier Incrementally via Rebalancing, 2019"
-    conflicts = (*ExemplarPlugin.conflicts, "bic", "cwr_star")
+    roles = (*ExemplarPlugin.roles, "head", "new head")
 
     def __init__(
         self,

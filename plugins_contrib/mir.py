@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clframe import Plugin, SettingError, hookimpl
+from clframe import Capabilities, Plugin, SettingError, hookimpl
 from clframe.data.buffer import Buffer
 from clframe.utils.setting_checks import check_at_least
 
@@ -45,10 +46,13 @@ class MIR(Plugin):
         lr: Length of the virtual step; None for the optimizer's learning rate.
     """
 
-    requires_class_labels = True
     name = "mir"
     paper = "Aljundi et al., Online Continual Learning with Maximally Interfered Retrieval, 2019"
-    conflicts = ("scr",)  # whose batches have no loss of their own to look ahead with
+    roles = ("replayed samples",)
+    excludes: ClassVar[Mapping[str, str]] = {
+        "untrained head": "it looks ahead with the loss of the outputs"
+    }
+    capabilities = Capabilities(needs_class_labels=True)
     state = ("buffer",)
 
     def __init__(

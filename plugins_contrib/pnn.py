@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from clframe import Plugin, hookimpl
+from clframe import Capabilities, Plugin, hookimpl
 
 from ._layers import Hidden, Weighted, draw_like, hidden_layers
 
@@ -44,19 +44,12 @@ class PNN(Plugin):
         adapter: How past columns are taken in: ``mlp`` or ``linear``, as above.
     """
 
-    # How policies act, and on which task's behalf, it has not been tried with.
-    requires_class_labels = True
     name = "pnn"
     paper = "Rusu et al., Progressive Neural Networks, 2016"
     scenarios = ("task",)
-    task_gated = True  # what a sample's features are depends on its task
-    needs_boundaries = True
-    conflicts = ("packnet", "xdg", "hat", "cbp", "shrink_perturb", "reptile", "gdumb", "cwr_star",
-                 "freeze", "multitask", "feedback_replay")  # fmt: skip
-    conflict_reasons: ClassVar[dict[str, str]] = {
-        other: "the columns of past tasks must stay as they are, and the newest must be free"
-        for other in conflicts
-    }
+    roles = ("parameters", "task weights", "units")
+    # Policies have not been tried, so labels must be classes.
+    capabilities = Capabilities(needs_class_labels=True, task_gated=True, needs_boundaries=True)
     state = ("active", "column_of")
 
     def __init__(self, adapter: Adapter = "mlp") -> None:

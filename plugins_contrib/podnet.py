@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe import Budget, Plugin, PluginError, hookimpl
+from clframe import Budget, Capabilities, Plugin, PluginError, hookimpl
 from clframe.data.buffer import Buffer
 from clframe.data.class_buffer import features_of, make_buffer, remember
 from clframe.utils.setting_checks import at_most, check_at_least
@@ -57,18 +57,18 @@ class PODNet(Plugin):
         form: Distances as in the authors' ``code`` or as in the ``paper``.
     """
 
-    requires_class_labels = True
     name = "podnet"
     paper = (
         "Douillard et al., PODNet: Pooled Outputs Distillation for Small-Tasks Incremental "
         "Learning, 2020"
     )
     scenarios = ("class", "task")
-    needs_boundaries = True
-    multi_pass = True  # fine-tunes the head on a balanced memory of the experience, too
-    conflicts = ("icarl", "er_ace", "lamaml", "cumulative", "multitask", "gdumb", "cwr_star",
-                 "packnet", "hat", "pnn", "cbp", "feedback_replay", "lucir", "bic", "wa", "scr",
-                 "xder")  # fmt: skip
+    roles = ("training data", "task loss", "head", "new head")
+    excludes: ClassVar[Mapping[str, str]] = {
+        "task weights": "it trains the head once more on samples of all tasks"
+    }
+    # It trains the head once more on a balanced memory, which has samples of the experience, too.
+    capabilities = Capabilities(needs_class_labels=True, needs_boundaries=True, multi_pass=True)
     state = ("buffer",)
 
     def __init__(

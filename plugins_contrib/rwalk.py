@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from clframe import Plugin, SettingError, hookimpl
+from clframe import Capabilities, Plugin, SettingError, hookimpl
 from clframe.utils.setting_checks import at_most, check_at_least
 
 if TYPE_CHECKING:
@@ -42,12 +42,13 @@ class RWalk(Plugin):
         epsilon: Keeps scores of parameters that hardly moved finite.
     """
 
-    needs_boundaries = True
     name = "rwalk"
     paper = (
         "Chaudhry et al., Riemannian Walk for Incremental Learning: Understanding Forgetting and "
         "Intransigence, 2018"
     )
+    roles = ("weight penalty",)
+    capabilities = Capabilities(needs_boundaries=True)
     state = ("fisher", "scores", "strength", "anchor", "gained", "path", "squares", "before",
              "origin", "steps")  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, cat, nn
 from torch.nn import functional
 
-from clframe import Batch, Plugin, SettingError, hookimpl
+from clframe import Batch, Capabilities, Plugin, SettingError, hookimpl
 from clframe.data.buffer import Buffer
 from clframe.utils.setting_checks import check_at_least
 
@@ -45,14 +45,14 @@ class SCR(Plugin):
             images and nothing for other inputs.
     """
 
-    requires_class_labels = True
     name = "scr"
     paper = (
         "Mai et al., Supervised Contrastive Replay: Revisiting the Nearest Class Mean Classifier "
         "in Online Class-Incremental Continual Learning, 2021"
     )
     scenarios = ("class", "task")
-    conflicts = ("er_ace", "icarl")
+    roles = ("task loss", "untrained head", "prediction", "replayed samples")
+    capabilities = Capabilities(needs_class_labels=True)
     state = ("buffer",)
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
@@ -34,11 +35,10 @@ class ShrinkPerturb(Plugin):
 
     name = "shrink_perturb"
     paper = "Ash & Adams, On Warm-Starting Neural Network Training, 2020"
-    conflicts = ("packnet", "hat", "gdumb")
-    conflict_reasons: ClassVar[dict[str, str]] = {
-        "packnet": "the weights of past tasks must stay as they are",
-        "hat": "the weights of past tasks must stay as they are",
-        "gdumb": "it starts again from the first weights",
+    roles = ("first weights",)
+    excludes: ClassVar[Mapping[str, str]] = {
+        "task weights": "it changes all weights",
+        "fixed weights": "it changes all weights",
     }
 
     def __init__(

@@ -47,7 +47,7 @@ class WA(ExemplarPlugin):
     paper = (
         "Zhao et al., Maintaining Discrimination and Fairness in Class Incremental Learning, 2020"
     )
-    conflicts = (*ExemplarPlugin.conflicts, "bic", "lucir", "cwr_star")
+    roles = (*ExemplarPlugin.roles, "head")
 
     def __init__(
         self,

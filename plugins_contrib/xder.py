@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clframe import Batch, Plugin, SettingError, hookimpl
+from clframe import Batch, Capabilities, Plugin, SettingError, hookimpl
 from clframe.data.buffer import Buffer
 from clframe.utils.setting_checks import check_at_least
 
@@ -69,15 +70,18 @@ class XDER(Plugin):
             images and nothing for other inputs.
     """
 
-    requires_class_labels = True
     name = "xder"
-    attachable = "it replaces the loss of the current batch, which your own code computes"
     paper = (
         "Boschini et al., Class-Incremental Continual Learning into the eXtended DER-verse, 2022"
     )
     scenarios = ("class",)
-    needs_boundaries = True
-    conflicts = ("er_ace", "icarl", "lucir", "scr")
+    roles = ("task loss", "replayed samples")
+    excludes: ClassVar[Mapping[str, str]] = {"new head": "it compares the logits of a linear head"}
+    capabilities = Capabilities(
+        needs_class_labels=True,
+        needs_boundaries=True,
+        attachable="it replaces the loss of the current batch, which your own code computes",
+    )
     state = ("buffer",)
 
     def __init__(

@@ -1,6 +1,7 @@
 """Which plugins can act inside another trainer, and what each of them needs there.
 
-A plugin says it itself (``attachable``), or its hooks do: what a hook asks for is what it needs.
+A plugin says it itself (``Capabilities.attachable``), or its hooks do: what a hook asks for is what
+it needs.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ _OF_STEPS = ("extra_batches", "penalty", "after_backward", "after_step")
 
 def reason_against(plugin: type[Plugin] | Plugin) -> str:
     """Why a plugin cannot be attached, as the second half of a sentence; empty where it can."""
-    said = plugin.attachable
+    said = plugin.capabilities.attachable
     if said is True:
         return ""
     if isinstance(said, str):
         return said
-    if plugin.is_evaluator:
+    if plugin.capabilities.evaluator:
         return "it measures runs of clframe's own and changes nothing that is learned"
     for hook in _OF_STEPS:
         how = getattr(implementation(plugin, hook), "clframe_impl", {})
@@ -79,7 +80,7 @@ def check_data(plugin: Plugin, name: str, given: bool, losses: bool, retrained: 
     """
     if given or not asks_for(plugin, "after_experience", "data"):
         return
-    if plugin.multi_pass:
+    if plugin.capabilities.multi_pass:
         if not retrained:
             raise PluginError(
                 f"plugin '{plugin.name}' trains again when experience '{name}' has been learned: "
@@ -90,9 +91,8 @@ def check_data(plugin: Plugin, name: str, given: bool, losses: bool, retrained: 
             f"plugin '{plugin.name}' needs the samples of experience '{name}' when it has been "
             "learned: give the experience data="
         )
-    elif getattr(plugin, "fisher", "") != "batch":
-        wanted = ": set fisher=batch" if hasattr(plugin, "fisher") else ": give data= instead"
+    elif plugin.capabilities.batch_losses is None:
         raise PluginError(
             f"plugin '{plugin.name}' looks at single samples and cannot use the losses of "
-            f"importance={wanted}"
+            "importance=: give data= instead (with ewc you can also set fisher=batch)"
         )

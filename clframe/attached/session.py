@@ -167,7 +167,7 @@ class Attachment(ShownBatches):
         for plugin in learner.plugins.ordered:
             check_data(plugin, name, data is not None, losses, retrained)
             floats = data is not None and data.labels.is_floating_point()
-            if plugin.requires_class_labels and floats:
+            if plugin.capabilities.needs_class_labels and floats:
                 raise PluginError(
                     f"plugin '{plugin.name}' needs labels that are classes, but those of "
                     f"experience '{name}' are numbers"
@@ -265,10 +265,8 @@ class Attachment(ShownBatches):
     def _batch_size(self) -> int:
         """Of the mini-batches that plugins take a loss to be of."""
         for plugin in self.learner.plugins.ordered:
-            if getattr(plugin, "fisher", "") == "batch":
-                return (
-                    getattr(plugin, "batch_size", None) or self.learner.engine.settings.batch_size
-                )
+            if (size := plugin.capabilities.batch_losses) is not None:
+                return size or self.learner.engine.settings.batch_size
         return self.learner.engine.settings.batch_size
 
     @contextlib.contextmanager

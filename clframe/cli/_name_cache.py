@@ -355,11 +355,15 @@ def _settings(factory: Callable[..., Any], given: tuple[str, ...]) -> dict[str, 
 
 
 def _strategies(registry: Registry, plugins: dict[str, Item]) -> dict[str, Item]:
-    from clframe.strategies import known_strategies
+    from clframe.core.plugin import conflicting
+    from clframe.strategies import DEFAULT_PLUGINS, known_strategies
 
+    classes = registry.plugin_classes()
+    others = {name: classes[name] for name in classes if name not in DEFAULT_PLUGINS}
     items = {}
     for name, strategy in known_strategies(registry).items():
-        parts: list[Any] = [registry.get("plugin", plugin).factory for plugin in strategy.plugins]
+        parts = [classes[registry.get("plugin", plugin).name] for plugin in strategy.plugins]
+        conflicts = [n for n in others if any(conflicting(part, others[n]) for part in parts)]
         scenarios = {"task", "domain", "class"}.intersection(*(part.scenarios for part in parts))
         origins = dict.fromkeys(plugins[plugin].origin for plugin in strategy.plugins)
         items[name] = Item(
@@ -369,7 +373,7 @@ def _strategies(registry: Registry, plugins: dict[str, Item]) -> dict[str, Item]
             origin="clframe" if strategy.has_file or not origins else next(iter(origins)),
             paper="; ".join(part.paper for part in parts if part.paper),
             scenarios=sorted(scenarios),
-            conflicts=sorted({other for part in parts for other in part.conflicts}),
+            conflicts=[other for other in conflicts if other not in strategy.plugins],
             plugins=_plain(strategy.plugins),
         )
     return items

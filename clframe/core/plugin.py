@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import pluggy
 
 from clframe.core import trace
+from clframe.core.capabilities import Capabilities, check_attributes, check_capabilities
+from clframe.core.roles import check_roles, conflict
 from clframe.core.stream import SCENARIOS
 from clframe.errors import PluginError, nearest
 from clframe.hookspecs import HOOKS, HookSpecs
@@ -70,40 +72,14 @@ class Plugin:
     """Where the method comes from: authors, title, year."""
     scenarios: ClassVar[Sequence[str]] = SCENARIOS
     """The scenarios the method can work in."""
-    requires_class_labels: ClassVar[bool] = False
-    """Whether the method needs labels that are classes, so that it cannot learn actions."""
     needs: ClassVar[Sequence[str]] = ()
     """Names of plugins that must be there too."""
-    conflicts: ClassVar[Sequence[str]] = ()
-    """Names of plugins this one cannot be combined with."""
-    supports_distributed: ClassVar[bool] = True
-    """Whether the plugin can work where several processes learn one run (clframe/distributed)."""
-    supports_batched_seeds: ClassVar[bool] = False
-    """Whether several seeds with this plugin can be trained as one model: it draws random numbers
-    from ``learner.generator`` only, trains nothing beside the model, evaluates and learns as core
-    does, and acts within a step through its hooks (clframe/training/batched)."""
-    task_gated: ClassVar[bool] = False
-    """Whether the model's units are gated by task, so that one pass cannot serve several tasks."""
-    freezes_features: ClassVar[bool] = False
-    """Whether the model's features stay as they are once the first experiences are learned."""
-    uses_training_steps: ClassVar[bool] = True
-    """Whether the method learns by steps of the loop. Where it does not, plugins that act in steps
-    would do nothing and are refused beside it."""
-    multi_pass: ClassVar[bool] = False
-    """Whether the method trains on an experience's samples more often than its epochs say, so that
-    it cannot learn online (``trainer.passes=1``). Replay of a memory does not count."""
-    needs_boundaries: ClassVar[bool] = False
-    """Whether the method has to know when a task ends, so that it cannot learn a stream without
-    boundaries (``Stream.boundaries``)."""
-    order_dependent: ClassVar[bool] = False
-    """Whether what the method learns, or what it says of a task to come, depends on the order of
-    what is to come. A run with it cannot be forked into another order (``clframe fork``)."""
-    is_evaluator: ClassVar[bool] = False
-    """Whether the plugin measures and changes nothing that is learned. It is chosen beside a method
-    (``strategy=er+plasticity``) and is not part of the strategy's name in records and reports."""
-    attachable: ClassVar[bool | str | None] = None
-    """Whether the method can act inside another trainer (:func:`clframe.attach`): True; why not, as
-    the second half of a sentence ("it ..."); or None, and its hooks tell."""
+    roles: ClassVar[Collection[str]] = ()
+    """What the plugin decides about learning: names of the table in :mod:`clframe.core.roles`."""
+    excludes: ClassVar[Mapping[str, str]] = {}
+    """Roles that the plugin cannot work with in another one, each with the reason."""
+    capabilities: Capabilities = Capabilities()
+    """What the plugin needs and can do; an instance may replace its own in ``__init__``."""
     metric_info: ClassVar[Sequence[MetricFacts]] = ()
     """What the numbers are that the hook ``metrics`` returns: their direction, unit and formula, as
     ``clframe.metrics.MetricInfo("family.name", higher_is_better=False)``. One of which nothing is
@@ -117,11 +93,14 @@ class Plugin:
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__ or not cls.name:
             cls.name = cls.__name__.lower()
+        where = f"{cls.__module__}.{cls.__name__}"
+        check_roles(cls, where)
+        check_capabilities(cls, where)
         for info in cls.metric_info:
             if "." not in info.name:
                 raise PluginError(
-                    f"{cls.__module__}.{cls.__name__}.metric_info names '{info.name}': write the "
-                    f"full name with the family first, such as '{cls.name}.{info.name}'"
+                    f"{where}.metric_info names '{info.name}': write the full name with the "
+                    f"family first, such as '{cls.name}.{info.name}'"
                 )
         for attribute, value in vars(cls).items():
             if not callable(value):
@@ -129,20 +108,20 @@ class Plugin:
             marked = hasattr(value, "clframe_impl")
             if attribute in HOOKS and not marked:
                 raise PluginError(
-                    f"{cls.__module__}.{cls.__name__}.{attribute} is named like a hook but lacks "
-                    "@hookimpl, so it would never be called: add the marker or rename the method"
+                    f"{where}.{attribute} is named like a hook but lacks @hookimpl, so it would "
+                    "never be called: add the marker or rename the method"
                 )
             if marked and attribute not in HOOKS:
                 raise PluginError(
-                    f"{cls.__module__}.{cls.__name__}.{attribute} is marked @hookimpl but there is "
-                    f"no hook of that name; {nearest(attribute, HOOKS)}"
+                    f"{where}.{attribute} is marked @hookimpl but there is no hook of that name; "
+                    f"{nearest(attribute, HOOKS)}"
                 )
             if marked:
                 unknown = set(inspect.signature(value).parameters) - _ARGUMENTS[attribute]
                 if unknown:
                     raise PluginError(
-                        f"{cls.__module__}.{cls.__name__}.{attribute} asks for "
-                        f"{', '.join(sorted(unknown))}, which that hook does not give; it gives "
+                        f"{where}.{attribute} asks for {', '.join(sorted(unknown))}, which that "
+                        "hook does not give; it gives "
                         f"{', '.join(sorted(_ARGUMENTS[attribute] - {'self'}))}"
                     )
 
@@ -304,31 +283,24 @@ def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
         if names.count(name) > 1:
             raise PluginError(f"plugin '{name}' is given twice; a strategy may hold it once")
     for plugin in plugins:
-        for other in plugin.conflicts:
-            if other in names:
-                raise PluginError(
-                    f"plugin '{plugin.name}' cannot be combined with '{other}': "
-                    f"{_reason(plugin, other)}"
-                )
-        for other in plugin.needs:
-            if other not in names:
-                raise PluginError(f"plugin '{plugin.name}' needs plugin '{other}': add it")
-        for beside in plugins:
-            if plugin.uses_training_steps or beside is plugin:
-                continue
-            if _acts_in_steps(beside) or not beside.uses_training_steps:
-                raise PluginError(
-                    f"plugin '{plugin.name}' cannot be combined with '{beside.name}': it learns "
-                    f"without steps and leaves nothing to '{beside.name}'"
-                )
-        if plugin.needs_boundaries and not stream.boundaries:
+        check_attributes(plugin)
+    for position, plugin in enumerate(plugins):
+        for other in plugins[position + 1 :]:
+            if words := conflicting(plugin, other):
+                raise PluginError(words)
+    for plugin in plugins:
+        for name in plugin.needs:
+            if name not in names:
+                raise PluginError(f"plugin '{plugin.name}' needs plugin '{name}': add it")
+        if plugin.capabilities.needs_boundaries and not stream.boundaries:
             raise PluginError(
                 f"plugin '{plugin.name}' has to know when a task ends, but stream '{stream.name}' "
                 "has no boundaries between tasks: choose a method that learns step by step, such "
                 "as er or der, or a stream with boundaries"
             )
         learner = stream.learner
-        if plugin.requires_class_labels and not getattr(learner, "classifies", learner is None):
+        labels = plugin.capabilities.needs_class_labels
+        if labels and not getattr(learner, "classifies", learner is None):
             raise PluginError(
                 f"plugin '{plugin.name}' needs labels that are classes, but stream '{stream.name}' "
                 f"is learned by {learner.__name__}: choose another strategy, or say classifies = "  # type: ignore[union-attr]
@@ -345,7 +317,7 @@ def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
 def check_online(plugins: Sequence[Plugin], passes: int | None) -> None:
     """Refuse a method that shows samples again where every sample is to be seen once."""
     for plugin in plugins:
-        if passes is not None and plugin.multi_pass:
+        if passes is not None and plugin.capabilities.multi_pass:
             raise PluginError(
                 f"plugin '{plugin.name}' trains on samples of an experience again, but "
                 "trainer.passes=1 shows every sample once: leave trainer.passes out or choose "
@@ -353,14 +325,23 @@ def check_online(plugins: Sequence[Plugin], passes: int | None) -> None:
             )
 
 
-def _acts_in_steps(plugin: Plugin) -> bool:
-    """Whether a plugin changes what is learned in a step."""
-    return not plugin.is_evaluator and any(
+def conflicting(one: Plugin | type[Plugin], other: Plugin | type[Plugin]) -> str:
+    """Return why two plugins, or their classes, cannot be combined; empty if they can."""
+    if words := conflict(one, other):
+        return words
+    for this, that in ((one, other), (other, one)):
+        if this.capabilities.training_steps:
+            continue
+        if _acts_in_steps(that) or not that.capabilities.training_steps:
+            return (
+                f"plugin '{this.name}' cannot be combined with '{that.name}': it learns without "
+                f"steps and leaves nothing to '{that.name}'"
+            )
+    return ""
+
+
+def _acts_in_steps(plugin: Plugin | type[Plugin]) -> bool:
+    """Return whether a plugin changes what is learned in a step."""
+    return not plugin.capabilities.evaluator and any(
         hasattr(getattr(plugin, hook, None), "clframe_impl") for hook in _IN_STEPS
     )
-
-
-def _reason(plugin: Plugin, other: str) -> str:
-    """Why two plugins conflict: the plugin's own words if it gives them."""
-    reasons = getattr(plugin, "conflict_reasons", {})
-    return str(reasons.get(other, "both decide the same thing; choose one of them"))

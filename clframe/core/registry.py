@@ -146,6 +146,11 @@ class Registry:
             learners = defaults.get("learners") if learners is None else learners
         if kind not in self._entries:
             raise PluginError(f"there is no kind '{kind}' to register; {nearest(kind, KINDS)}")
+        if kind == "plugin" and not (inspect.isclass(factory) and issubclass(factory, Plugin)):
+            raise PluginError(
+                f"plugin '{name}' of {self._origin} is registered with {factory!r}, which is no "
+                "subclass of clframe.Plugin: register the class"
+            )
         present = self._entries[kind].get(name)
         if present is not None and present.factory is not factory:
             raise PluginError(
@@ -259,6 +264,11 @@ class Registry:
     def entries(self, kind: Kind) -> list[Entry]:
         """Return all entries of a kind by name."""
         return [self._entries[kind][name] for name in sorted(self._entries[kind])]
+
+    def plugin_classes(self) -> dict[str, type[Plugin]]:
+        """Return the classes of all plugins by name."""
+        factories: dict[str, Any] = {e.name: e.factory for e in self.entries("plugin")}
+        return factories  # all of them are classes, see add
 
     def names(self, kind: Kind) -> list[str]:
         """Return all names of a kind."""

@@ -43,7 +43,7 @@ _LOOKED_AT = 2**21
 def check_plugins(plugins: Sequence[Plugin], size: int) -> None:
     """Refuse plugins that say they cannot work with several processes."""
     for plugin in plugins:
-        if not plugin.supports_distributed and size > 1:
+        if not plugin.capabilities.distributed and size > 1:
             raise PluginError(
                 f"plugin '{plugin.name}' cannot work with {size} processes: "
                 "set trainer.devices=1 trainer.num_nodes=1"

@@ -27,7 +27,7 @@ def methods_of(learner: Learner) -> list[Plugin]:
     return [
         plugin
         for plugin in learner.plugins.ordered
-        if not type(plugin).__module__.startswith(_BUILT_IN) and not plugin.is_evaluator
+        if not type(plugin).__module__.startswith(_BUILT_IN) and not plugin.capabilities.evaluator
     ]
 
 

@@ -7,12 +7,13 @@ knows after a stream is what it would know had all the data come at once: it can
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.core.protocols import feature_width, split_model
 from clframe.errors import PluginError
@@ -42,9 +43,11 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
             (first-session adaptation). Without it the model is never trained.
     """
 
-    requires_class_labels = True
-    uses_training_steps = False
-    conflicts: ClassVar[Sequence[str]] = ("gdumb", "multitask")
+    roles: ClassVar[tuple[str, ...]] = ("prediction", "fixed weights")
+    excludes: ClassVar[Mapping[str, str]] = {
+        "training data": "it passes once over the data of each experience and takes no others"
+    }
+    capabilities = Capabilities(needs_class_labels=True, training_steps=False)
 
     def __init__(self, features: Features, adapt_first: bool) -> None:
         self.features = features

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.core.protocols import linear_head
 from clframe.errors import PluginError
@@ -25,8 +26,7 @@ class _GeneratedReplay(Plugin):
     ``_check_inputs``. The arguments are settings of all subclasses, which document them.
     """
 
-    requires_class_labels = True
-    needs_boundaries = True
+    capabilities = Capabilities(needs_class_labels=True, needs_boundaries=True)
     targets: PastTargets
 
     def __init__(

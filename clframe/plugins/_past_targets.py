@@ -55,7 +55,7 @@ class PastTargets:
         self.temperature = temperature
         # Where units are gated by task one pass cannot serve all tasks: each sample then gets one
         # past task by lot, whose loss is the mean over past tasks in expectation.
-        self.by_lot = any(plugin.task_gated for plugin in learner.plugins.ordered)
+        self.by_lot = any(plugin.capabilities.task_gated for plugin in learner.plugins.ordered)
         self.past = torch.empty(0)
         self.blocks = torch.empty(0)
         self.masked = torch.empty(0)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
 from clframe.plugins._proximal import check_optimizer, proximal_step
@@ -28,8 +30,8 @@ PenaltyStep: TypeAlias = Literal["gradient", "proximal"]
 class _QuadraticPenalty(Plugin, abc.ABC):
     """Adds ``factor`` times a quadratic form to the loss, which ``after_experience`` updates."""
 
-    supports_batched_seeds = True
-    needs_boundaries = True
+    roles = ("weight penalty",)
+    capabilities = Capabilities(batched_seeds=True, needs_boundaries=True)
     state: ClassVar[tuple[str, ...]] = ("quadratic",)
 
     def __init__(self) -> None:
@@ -64,7 +66,7 @@ class _ConvexPenalty(_QuadraticPenalty):
         self.step: PenaltyStep = step
         if step == "proximal":
             # The optimizer of a stack of seeds keeps its state from the learners' own.
-            self.supports_batched_seeds = False  # type: ignore[misc]
+            self.capabilities = replace(self.capabilities, batched_seeds=False)
 
     @hookimpl
     def before_experience(self, learner: Learner) -> None:

@@ -8,12 +8,13 @@ parameters exist before the optimizer is made, those of later experiences too.
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
@@ -27,18 +28,8 @@ if TYPE_CHECKING:
 
 Compete: TypeAlias = Literal["seen", "own"]
 
-TUNERS = ("lora", "adapter", "l2p", "dualprompt", "coda_prompt", "inflora", "aper", "slca")
-"""Each decides what of the model is trained."""
-CONFLICTS = (
-    *(*TUNERS, "packnet", "freeze"),
-    # These decide it too, or rebuild the network.
-    *("hat", "pnn", "cbp", "shrink_perturb", "podnet", "lucir", "lamaml"),
-)
-
-
-def conflicts_of(name: str) -> tuple[str, ...]:
-    """What a tuner of this name cannot be combined with: who else decides what is trained."""
-    return tuple(other for other in CONFLICTS if other != name)
+KEEPS_HEAD = "it freezes the model that it finds, and a new head would not be part of it"
+"""Why the role "new head" is excluded."""
 
 
 def brings_samples(learner: Learner, besides: Plugin) -> str:
@@ -71,10 +62,12 @@ class Tuner(Plugin, abc.ABC):
             classes ``seen`` so far, or those of its ``own`` task.
     """
 
-    supports_distributed = False
-    attachable = "it puts parameters of its own into the model, for an optimizer yet to be made"
-    needs_tokens: ClassVar[bool] = False
-    """Whether the model must be a transformer."""
+    roles = ("parameters", "tuning", "fixed weights")
+    excludes: ClassVar[Mapping[str, str]] = {"new head": KEEPS_HEAD}
+    capabilities = Capabilities(
+        distributed=False,
+        attachable="it puts parameters of its own into the model, for an optimizer yet to be made",
+    )
 
     def __init__(self, compete: Compete) -> None:
         self.compete = compete

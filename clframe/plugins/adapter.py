@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from clframe.models.tuning.adapter import Place, put_adapters
-from clframe.plugins._tuner import Compete, Tuner, conflicts_of
+from clframe.plugins._tuner import Compete, Tuner
 from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
@@ -48,8 +49,7 @@ class Adapter(Tuner):
         "Chen et al., AdaptFormer: Adapting Vision Transformers for Scalable Visual Recognition, "
         "2022; Houlsby et al., Parameter-Efficient Transfer Learning for NLP, 2019"
     )
-    conflicts = conflicts_of("adapter")
-    needs_tokens = True
+    capabilities = replace(Tuner.capabilities, needs_tokens=True)
 
     def __init__(
         self,

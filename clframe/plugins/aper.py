@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -15,7 +17,7 @@ from clframe.models.tuning.adapter import put_adapters
 from clframe.models.tuning.frozen import hold_norms, tune
 from clframe.models.tuning.inserts import without_inserts
 from clframe.plugins._feature_space import FeatureSpaceClassifier, class_sums, double_on
-from clframe.plugins._tuner import conflicts_of
+from clframe.plugins._tuner import KEEPS_HEAD
 from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
@@ -50,12 +52,14 @@ class APER(FeatureSpaceClassifier):
         "Zhou et al., Revisiting Class-Incremental Learning with Pre-Trained Models: "
         "Generalizability and Adaptivity are All You Need, 2024"
     )
-    conflicts: ClassVar[tuple[str, ...]] = (
-        *FeatureSpaceClassifier.conflicts,
-        *conflicts_of("aper"),
+    roles = (*FeatureSpaceClassifier.roles, "parameters", "tuning")
+    excludes: ClassVar[Mapping[str, str]] = {
+        **FeatureSpaceClassifier.excludes,
+        "new head": KEEPS_HEAD,
+    }
+    capabilities = replace(
+        FeatureSpaceClassifier.capabilities, distributed=False, needs_tokens=True
     )
-    supports_distributed = False
-    needs_tokens: ClassVar[bool] = True
     state = ("taken", "counts", "sums")
 
     def __init__(self, hidden: int = 64, scale: float = 0.1) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.nn import functional
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.tuning.vit import PromptedViT, find_vit
-from clframe.plugins._tuner import Compete, Tuner, conflicts_of
+from clframe.plugins._tuner import Compete, Tuner
 from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
@@ -162,8 +163,7 @@ class CODAPrompt(Tuner):
         "Smith et al., CODA-Prompt: COntinual Decomposed Attention-based Prompting for "
         "Rehearsal-Free Continual Learning, 2023"
     )
-    conflicts = conflicts_of("coda_prompt")
-    needs_tokens = True
+    capabilities = replace(Tuner.capabilities, needs_tokens=True)
     state = ("known",)
 
     def __init__(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe import metrics as formulas
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.core.results import Result
 from clframe.errors import PluginError, RunFolderError
@@ -28,12 +29,14 @@ class ContinualWorld(Plugin):
     """
 
     name = "continual_world"
-    attachable = "it measures runs of clframe's own and changes nothing that is learned"
     paper = (
         "Wołczyk et al., Continual World: A Robotic Benchmark For Continual Reinforcement "
         "Learning, 2021"
     )
-    supports_batched_seeds = True
+    capabilities = Capabilities(
+        batched_seeds=True,
+        attachable="it measures runs of clframe's own and changes nothing that is learned",
+    )
 
     def __init__(self, reference: list[str] | tuple[str, ...] = ()) -> None:
         self.reference = list(reference)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch.utils.flop_counter import FlopCounterMode
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.errors import PluginError
 from clframe.evaluation.kept_memory import methods_of, size_of
@@ -34,8 +35,7 @@ class Cost(Plugin):
 
     name = "cost"
     paper = "Lomonaco & Maltoni, CORe50, 2017; torch.utils.flop_counter"
-    is_evaluator = True
-    supports_distributed = False
+    capabilities = Capabilities(evaluator=True, distributed=False)
     state: ClassVar[tuple[str, ...]] = ("values", "flops", "per_step", "steps", "held")
 
     def __init__(self) -> None:

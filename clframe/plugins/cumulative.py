@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.data.concat import join
 from clframe.data.dataset import Data
@@ -28,9 +29,8 @@ class Cumulative(Plugin):
         'cumulative'
     """
 
-    supports_batched_seeds = True
-    conflicts = ("multitask",)
-    multi_pass = True
+    roles = ("training data",)
+    capabilities = Capabilities(batched_seeds=True, multi_pass=True)
 
     @hookimpl
     def extra_data(self, learner: Learner, experience: Experience) -> Data | None:

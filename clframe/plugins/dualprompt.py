@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.nn import functional
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.tuning.vit import PromptedViT, find_vit
-from clframe.plugins._tuner import Compete, Tuner, brings_samples, conflicts_of
+from clframe.plugins._tuner import Compete, Tuner, brings_samples
 from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
@@ -128,8 +129,7 @@ class DualPrompt(Tuner):
         "Wang et al., DualPrompt: Complementary Prompting for Rehearsal-free Continual Learning, "
         "2022"
     )
-    conflicts = conflicts_of("dualprompt")
-    needs_tokens = True
+    capabilities = replace(Tuner.capabilities, needs_tokens=True)
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -112,6 +113,8 @@ class EWC(_ConvexPenalty):
         self.gamma = gamma
         self.form = form
         self.floor = floor
+        if fisher == "batch":
+            self.capabilities = replace(self.capabilities, batch_losses=batch_size or 0)
         check_at_least(self, self.name, weight=0, samples=1, batch_size=1, memory=1, floor=0)
         if floor and fisher == "batch":
             raise SettingError(

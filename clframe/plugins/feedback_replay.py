@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, cast
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -72,12 +74,18 @@ class FeedbackReplay(_GeneratedReplay):
     """
 
     name = "feedback_replay"
-    attachable = "it makes a generator of inputs before their shape is known"
     paper = (
         "van de Ven & Tolias, Generative replay with feedback connections as a general strategy "
         "for continual learning, 2018"
     )
-    conflicts = ("generative_replay",)
+    roles = ("generator", "replayed samples")
+    excludes: ClassVar[Mapping[str, str]] = {
+        "new head": "it reads the width of the features from the linear head that it finds"
+    }
+    capabilities = replace(
+        _GeneratedReplay.capabilities,
+        attachable="it makes a generator of inputs before their shape is known",
+    )
     state = ("previous_feedback", "previous_model", "chosen")
 
     def __init__(

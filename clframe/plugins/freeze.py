@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.core.protocols import features_of
 from clframe.errors import PluginError
@@ -37,7 +38,8 @@ class Freeze(Plugin):
     """
 
     name = "freeze"
-    freezes_features = True
+    roles = ("parameters", "fixed weights")
+    capabilities = Capabilities(frozen_features=True)
 
     def __init__(self, after: int = 1) -> None:
         at_least(after, 0, "freeze.after")

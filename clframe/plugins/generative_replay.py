@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
@@ -56,9 +57,12 @@ class GenerativeReplay(_GeneratedReplay):
     """
 
     name = "generative_replay"
-    attachable = "it makes a generator of inputs before their shape is known"
     paper = "Shin et al., Continual Learning with Deep Generative Replay, 2017"
-    conflicts = ("feedback_replay",)
+    roles = ("generator", "replayed samples")
+    capabilities = replace(
+        _GeneratedReplay.capabilities,
+        attachable="it makes a generator of inputs before their shape is known",
+    )
     state = (
         "generator_model",
         "optimizer",
@@ -200,7 +204,7 @@ class GenerativeReplay(_GeneratedReplay):
 
 def _check_features(learner: Learner) -> None:
     """Refuse features that go on changing after the first experience."""
-    if any(plugin.freezes_features for plugin in learner.plugins.ordered):
+    if any(plugin.capabilities.frozen_features for plugin in learner.plugins.ordered):
         return
     features = cast(nn.Module, learner.model.features)
     if any(parameter.requires_grad for parameter in features.parameters()):

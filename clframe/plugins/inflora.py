@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from clframe.errors import PluginError, SettingError
+from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.tuning.inserts import put
 from clframe.models.tuning.lora import LoRA, linears
-from clframe.plugins._quadratic import _QuadraticPenalty
-from clframe.plugins._tuner import Compete, Tuner, conflicts_of
+from clframe.plugins._tuner import Compete, Tuner
 from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
@@ -100,8 +100,11 @@ class InfLoRA(Tuner):
     paper = (
         "Liang & Li, InfLoRA: Interference-Free Low-Rank Adaptation for Continual Learning, 2024"
     )
-    # Its weights begin anew with each task, to which penalties would hold their old values.
-    conflicts = (*conflicts_of("inflora"), "ewc", "si", "mas", "rwalk")
+    excludes: ClassVar[Mapping[str, str]] = {
+        **Tuner.excludes,
+        "weight penalty": "its weights start again with each task, and a penalty would hold them "
+        "to their old values",
+    }
     state = ("bases",)
 
     def __init__(
@@ -127,12 +130,6 @@ class InfLoRA(Tuner):
 
     def insert(self, learner: Learner, stream: Stream) -> list[Tensor]:
         """A pair at each target, of which B is trained."""
-        for plugin in learner.plugins.ordered:
-            if isinstance(plugin, _QuadraticPenalty):
-                raise PluginError(
-                    f"plugin 'inflora' begins its weights anew with each task, to which "
-                    f"'{plugin.name}' would hold their old values: leave it out"
-                )
         found = linears(learner.model, None, "inflora.targets")
         targets = self.targets
         if targets is None and any(name.rpartition(".")[2] == "qkv" for name in found):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -11,7 +12,7 @@ from torch.nn import functional
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
 from clframe.models.tuning.vit import PromptedViT, find_vit
-from clframe.plugins._tuner import Compete, Tuner, conflicts_of
+from clframe.plugins._tuner import Compete, Tuner
 from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
@@ -90,8 +91,7 @@ class L2P(Tuner):
 
     name = "l2p"
     paper = "Wang et al., Learning to Prompt for Continual Learning, 2022"
-    conflicts = conflicts_of("l2p")
-    needs_tokens = True
+    capabilities = replace(Tuner.capabilities, needs_tokens=True)
 
     def __init__(
         self,

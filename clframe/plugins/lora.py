@@ -16,8 +16,7 @@ from clframe.models.tuning import peft_files
 from clframe.models.tuning.inserts import activate, put
 from clframe.models.tuning.lora import LoRA as LowRank
 from clframe.models.tuning.lora import linears
-from clframe.plugins._quadratic import _QuadraticPenalty
-from clframe.plugins._tuner import Compete, Tuner, brings_samples, conflicts_of
+from clframe.plugins._tuner import Compete, Tuner, brings_samples
 from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
@@ -67,7 +66,6 @@ class LoRA(Tuner):
 
     name = "lora"
     paper = "Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, 2021"
-    conflicts = conflicts_of("lora")
 
     def __init__(
         self,
@@ -97,7 +95,7 @@ class LoRA(Tuner):
         if self.mode == "per_task":
             self._check_tasks(learner, stream)
         for plugin in learner.plugins.ordered:
-            if self.mode == "merged" and isinstance(plugin, _QuadraticPenalty):
+            if self.mode == "merged" and "weight penalty" in plugin.roles:
                 raise PluginError(
                     f"lora.mode=merged begins its pairs anew, to which '{plugin.name}' would hold "
                     "their old values: set lora.mode=shared"

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.core.step import Term
 from clframe.errors import SettingError
@@ -67,9 +68,7 @@ class LwF(Plugin):
         'lwf'
     """
 
-    supports_batched_seeds = True
-    requires_class_labels = True
-    needs_boundaries = True
+    capabilities = Capabilities(batched_seeds=True, needs_class_labels=True, needs_boundaries=True)
     name = "lwf"
     paper = "Li & Hoiem, Learning without forgetting, 2016"
 

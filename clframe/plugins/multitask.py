@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.data.concat import join
 from clframe.hookspecs import hookimpl
@@ -32,8 +33,11 @@ class Multitask(Plugin):
         'multitask'
     """
 
-    conflicts = ("cumulative",)
-    order_dependent = True
+    roles = ("training data", "joint training")
+    excludes: ClassVar[Mapping[str, str]] = {
+        "task weights": "all tasks are trained together, so none gets weights of its own"
+    }
+    capabilities = Capabilities(order_dependent=True)
 
     @hookimpl(tryfirst=True)
     def fit_experience(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
 
@@ -29,8 +30,7 @@ class Online(Plugin):
 
     name = "online"
     paper = "Gama et al., On evaluating stream learning algorithms, 2013"
-    is_evaluator = True
-    requires_class_labels = True
+    capabilities = Capabilities(evaluator=True, needs_class_labels=True)
     state: ClassVar[tuple[str, ...]] = ("right", "taken", "counts")
 
     def __init__(self) -> None:

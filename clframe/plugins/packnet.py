@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.hooks import TaskContext
 from clframe.core.plugin import Plugin
 from clframe.core.protocols import head_of
@@ -73,15 +74,13 @@ class PackNet(Plugin):
     """
 
     name = "packnet"
-    needs_boundaries = True
-    multi_pass = True
     paper = (
         "Mallya & Lazebnik, PackNet: Adding Multiple Tasks to a Single Network by Iterative "
         "Pruning, 2018"
     )
     scenarios = ("task",)
-    conflicts = ("multitask",)
-    attachable = True
+    roles = ("parameters", "task weights")
+    capabilities = Capabilities(needs_boundaries=True, multi_pass=True, attachable=True)
     state = ("owners", "packs", "pack_of_task")
 
     def __init__(

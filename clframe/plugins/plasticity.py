@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules import activation
 
 from clframe.core import hooks
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.core.protocols import features_of
 from clframe.errors import SettingError
@@ -57,7 +58,7 @@ class Plasticity(Plugin):
 
     name = "plasticity"
     paper = "Sokar et al., The Dormant Neuron Phenomenon in Deep Reinforcement Learning, 2023"
-    is_evaluator = True
+    capabilities = Capabilities(evaluator=True)
     state: ClassVar[tuple[str, ...]] = ("values",)
 
     def __init__(self, samples: int = 512, tau: float = 0.025, delta: float = 0.01) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from clframe.core import hooks
+from clframe.core.capabilities import Capabilities
 from clframe.core.matrix import BEFORE
 from clframe.core.plugin import Plugin
 from clframe.evaluation.evaluation_mode import evaluation_mode
@@ -45,8 +46,7 @@ class Predictions(Plugin):
 
     name = "predictions"
     paper = "Guo et al., On Calibration of Modern Neural Networks, 2017"
-    is_evaluator = True
-    requires_class_labels = True
+    capabilities = Capabilities(evaluator=True, needs_class_labels=True)
     state: ClassVar[tuple[str, ...]] = ("values", "confusion")
 
     def __init__(self, bins: int = 15, top_k: int = 5) -> None:

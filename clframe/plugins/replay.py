@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.data.buffer import Buffer
 from clframe.data.class_buffer import make_buffer, remember
@@ -52,7 +53,8 @@ class Replay(Plugin):
         'replay+lwf'
     """
 
-    supports_batched_seeds = True
+    roles = ("replayed samples",)
+    capabilities = Capabilities(batched_seeds=True)
     paper = "Chaudhry et al., On Tiny Episodic Memories in Continual Learning, 2019"
     state = ("buffer",)
 

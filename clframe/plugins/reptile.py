@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
@@ -45,9 +46,9 @@ class Reptile(Plugin):
     """
 
     paper = "Nichol, Achiam & Schulman, On First-Order Meta-Learning Algorithms, 2018"
-    conflicts = ("packnet",)
-    conflict_reasons: ClassVar[dict[str, str]] = {
-        "packnet": "its packs are weights that stay as learning left them"
+    roles = ("first weights",)
+    excludes: ClassVar[Mapping[str, str]] = {
+        "task weights": "its outer step would move them away from where training left them"
     }
     state = ("last", "kept")
     metric_info = (

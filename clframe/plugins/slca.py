@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.core.protocols import feature_width, linear_head
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
-from clframe.plugins._tuner import Compete, compete_among_own, conflicts_of
+from clframe.plugins._tuner import Compete, compete_among_own
 from clframe.utils.setting_checks import check_at_least
 
 if TYPE_CHECKING:
@@ -71,15 +72,20 @@ class SLCA(Plugin):
     """
 
     name = "slca"
-    attachable = "it makes an optimizer with learning rates of its own"
     paper = (
         "Zhang et al., SLCA: Slow Learner with Classifier Alignment for Continual Learning on a "
         "Pre-trained Model, 2023"
     )
     scenarios = ("class", "task")
-    requires_class_labels = True
-    conflicts = (*conflicts_of("slca"), "multitask")
-    supports_distributed = False
+    roles = ("parameters", "tuning", "head", "fixed weights")
+    excludes: ClassVar[Mapping[str, str]] = {
+        "joint training": "it describes the classes of each experience when that experience ends"
+    }
+    capabilities = Capabilities(
+        needs_class_labels=True,
+        distributed=False,
+        attachable="it makes an optimizer with learning rates of its own",
+    )
     state = ("means", "covariances", "known")
 
     def __init__(

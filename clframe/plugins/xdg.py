@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.errors import PluginError, SettingError
 from clframe.hookspecs import hookimpl
@@ -53,13 +54,16 @@ class XdG(Plugin):
     """
 
     name = "xdg"
-    attachable = "it looks for the layers to gate before the shape of inputs is known"
     paper = (
         "Masse, Grant & Freedman, Alleviating catastrophic forgetting using context-dependent "
         "gating and synaptic stabilization, 2018"
     )
     scenarios = ("task",)
-    task_gated = True
+    roles = ("units",)
+    capabilities = Capabilities(
+        task_gated=True,
+        attachable="it looks for the layers to gate before the shape of inputs is known",
+    )
 
     def __init__(self, gating: float = 0.95, gate_seed: int = 0) -> None:
         if not 0 <= gating < 1:

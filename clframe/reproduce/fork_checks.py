@@ -130,7 +130,9 @@ def _other_data(parent: Parent, name: str) -> RunFolderError:
 
 def _check_plugins(parent: Parent, built: Built) -> None:
     """Refuse another order to a method that looked at the one that was to come."""
-    kept: list[Any] = [plugin for plugin in built.learner.plugins.ordered if plugin.order_dependent]
+    kept: list[Any] = [
+        plugin for plugin in built.learner.plugins.ordered if plugin.capabilities.order_dependent
+    ]
     for plugin in kept:
         if plugin.name in parent.content["strategy"]:
             raise RunFolderError(

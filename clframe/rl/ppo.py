@@ -266,10 +266,10 @@ class PPOLearner(ImitationLearner):
     def __init__(self, *arguments: Any, settings: PPO) -> None:
         model, stream, plugins, engine, *rest = arguments
         for plugin in plugins:
-            if plugin.name in ("multitask", "cumulative"):
+            if "training data" in plugin.roles:
                 raise PluginError(
-                    f"plugin '{plugin.name}' joins the data of several tasks, but learner=ppo has "
-                    "none before it acts: choose another strategy"
+                    f"plugin '{plugin.name}' chooses the samples that an experience is trained on, "
+                    "but learner=ppo has none before it acts: choose another strategy"
                 )
         evaluation = episodes_of(stream.tasks[0])
         portions = settings.portions(engine.settings.batch_size)

@@ -45,14 +45,14 @@ class SACLearner(ImitationLearner):
 
     def __init__(self, *arguments: Any, settings: SACSettings) -> None:
         model, stream, plugins, engine, *rest = arguments
-        names = {plugin.name for plugin in plugins}
-        if "cumulative" in names:
-            raise PluginError(
-                "plugin 'cumulative' joins the data of earlier experiences with the current one's, "
-                "but learner=sac has none before it acts: choose another strategy, such as "
-                "multitask"
-            )
-        joint = "multitask" in names
+        joint = any("joint training" in plugin.roles for plugin in plugins)
+        for plugin in plugins:
+            if "training data" in plugin.roles and "joint training" not in plugin.roles:
+                raise PluginError(
+                    f"plugin '{plugin.name}' chooses the samples that an experience is trained on, "
+                    "but learner=sac has none before it acts: choose another strategy, such as "
+                    "multitask"
+                )
         body = model.body
         if settings.critic_hidden is not None:
             body = Body(tuple(settings.critic_hidden), body.layer_norm, body.activation)

@@ -1,8 +1,8 @@
 """Strategies: named, validated, ordered sets of plugins. Data, not classes.
 
 A strategy is a mapping from plugin name to settings, kept in ``configs/strategy/NAME.yaml``. Every
-plugin is also a strategy of its own name. Any composition is allowed unless a plugin declares a
-conflict.
+plugin is also a strategy of its own name. Any composition is allowed unless the
+roles of two plugins conflict (clframe/core/roles.py).
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def compose(
         else:
             defaults = registry.plugins_for(stream).get(item, {})
             plugins.append(registry.build("plugin", item, {**defaults, **settings[item]}))
-    measuring = {plugin.name for plugin in plugins if plugin.is_evaluator}
+    measuring = {plugin.name for plugin in plugins if plugin.capabilities.evaluator}
     return joined(names, measuring), plugins
 
 
@@ -145,8 +145,8 @@ def joined(names: Sequence[str], measuring: Collection[str]) -> str:
 
 def measuring_plugins(registry: Registry) -> set[str]:
     """The registered plugins that only measure."""
-    plugins = registry.entries("plugin")
-    return {e.name for e in plugins if getattr(e.factory, "is_evaluator", False)}
+    plugins = registry.plugin_classes()
+    return {name for name, plugin in plugins.items() if plugin.capabilities.evaluator}
 
 
 def _divided(part: Any, registry: Registry) -> list[Any]:

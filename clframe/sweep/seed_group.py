@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from clframe.build import Built, build
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.evaluation.class_accuracy import CountsClasses
 from clframe.hookspecs import hookimpl
@@ -118,7 +119,7 @@ class BatchedLoop(Plugin):
     """Learns an experience together with the other seeds; takes the place of ``loop``."""
 
     name = "loop"
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
 
     def __init__(self, group: SeedGroup, index: int) -> None:
         self.group = group
@@ -137,7 +138,7 @@ class BatchedAccuracy(CountsClasses):
     """Measures accuracy together with the other seeds; takes the place of ``accuracy``."""
 
     name = "accuracy"
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
 
     def __init__(self, group: SeedGroup, index: int) -> None:
         super().__init__()

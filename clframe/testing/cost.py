@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
 from clframe.testing.toy import toy_run, toy_stream
@@ -34,7 +35,7 @@ class Clock(Plugin):
     """Notes the processor's time after every step, by experience."""
 
     name = "clock"
-    is_evaluator = True
+    capabilities = Capabilities(evaluator=True)
 
     def __init__(self) -> None:
         self.times: list[list[float]] = []

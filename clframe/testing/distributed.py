@@ -53,8 +53,8 @@ def two_processes(contract: PluginContract, files: Sequence[str]) -> str:
         files: Where the plugin is, if it is not installed.
     """
     plugin = contract.plugin
-    if not plugin.supports_distributed:
-        raise NotChecked("the plugin says that it cannot: supports_distributed = False")
+    if not plugin.capabilities.distributed:
+        raise NotChecked("its capabilities say distributed=False")
     if (os.cpu_count() or 1) < 2:
         raise NotChecked("two processes need two processor cores")
     with tempfile.TemporaryDirectory() as folder:
@@ -71,8 +71,8 @@ def two_processes(contract: PluginContract, files: Sequence[str]) -> str:
             lines = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()
             reason = lines[-1].removeprefix("clframe: ")
             raise Broken(
-                f"plugin '{plugin.name}' fails in two processes ({reason}): make it work, or say "
-                "supports_distributed = False"
+                f"plugin '{plugin.name}' fails in two processes ({reason}): make it work, or "
+                "write capabilities = Capabilities(distributed=False)"
             )
         saved = torch.load(Path(folder, _RESULT), weights_only=True)
     result, learner = contract.whole_run()
@@ -82,8 +82,8 @@ def two_processes(contract: PluginContract, files: Sequence[str]) -> str:
 
 def _compare(name: str, saved: dict[str, Any], result: Result, learner: Learner) -> None:
     advice = (
-        "use the whole batch that hooks are given, draw from learner.generator, or say "
-        "supports_distributed = False"
+        "use the whole batch that hooks are given, draw from learner.generator, or "
+        "write capabilities = Capabilities(distributed=False)"
     )
     for key, value in learner.state_dict().items():
         near = TOLERANCE * float(value.double().abs().max()) if value.numel() else 0.0
@@ -105,8 +105,8 @@ def batched_seeds(contract: PluginContract, files: Sequence[str]) -> str:
         files: Where the plugin is, if it is not installed.
     """
     plugin = contract.plugin
-    if not plugin.supports_batched_seeds:
-        raise NotChecked("the plugin does not say supports_batched_seeds; seeds run one by one")
+    if not plugin.capabilities.batched_seeds:
+        raise NotChecked("its capabilities say batched_seeds=False; seeds run one by one")
     stream = toy_stream(contract.scenario)
     configs = [
         RunConfig.of(
@@ -133,7 +133,7 @@ def batched_seeds(contract: PluginContract, files: Sequence[str]) -> str:
     require(
         apart < 0.03,
         f"plugin '{plugin.name}' learns something else when two seeds are one model: act through "
-        "the hooks of a step only, or leave supports_batched_seeds out",
+        "the hooks of a step only, or leave the capability 'batched_seeds' out",
     )
     return "two seeds as one model, the matrix of separate runs"
 

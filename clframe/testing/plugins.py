@@ -170,18 +170,18 @@ class PluginContract:
         ]
         listed = " and ".join(drawn)
         name = self.plugin.name
-        if self.plugin.is_evaluator:
+        if self.plugin.capabilities.evaluator:
             require(
                 not drawn and bool((plain.matrix.values == first.matrix.values).all()),
-                f"plugin '{name}' says is_evaluator but changes what is learned"
+                f"plugin '{name}' has the capability 'evaluator' but changes what is learned"
                 + (f" (it draws from {listed})" if drawn else "")
                 + ": measure within clframe.evaluation.evaluation_mode.evaluation_mode(learner)",
             )
-        if self.plugin.supports_batched_seeds:
+        if self.plugin.capabilities.batched_seeds:
             require(
                 set(drawn) <= {GENERATORS["learner"]},
-                f"plugin '{name}' says supports_batched_seeds but draws from {listed}: draw from "
-                "learner.generator only",
+                f"plugin '{name}' has the capability 'batched_seeds' but draws from {listed}: draw "
+                "from learner.generator only",
             )
         return f"draws from {listed}" if drawn else "draws no random numbers"
 
@@ -251,7 +251,7 @@ class PluginContract:
                 require(
                     all(bool(torch.isfinite(p).all()) for p in learner.parameters()),
                     f"plugin '{self.plugin.name}' beside '{name}' leaves weights that are not "
-                    f"finite: name '{name}' in `conflicts`, or make both work",
+                    f"finite: put a role of '{name}' into `excludes`, or make both work",
                 )
             else:
                 composed.append(name)
@@ -286,7 +286,7 @@ class PluginContract:
         return self._cost
 
     def _check_steps(self) -> None:
-        if not self.plugin.uses_training_steps:
+        if not self.plugin.capabilities.training_steps:
             raise NotChecked("the method learns without steps")
 
 

@@ -101,7 +101,7 @@ def run_built(built: Built) -> Result:
 
 
 def toy_model(plugins: Sequence[Plugin], stream: Stream) -> Any:
-    """A small model: a perceptron, or a transformer where a plugin says that it ``needs_tokens``.
+    """A small model: a perceptron, or a transformer if a plugin needs one.
 
     The transformer sees a vector of the toy stream as a picture of two rows.
 
@@ -111,7 +111,7 @@ def toy_model(plugins: Sequence[Plugin], stream: Stream) -> Any:
         >>> prepare(stream, "naive", model=model).learner.model is not None
         True
     """
-    if not any(getattr(plugin, "needs_tokens", False) for plugin in plugins):
+    if not any(plugin.capabilities.needs_tokens for plugin in plugins):
         return {"name": "mlp", "hidden": [16]}
     from clframe.models.classifier import Classifier
     from clframe.models.vit_tiny import make_vit

@@ -153,8 +153,8 @@ def _strategy_page(
 ) -> str:
     scenario = "class" if "class" in item.scenarios else item.scenarios[0]
     command = f"clframe fit strategy={item.name} stream=split_mnist scenario={scenario}"
-    if item.paper and any(name in ("l2p", "dualprompt", "coda_prompt", "lora", "adapter",
-                                   "inflora", "aper") for name in item.plugins):  # fmt: skip
+    classes = registry.plugin_classes()
+    if any("tuning" in classes[name].roles for name in item.plugins):
         command += " model=vit_tiny model.weights=fashion"
     but = ", ".join(f"[{n}]({n}.md)" if n in catalog.items["strategy"] else f"`{n}`"
                     for n in item.conflicts)  # fmt: skip

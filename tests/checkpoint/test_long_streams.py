@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import clframe
-from clframe import Plugin, hookimpl
+from clframe import Capabilities, Plugin, hookimpl
 from clframe.metrics.l2 import evaluate
 from clframe.testing import toy_stream
 
@@ -18,7 +18,7 @@ LENGTH = 80
 class Calls(Plugin):
     """Counts the function calls of each experience: what it costs, on any machine."""
 
-    is_evaluator = True
+    capabilities = Capabilities(evaluator=True)
 
     def __init__(self) -> None:
         self.now = 0

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import nn
 
-from clframe import Learner, Plugin, PluginError, hookimpl
+from clframe import Capabilities, Learner, Plugin, PluginError, hookimpl
 from clframe.cli import check as command
 from clframe.cli._check_worker import outcome, settings
 from clframe.cli.check import FAILED, NOT_CHECKED, OK
@@ -179,7 +179,7 @@ def test_what_cannot_be_found_is_a_sentence(capfd: pytest.CaptureFixture[str]) -
 class Draws(Plugin):
     """Says that it only measures, and draws."""
 
-    is_evaluator = True
+    capabilities = Capabilities(evaluator=True)
 
     @hookimpl
     def after_step(self) -> None:
@@ -253,7 +253,7 @@ class Raises(Plugin):
 @pytest.mark.parametrize(
     ("plugin", "item", "verdict", "words"),
     [
-        (Draws(), "random state", FAILED, "is_evaluator but changes what is learned"),
+        (Draws(), "random state", FAILED, "'evaluator' but changes what is learned"),
         (Answers(), "learns", FAILED, "returned list of 1 float from after_backward, whose"),
         (Forgets(), "state", FAILED, "name every attribute that changes during a run in `state`"),
         (Varies(), "determinism", FAILED, "gives another matrix the second time"),

@@ -8,10 +8,19 @@ import torch
 from clframe_contrib.pnn import PNN  # type: ignore[import-not-found]
 from torch import Tensor, nn
 
-from clframe import Learner, Plugin, PluginError, hookimpl
+from clframe import Learner, Plugin, PluginError, Step, hookimpl
 from clframe.core.stream import Experience
+from clframe.plugins import FeedbackReplay
 from clframe.run import run
-from clframe.testing import check_plugin, prepare, prepare_toy, run_built, toy_run, toy_stream
+from clframe.testing import (
+    check_plugin,
+    interrupted_run,
+    prepare,
+    prepare_toy,
+    run_built,
+    toy_run,
+    toy_stream,
+)
 from tests.helpers.toy_images import toy_images
 
 
@@ -128,6 +137,37 @@ def test_only_the_newest_column_is_trained() -> None:
 
     toy_run([PNN(), Look()], toy_stream("task"), max_epochs=1)
     assert seen == [[0]] * 5 + [[1]] * 5 + [[2]] * 5
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["pnn first", "feedback first"])
+def test_feedback_replay_trains_its_decoder_beside_columns_that_stay(first: int) -> None:
+    def plugins() -> list[Plugin]:
+        both: list[Plugin] = [PNN(), FeedbackReplay(hidden=(8,), latent=4)]
+        return both if first == 0 else both[::-1]
+
+    watch = Keep()
+    losses: list[float] = []
+
+    class Look(Plugin):
+        @hookimpl
+        def after_step(self, learner: Learner, step: Step) -> None:
+            feedback: Any = learner.feedback
+            assert all(p.grad is not None for p in feedback.parameters())
+            if len(step.parts) > 1:  # the replayed part, with the targets of past tasks
+                assert set(step.parts[1].task.tolist()) <= set(range(len(learner.seen)))
+            losses.append(float(step.loss.detach()))  # type: ignore[union-attr]
+
+    result, _ = toy_run([*plugins(), watch, Look()], toy_stream("task"), max_epochs=5)
+    assert all(torch.equal(watch.logits[0], later) for later in watch.logits[1:])
+    for later in watch.kept[1:]:
+        assert all(torch.equal(value, later[name]) for name, value in watch.kept[0].items())
+    values = result.matrix.values
+    for k in range(3):
+        assert values[-1][k] == values[k + 1][k] > 0.9
+    assert torch.isfinite(torch.tensor(losses)).all()
+    parts = interrupted_run(plugins(), toy_stream("task"), max_epochs=2)
+    whole, _ = toy_run(plugins(), toy_stream("task"), max_epochs=2)
+    assert (parts.matrix.values == whole.matrix.values).all()
 
 
 def test_tasks_with_shared_outputs_do_not_disturb_each_other() -> None:

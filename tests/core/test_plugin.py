@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -34,6 +35,8 @@ def test_an_argument_the_hook_does_not_give_is_refused() -> None:
 
 
 class First(Plugin):
+    roles = ("weight penalty",)
+
     @hookimpl
     def penalty(self) -> torch.Tensor:
         return torch.tensor(1.0)
@@ -70,7 +73,7 @@ def test_two_managers_share_nothing() -> None:
 
 
 class Loner(Plugin):
-    conflicts = ("first",)
+    excludes: ClassVar[Mapping[str, str]] = {"weight penalty": "it is alone"}
 
 
 class Needy(Plugin):

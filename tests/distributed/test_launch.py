@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import clframe
-from clframe import Plugin, PluginError, SettingError
+from clframe import Capabilities, Plugin, PluginError, SettingError
 from clframe.core.trainer import TrainerSettings
 from clframe.distributed.ranks import check_plugins
 from clframe.testing import prepare_toy, toy_stream
@@ -135,7 +135,7 @@ def test_torchrun(command: Any, tmp_path: Path) -> None:
 class Alone(Plugin):
     """Cannot be shared."""
 
-    supports_distributed = False
+    capabilities = Capabilities(distributed=False)
 
 
 def test_a_plugin_can_refuse_ranks() -> None:

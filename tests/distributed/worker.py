@@ -181,7 +181,7 @@ def named() -> dict[str, tuple[str, str]]:
         plugins = compose(name, registry)[1]
         if plugins and all(hasattr(plugin, "metrics") for plugin in plugins):
             continue  # computes metrics, so it is no method of learning
-        if not all(plugin.supports_distributed for plugin in plugins):
+        if not all(plugin.capabilities.distributed for plugin in plugins):
             continue  # refused where there are several processes
         fitting = [s for s in ("class", "task", "domain") if all(s in p.scenarios for p in plugins)]
         strategies[name] = (name, fitting[0])

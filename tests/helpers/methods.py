@@ -10,9 +10,9 @@ from clframe.strategies import DEFAULT_PLUGINS
 
 REGISTRY = discover()
 MEASURES = tuple(
-    entry.name
-    for entry in REGISTRY.entries("plugin")
-    if getattr(entry.factory, "is_evaluator", False) and entry.name not in DEFAULT_PLUGINS
+    name
+    for name, plugin in REGISTRY.plugin_classes().items()
+    if plugin.capabilities.evaluator and name not in DEFAULT_PLUGINS
 )
 """Evaluators that are chosen beside a method; tests/plugins/test_measures.py is about them."""
 # The last one measures, too, and needs the folders of other runs.

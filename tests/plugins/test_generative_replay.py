@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import clframe
-from clframe import Learner, Plugin, PluginError, Step, hookimpl
+from clframe import Capabilities, Learner, Plugin, PluginError, Step, hookimpl
 from clframe.models.vae import VAE
 from clframe.plugins.freeze import Freeze
 from clframe.plugins.generative_replay import GenerativeReplay
@@ -207,13 +207,13 @@ def test_internal_replay_needs_fixed_features() -> None:
 class FrozenElsewhere(Plugin):
     """Says that features stay, under a name that no other plugin knows."""
 
-    freezes_features = True
+    capabilities = Capabilities(frozen_features=True)
 
 
 class GatedElsewhere(Plugin):
     """Says that units are gated by task, under a name that no other plugin knows."""
 
-    task_gated = True
+    capabilities = Capabilities(task_gated=True)
 
 
 def test_what_another_plugin_says_of_itself_counts_not_its_name() -> None:

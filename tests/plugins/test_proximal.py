@@ -153,5 +153,5 @@ def test_the_loss_is_then_without_the_penalty() -> None:
     learner = prepare_toy([plugin], toy_stream("task")).learner
     plugin.quadratic.add({"head.weight": torch.ones(6, 16)}, {"head.weight": torch.zeros(6, 16)})
     assert plugin.penalty(learner) is None
-    assert not plugin.supports_batched_seeds
-    assert EWC().supports_batched_seeds
+    assert not plugin.capabilities.batched_seeds
+    assert EWC().capabilities.batched_seeds

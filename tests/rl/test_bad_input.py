@@ -146,7 +146,7 @@ def test_states(environment: Any, sentence: str) -> None:
         ({"model": "policy"}, "learner=sac needs model=actor, not PerceptronPolicy"),
         ({"max_epochs": 3}, r"trainer.max_epochs=3: learner=sac learns for learner.steps=24 dec"),
         ({"max_steps": 3}, r"trainer.max_steps=3: .* which are 20 updates; set learner.steps"),
-        ({"strategy": "cumulative"}, "'cumulative' joins the data of earlier experiences .* such"),
+        ({"strategy": "cumulative"}, "'cumulative' chooses the samples .* such"),
         ({"precision": "bf16-mixed"}, "learner=sac learns in 32 bits"),
         ({"learner": {**SMALL, "start_steps": 24}}, "learner.steps=24 leaves no update after"),
         ({"learner": {**SMALL, "tau": 1.5}}, "learner.tau must be at most 1, got 1.5"),

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import clframe
-from clframe import Learner, Plugin, SettingError, hookimpl
+from clframe import Capabilities, Learner, Plugin, SettingError, hookimpl
 from clframe.build import Built, build
 from clframe.cli.main import main
 from clframe.config.run_config import RunConfig
@@ -139,7 +139,7 @@ def test_what_cannot_be_batched_is_run_by_itself(capsys: pytest.CaptureFixture[s
 class Fails(Plugin):
     """Fails in one seed."""
 
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
 
     @hookimpl
     def before_experience(self, learner: Learner) -> None:
@@ -231,7 +231,7 @@ def test_a_learner_with_a_loss_of_its_own_is_not_batched() -> None:
 class Dies(Plugin):
     """Ends the runs after so many steps of all seeds together, which share this object."""
 
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
     limit = 10**9
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch.optim import lr_scheduler
 
 import clframe
-from clframe import Learner, Plugin, hookimpl
+from clframe import Capabilities, Learner, Plugin, hookimpl
 from clframe.build import Built
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.cli.main import main
@@ -42,7 +42,7 @@ class Rates(Plugin):
 
     name = "rates"
     state = ("rates", "epochs")
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
 
     def __init__(self) -> None:
         self.rates: list[float] = []

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.evaluation.schedule import tasks_of_row
 from clframe.hookspecs import hookimpl
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class Following(Plugin):
     """Follows a run through its hooks; the time left is that of the whole stream."""
 
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
 
     def __init__(self) -> None:
         self.clock: StreamClock | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from clframe.core import hooks
+from clframe.core.capabilities import Capabilities
 from clframe.data.concat import join
 from clframe.evaluation.class_accuracy import CountsClasses, count_all
 from clframe.hookspecs import hookimpl
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class Accuracy(CountsClasses):
     """Measures the accuracy on a task's evaluation data, and counts how each class fares."""
 
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
 
     @hookimpl(trylast=True)
     def evaluate_tasks(

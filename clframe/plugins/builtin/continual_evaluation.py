@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import torch
 
 from clframe.core import hooks
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.errors import SettingError
 from clframe.evaluation.evaluation_mode import evaluation_mode
@@ -44,7 +45,7 @@ class ContinualEvaluation(Plugin):
         "De Lange et al., Continual evaluation for lifelong learning: Identifying the stability "
         "gap, 2023"
     )
-    is_evaluator = True
+    capabilities = Capabilities(evaluator=True)
     state: ClassVar[tuple[str, ...]] = ("points",)
 
     def __init__(self, every_n_steps: int = 1, samples: int | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.data.identify import Ids, ids_of
 from clframe.hookspecs import hookimpl
@@ -30,7 +31,7 @@ class DataRecorder(Plugin):
     """
 
     name = "data_record"
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
 
     def __init__(self, path: Path) -> None:
         self.file = AppendOnlyFile(path)

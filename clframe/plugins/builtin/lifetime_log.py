@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.errors import DataError
 from clframe.hookspecs import hookimpl
@@ -48,7 +49,7 @@ class LifetimeLog(Plugin):
         clock: Where time stamps come from.
     """
 
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
     name = "lifetime_log"
     state = ("measure", "position", "rows", "counts")
 

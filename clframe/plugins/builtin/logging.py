@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.evaluation.schedule import is_shown
 from clframe.hookspecs import hookimpl
@@ -35,7 +36,7 @@ class Logging(Plugin):
         run_dir: The run folder, in which media are kept.
     """
 
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
 
     def __init__(self, loggers: Sequence[RunLogger], run_dir: Path = Path()) -> None:
         self.loggers = list(loggers)

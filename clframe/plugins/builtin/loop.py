@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.hookspecs import hookimpl
 from clframe.training.loop import FitRequest, run_epochs
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 class Loop(Plugin):
     """Learn an experience with the training loop on Lightning Fabric."""
 
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
 
     @hookimpl(trylast=True)
     def fit_experience(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.hook_results import ANSWERS, describe
 from clframe.core.plugin import Plugin
 from clframe.errors import PluginError
@@ -34,7 +35,7 @@ class Metrics(Plugin):
         tasks: What is measured.
     """
 
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
 
     def __init__(self, families: Mapping[str, MetricFunction], tasks: Sequence[Task] = ()) -> None:
         self.families = dict(families)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.core.results import without_nan
 from clframe.hookspecs import hookimpl
@@ -28,7 +29,7 @@ class Recorder(Plugin):
         path: The file.
     """
 
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
 
     def __init__(self, path: str) -> None:
         self.file = AppendOnlyFile(Path(path))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.data.inputs import tensors_of
 from clframe.evaluation.evaluation_mode import evaluation_mode
@@ -43,7 +44,7 @@ class Samples(Plugin):
         count: Images of each.
     """
 
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
 
     def __init__(self, folder: str, count: int = 8) -> None:
         self.folder, self.count = Path(folder), count

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clframe.core.capabilities import Capabilities
 from clframe.core.plugin import Plugin
 from clframe.errors import SettingError
 from clframe.evaluation.class_accuracy import CountsClasses
@@ -28,7 +29,7 @@ class StackedLoop(Plugin):
     """Learns an experience on a stack of one model; takes the place of ``loop``."""
 
     name = "loop"
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
 
     def __init__(self) -> None:
         self._stack: Stack | None = None
@@ -61,7 +62,7 @@ class StackedAccuracy(CountsClasses):
     """Measures accuracy on the same stack; takes the place of ``accuracy``."""
 
     name = "accuracy"
-    supports_batched_seeds = True
+    capabilities = Capabilities(batched_seeds=True)
 
     def __init__(self, loop: StackedLoop) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ _BY_ELEMENT = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
 def unsupported_learner(learner: Learner) -> str | None:
     """Why this learner cannot be one of a stack, or None."""
     for plugin in learner.plugins.ordered:
-        if not plugin.supports_batched_seeds:
+        if not plugin.capabilities.batched_seeds:
             return f"plugin '{plugin.name}' cannot be batched"
     settings = learner.engine.settings
     if settings.precision not in ("32-true", "32") or learner.engine.world_size > 1:
