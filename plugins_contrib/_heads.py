@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from clframe import PluginError
+from clframe.core.protocols import linear_head as linear_head_of
 
 if TYPE_CHECKING:
     from clframe import Learner
@@ -22,10 +23,10 @@ def linear_head(learner: Learner, plugin: str) -> nn.Linear:
     Raises:
         PluginError: The model has no features, or its head is of another kind.
     """
-    head = getattr(learner.model, "head", None)
-    if not hasattr(learner.model, "features") or not isinstance(head, nn.Linear):
+    head = linear_head_of(learner.model)
+    if head is None:
         raise PluginError(
-            f"plugin '{plugin}' needs a model that has `features` and a linear `head`; "
-            f"{type(learner.model).__name__} has not"
+            f"plugin '{plugin}' needs a model with 'features' and a linear 'head', which "
+            f"{type(learner.model).__name__} lacks"
         )
     return head

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from clframe import PluginError
+from clframe.core.protocols import features_of, head_of
 
 if TYPE_CHECKING:
     from clframe import Learner
@@ -59,7 +60,7 @@ def hidden_layers(learner: Learner, plugin: str, why: str) -> list[Hidden]:
         PluginError: The network is none whose units can be told apart.
     """
     model = learner.model
-    body, head = getattr(model, "features", None), getattr(model, "head", None)
+    body, head = features_of(model), head_of(model)
     refusal = (
         f"plugin '{plugin}' {why}, so it needs a network that is a plain sequence of linear layers "
         "or convolutions with activations between them and a linear head, such as model=mlp or "

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor, nn
 
-from clframe import Capabilities, Plugin, PluginError, hookimpl
+from clframe import Capabilities, Plugin, hookimpl
+
+from ._heads import linear_head
 
 if TYPE_CHECKING:
     from clframe import Data, Experience, Learner, Stream
@@ -47,13 +49,7 @@ class CWRStar(Plugin):
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
         """Refuse a model without a linear head."""
-        if not isinstance(getattr(learner.model, "head", None), nn.Linear) or not hasattr(
-            learner.model, "features"
-        ):
-            raise PluginError(
-                "plugin 'cwr_star' needs a model that has `features` and a linear `head`; "
-                f"{type(learner.model).__name__} has not"
-            )
+        linear_head(learner, self.name)
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:

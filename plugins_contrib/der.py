@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from clframe import Plugin, PluginError, hookimpl
+from clframe.core.protocols import split_model
 from clframe.data.buffer import Buffer
 from clframe.utils.setting_checks import at_least, check_at_least
 
@@ -53,12 +54,13 @@ class DER(Plugin):
     @hookimpl
     def configure(self, learner: Learner) -> None:
         """Make the memory; refuse a model whose logits cannot be had."""
-        if not (hasattr(learner.model, "features") and hasattr(learner.model, "head")):
+        if split_model(learner.model) is None:
             raise PluginError(
-                f"plugin '{self.name}' needs a model that has `features` and `head`, to see all "
-                f"logits and not only those that compete; {type(learner.model).__name__} has not"
+                f"plugin '{self.name}' needs a model with 'features' and 'head', which "
+                f"{type(learner.model).__name__} lacks: it stores all logits, not only those that "
+                "compete"
             )
-        if getattr(learner.model, "steers", False):
+        if learner.policy.steers:
             raise PluginError(
                 f"plugin '{self.name}' keeps a model's outputs, but those of model.head=flow only "
                 "steer the layers behind them, which may change: choose replay"

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clframe import Capabilities, Plugin, PluginError, SettingError, hookimpl
+from clframe.core.protocols import split_model
 from clframe.data.buffer import Buffer, Policy
 from clframe.data.class_buffer import make_buffer, remember
 from clframe.utils.setting_checks import check_at_least
@@ -80,9 +81,9 @@ class ICaRL(Plugin):
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
         """Make the memory; refuse a model without features."""
-        if not (hasattr(learner.model, "features") and hasattr(learner.model, "head")):
+        if split_model(learner.model) is None:
             raise PluginError(
-                "plugin 'icarl' needs a model that has `features` and `head`: it classifies by the "
+                "plugin 'icarl' needs a model with 'features' and 'head': it classifies by the "
                 f"features' nearest mean, and {type(learner.model).__name__} does not show them"
             )
         policy: Policy = "herding" if self.selection == "herding" else "class_balanced"

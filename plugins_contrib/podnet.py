@@ -16,6 +16,8 @@ from clframe.data.buffer import Buffer
 from clframe.data.class_buffer import features_of, make_buffer, remember
 from clframe.utils.setting_checks import at_most, check_at_least
 
+from ._heads import linear_head
+
 if TYPE_CHECKING:
     from clframe import Batch, Data, Experience, Learner, Step, Stream
 
@@ -110,12 +112,7 @@ class PODNet(Plugin):
     @hookimpl(tryfirst=True)
     def configure(self, learner: Learner, stream: Stream) -> None:
         """Make the memory, replace the head and find the stages, before others copy the model."""
-        model, head = learner.model, getattr(learner.model, "head", None)
-        if not isinstance(head, nn.Linear) or not hasattr(model, "features"):
-            raise PluginError(
-                "plugin 'podnet' needs a model that has `features` and a linear `head`, which its "
-                f"classifier replaces; {type(model).__name__} has not"
-            )
+        model, head = learner.model, linear_head(learner, self.name)
         self.buffer = make_buffer(stream, self.size, self.per_class, "herding")
         generator = torch.Generator().manual_seed(learner.seed * 1_000_003 + 13)
         learner.set_head(

@@ -71,7 +71,7 @@ def test_der_adds_the_distance_from_the_logits_of_the_time(scenario: Any) -> Non
 def test_der_refuses_a_model_without_features() -> None:
     prepared = prepare_toy([DER()], toy_stream())
     prepared.learner.model = nn.Linear(8, 6)
-    with pytest.raises(PluginError, match="'der' needs a model that has `features`"):
+    with pytest.raises(PluginError, match="'der' needs a model with 'features'"):
         run(prepared.learner, prepared.stream, "toy")
 
 

@@ -149,7 +149,7 @@ def test_exemplars_share_the_room() -> None:
 def test_a_model_without_features_is_refused() -> None:
     prepared = prepare_toy([ICaRL()], toy_stream())
     prepared.learner.model = nn.Linear(8, 6)
-    with pytest.raises(PluginError, match="'icarl' needs a model that has `features`"):
+    with pytest.raises(PluginError, match="'icarl' needs a model with 'features'"):
         run(prepared.learner, prepared.stream, "toy")
 
 

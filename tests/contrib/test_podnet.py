@@ -166,5 +166,5 @@ def test_it_keeps_classes_with_maps() -> None:
 def test_a_model_without_a_head_is_refused() -> None:
     prepared = prepare_toy([PODNet()], toy_stream())
     prepared.learner.model = nn.Linear(8, 6)
-    with pytest.raises(PluginError, match="'podnet' needs a model that has `features` and a"):
+    with pytest.raises(PluginError, match="'podnet' needs a model with 'features' and a"):
         run(prepared.learner, prepared.stream, "toy")

@@ -14,6 +14,7 @@ from tests.helpers.methods import REGISTRY, make
 
 FILES = sorted(Path(clframe_contrib.__file__).parent.glob("*.py"))
 PUBLIC_MODULES = {
+    "clframe.core.protocols",
     "clframe.data.augment",
     "clframe.data.buffer",
     "clframe.data.class_buffer",
