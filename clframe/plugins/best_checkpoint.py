@@ -24,6 +24,13 @@ class BestCheckpoint(Plugin):
     and every ``trainer.check_val_every_n_epoch`` epochs) the best one is kept, the earliest of
     equals. Tasks of one experience count by their mean. It chooses by the very episodes (or
     samples) that the matrix reports, as LIBERO does.
+
+    Example:
+        >>> from clframe.plugins import BestCheckpoint
+        >>> from clframe.testing import toy_run, toy_stream
+        >>> result, _ = toy_run([BestCheckpoint()], toy_stream(), check_val_every_n_epoch=1)
+        >>> "libero" in result.metrics  # the area under the curve, among others
+        True
     """
 
     name = "best_checkpoint"

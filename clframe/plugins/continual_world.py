@@ -26,6 +26,12 @@ class ContinualWorld(Plugin):
 
     Args:
         reference: Folders of runs, each of which learned one task of this stream from scratch.
+
+    Example:
+        >>> from clframe.plugins import ContinualWorld
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [ContinualWorld(reference=["runs/single"])]).strategy
+        'continual_world'
     """
 
     name = "continual_world"

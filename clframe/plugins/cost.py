@@ -31,6 +31,13 @@ class Cost(Plugin):
       experience, and each stands for the steps up to the next. Not counted: elementwise work, the
       optimizer, evaluation, and what is done outside of steps (a Fisher estimate, herding, a pass
       over the data of a method without steps); an experience in which nothing is counted has None.
+
+    Example:
+        >>> from clframe.plugins import Cost
+        >>> from clframe.testing import toy_run, toy_stream
+        >>> result, _ = toy_run([Cost()], toy_stream())
+        >>> result.metrics["cost"]["state_bytes"]
+        0
     """
 
     name = "cost"

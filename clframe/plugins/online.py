@@ -26,6 +26,13 @@ class Online(Plugin):
     learns it, so that no pass is added. Later epochs do not count, since their samples have been
     learned before; nor do samples of past tasks that a method joins to the data. The model is in
     training mode then (dropout, batch statistics), as its step needs it. Counts stay on the device.
+
+    Example:
+        >>> from clframe.plugins import Online
+        >>> from clframe.testing import toy_run, toy_stream
+        >>> result, _ = toy_run([Online()], toy_stream())
+        >>> len(result.metrics["online"]["accuracy_k"])
+        3
     """
 
     name = "online"

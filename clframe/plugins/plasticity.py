@@ -54,6 +54,13 @@ class Plasticity(Plugin):
         samples: Of the experience, evenly spaced over its data.
         tau: Units with a score up to this are dormant.
         delta: What of the sum of singular values ``srank`` leaves out.
+
+    Example:
+        >>> from clframe.plugins import Plasticity
+        >>> from clframe.testing import toy_run, toy_stream
+        >>> result, _ = toy_run([Plasticity(samples=40)], toy_stream())
+        >>> len(result.metrics["plasticity"]["dormant_k"])
+        3
     """
 
     name = "plasticity"

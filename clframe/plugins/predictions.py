@@ -42,6 +42,13 @@ class Predictions(Plugin):
     Args:
         bins: Of the calibration error.
         top_k: k above.
+
+    Example:
+        >>> from clframe.plugins import Predictions
+        >>> from clframe.testing import toy_run, toy_stream
+        >>> result, _ = toy_run([Predictions(top_k=2)], toy_stream())
+        >>> 0 <= result.metrics["predictions"]["ece"] <= 1
+        True
     """
 
     name = "predictions"

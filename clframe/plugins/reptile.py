@@ -43,6 +43,12 @@ class Reptile(Plugin):
     Args:
         step: The outer step size (epsilon of Reptile, the outer learning rate of MAML).
         form: ``reptile`` or ``fomaml``.
+
+    Example:
+        >>> from clframe.plugins import Reptile
+        >>> from clframe.testing import prepare
+        >>> prepare("split_mnist", [Reptile(step=0.5)]).strategy
+        'reptile'
     """
 
     paper = "Nichol, Achiam & Schulman, On First-Order Meta-Learning Algorithms, 2018"

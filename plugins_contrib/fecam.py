@@ -8,14 +8,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clframe.errors import DataError
-from clframe.plugins._feature_space import (
+from clframe import DataError
+from clframe.utils.setting_checks import check_at_least
+
+from ._feature_space import (
     Features,
     FeatureSpaceClassifier,
     class_sums,
     double_on,
 )
-from clframe.utils.setting_checks import check_at_least
 
 
 class Classes(NamedTuple):
@@ -50,7 +51,7 @@ class FeCAM(FeatureSpaceClassifier):
         ``clframe fit strategy=fecam adapt_first=true``,
         or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
 
-        >>> from clframe.plugins import FeCAM
+        >>> from clframe_contrib.fecam import FeCAM
         >>> from clframe.testing import prepare
         >>> prepare("split_mnist", [FeCAM(adapt_first=True)]).strategy
         'fecam'

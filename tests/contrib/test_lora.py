@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from clframe_contrib.adapter import Adapter
+from clframe_contrib.aper import APER
+from clframe_contrib.inflora import InfLoRA, grown, new_directions
+from clframe_contrib.lora import LoRA
+from clframe_contrib.slca import SLCA, normalized, root
 from torch import Tensor, nn
 
 import clframe
 from clframe import Plugin, PluginError, SettingError, hookimpl
 from clframe.models.tuning.inserts import inserts_of
-from clframe.plugins import APER, EWC, SLCA, Adapter, InfLoRA, LoRA, LwF, Replay
-from clframe.plugins.inflora import grown, new_directions
-from clframe.plugins.slca import normalized, root
+from clframe.plugins import EWC, LwF, Replay
 from clframe.testing import check_plugin, prepare_toy, run_built, toy_run, toy_stream
 
 

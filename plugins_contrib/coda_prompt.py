@@ -10,15 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe.errors import SettingError
-from clframe.hookspecs import hookimpl
+from clframe import SettingError, hookimpl
 from clframe.models.tuning.vit import PromptedViT, find_vit
-from clframe.plugins._tuner import Compete, Tuner
 from clframe.utils.setting_checks import check_at_least
 
+from ._tuner import Compete, Tuner
+
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner
-    from clframe.core.stream import Experience, Stream
+    from clframe import Experience, Learner, Stream
 
 PARTS = ("components", "keys", "attention")
 
@@ -152,7 +151,7 @@ class CODAPrompt(Tuner):
         ``clframe fit strategy=coda_prompt model=vit_tiny model.weights=fashion``,
         or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
 
-        >>> from clframe.plugins import CODAPrompt
+        >>> from clframe_contrib.coda_prompt import CODAPrompt
         >>> from clframe.testing import prepare
         >>> prepare("split_mnist", [CODAPrompt(blocks=(0, 1))], model="vit_tiny").strategy
         'coda_prompt'

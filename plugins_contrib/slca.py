@@ -9,18 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe.core.capabilities import Capabilities
-from clframe.core.plugin import Plugin
+from clframe import Capabilities, Plugin, PluginError, SettingError, hookimpl
 from clframe.core.protocols import feature_width, linear_head
-from clframe.errors import PluginError, SettingError
-from clframe.hookspecs import hookimpl
-from clframe.plugins._tuner import Compete, compete_among_own
 from clframe.utils.setting_checks import check_at_least
 
+from ._tuner import Compete, compete_among_own
+
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner
-    from clframe.core.stream import Stream
-    from clframe.data.dataset import Batch, Data
+    from clframe import Batch, Data, Learner, Stream
 
 
 def normalized(logits: Tensor, groups: list[list[int]], temperature: float) -> Tensor:
@@ -65,7 +61,7 @@ class SLCA(Plugin):
         ``clframe fit strategy=slca model=vit_tiny model.weights=fashion``,
         or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
 
-        >>> from clframe.plugins import SLCA
+        >>> from clframe_contrib.slca import SLCA
         >>> from clframe.testing import prepare
         >>> prepare("split_mnist", [SLCA(slow=0.1)], model="vit_tiny").strategy
         'slca'

@@ -9,15 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe.errors import SettingError
-from clframe.hookspecs import hookimpl
+from clframe import SettingError, hookimpl
 from clframe.models.tuning.vit import PromptedViT, find_vit
-from clframe.plugins._tuner import Compete, Tuner
 from clframe.utils.setting_checks import check_at_least
 
+from ._tuner import Compete, Tuner
+
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner
-    from clframe.core.stream import Stream
+    from clframe import Learner, Stream
 
 
 class PoolViT(PromptedViT):
@@ -83,7 +82,7 @@ class L2P(Tuner):
         ``clframe fit strategy=l2p model=vit_tiny model.weights=fashion``,
         or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
 
-        >>> from clframe.plugins import L2P
+        >>> from clframe_contrib.l2p import L2P
         >>> from clframe.testing import prepare
         >>> prepare("split_mnist", [L2P(pool=10, top=3)], model="vit_tiny").strategy
         'l2p'

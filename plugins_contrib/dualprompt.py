@@ -10,15 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from clframe.errors import SettingError
-from clframe.hookspecs import hookimpl
+from clframe import SettingError, hookimpl
 from clframe.models.tuning.vit import PromptedViT, find_vit
-from clframe.plugins._tuner import Compete, Tuner, brings_samples
 from clframe.utils.setting_checks import check_at_least
 
+from ._tuner import Compete, Tuner, brings_samples
+
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner
-    from clframe.core.stream import Experience, Stream
+    from clframe import Experience, Learner, Stream
 
 
 class DualViT(PromptedViT):
@@ -117,7 +116,7 @@ class DualPrompt(Tuner):
         ``clframe fit strategy=dualprompt model=vit_tiny model.weights=fashion``,
         or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
 
-        >>> from clframe.plugins import DualPrompt
+        >>> from clframe_contrib.dualprompt import DualPrompt
         >>> from clframe.testing import prepare
         >>> strategy = [DualPrompt(general=(0,), expert=(1, 2))]
         >>> prepare("split_mnist", strategy, model="vit_tiny").strategy

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from clframe.errors import SettingError
-from clframe.hookspecs import hookimpl
+from clframe import SettingError, hookimpl
 from clframe.models.tuning.inserts import put
 from clframe.models.tuning.lora import LoRA, linears
-from clframe.plugins._tuner import Compete, Tuner
 from clframe.utils.setting_checks import check_at_least
 
+from ._tuner import Compete, Tuner
+
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner
-    from clframe.core.stream import Experience, Stream
-    from clframe.data.dataset import Data
+    from clframe import Data, Experience, Learner, Stream
 
 
 def new_directions(scatter: Tensor, basis: Tensor, rank: int) -> Tensor:
@@ -90,7 +88,7 @@ class InfLoRA(Tuner):
         ``clframe fit strategy=inflora model=vit_tiny model.weights=fashion``,
         or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
 
-        >>> from clframe.plugins import InfLoRA
+        >>> from clframe_contrib.inflora import InfLoRA
         >>> from clframe.testing import prepare
         >>> prepare("split_mnist", [InfLoRA(rank=4)], model="vit_tiny").strategy
         'inflora'

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from clframe_contrib.coda_prompt import CODAPrompt, CodaViT, orthogonality, orthonormal, weighted
+from clframe_contrib.dualprompt import DualPrompt, DualViT
+from clframe_contrib.l2p import L2P, PoolViT
 from torch import Tensor
 
 from clframe import PluginError, SettingError
 from clframe.models.vit_tiny import make_vit
-from clframe.plugins import L2P, CODAPrompt, DualPrompt, Replay
-from clframe.plugins.coda_prompt import CodaViT, orthogonality, orthonormal, weighted
-from clframe.plugins.dualprompt import DualViT
-from clframe.plugins.l2p import PoolViT
+from clframe.plugins import Replay
 from clframe.testing import check_plugin, prepare, prepare_toy, toy_run, toy_stream
 
 SMALL: dict[str, Any] = {"general": (0,), "expert": (1,), "general_length": 2, "expert_length": 3}

@@ -10,19 +10,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from clframe import PluginError, hookimpl
 from clframe.core.protocols import feature_width
-from clframe.errors import PluginError
-from clframe.hookspecs import hookimpl
 from clframe.models.tuning.adapter import put_adapters
 from clframe.models.tuning.frozen import hold_norms, tune
 from clframe.models.tuning.inserts import without_inserts
-from clframe.plugins._feature_space import FeatureSpaceClassifier, class_sums, double_on
-from clframe.plugins._tuner import KEEPS_HEAD
 from clframe.utils.setting_checks import check_at_least
 
+from ._feature_space import FeatureSpaceClassifier, class_sums, double_on
+from ._tuner import KEEPS_HEAD
+
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner
-    from clframe.core.stream import Stream
+    from clframe import Learner, Stream
 
 
 class APER(FeatureSpaceClassifier):
@@ -41,7 +40,7 @@ class APER(FeatureSpaceClassifier):
         ``clframe fit strategy=aper model=vit_tiny model.weights=fashion``,
         or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
 
-        >>> from clframe.plugins import APER
+        >>> from clframe_contrib.aper import APER
         >>> from clframe.testing import prepare
         >>> prepare("split_mnist", [APER(hidden=16)], model="vit_tiny").strategy
         'aper'

@@ -13,19 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from clframe.core.capabilities import Capabilities
-from clframe.core.plugin import Plugin
+from clframe import Capabilities, Plugin, PluginError, hookimpl
 from clframe.core.protocols import feature_width, split_model
-from clframe.errors import PluginError
-from clframe.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clframe.core.learner import Learner
-    from clframe.core.stream import Experience, Stream, Task
-    from clframe.core.trainer import Budget
-    from clframe.data.dataset import Data
+    from clframe import Budget, Data, Experience, Learner, Stream, Task
 
 Features: TypeAlias = Literal["model", "raw"]
 

@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor, nn
 
-from clframe.core.hooks import TaskContext
-from clframe.errors import PluginError, SettingError
-from clframe.hookspecs import hookimpl
+from clframe import PluginError, SettingError, TaskContext, hookimpl
 from clframe.models.tuning import peft_files
 from clframe.models.tuning.inserts import activate, put
 from clframe.models.tuning.lora import LoRA as LowRank
 from clframe.models.tuning.lora import linears
-from clframe.plugins._tuner import Compete, Tuner, brings_samples
 from clframe.utils.setting_checks import check_at_least
 
+from ._tuner import Compete, Tuner, brings_samples
+
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner
-    from clframe.core.results import Result
-    from clframe.core.stream import Experience, Stream, Task
+    from clframe import Experience, Learner, Result, Stream, Task
 
 Mode = Literal["shared", "per_task", "merged"]
 FOLDER = "adapter"
@@ -58,7 +55,7 @@ class LoRA(Tuner):
         ``clframe fit strategy=lora+replay model=vit_tiny model.weights=fashion``,
         or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
 
-        >>> from clframe.plugins import LoRA
+        >>> from clframe_contrib.lora import LoRA
         >>> from clframe.testing import prepare
         >>> prepare("split_mnist", [LoRA(rank=4), "replay"], model="vit_tiny").strategy
         'lora+replay'

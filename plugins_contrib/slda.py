@@ -7,8 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from clframe.errors import SettingError
-from clframe.plugins._feature_space import (
+from clframe import SettingError
+
+from ._feature_space import (
     Features,
     FeatureSpaceClassifier,
     Linear,
@@ -68,7 +69,7 @@ class SLDA(FeatureSpaceClassifier):
         ``clframe fit strategy=slda model=frozen``,
         or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
 
-        >>> from clframe.plugins import SLDA
+        >>> from clframe_contrib.slda import SLDA
         >>> from clframe.testing import prepare
         >>> prepare("split_mnist", [SLDA(shrinkage=1e-3)]).strategy
         'slda'

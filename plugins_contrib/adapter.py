@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from clframe.models.tuning.adapter import Place, put_adapters
-from clframe.plugins._tuner import Compete, Tuner
 from clframe.utils.setting_checks import check_at_least
 
+from ._tuner import Compete, Tuner
+
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner
-    from clframe.core.stream import Stream
+    from clframe import Learner, Stream
 
 
 class Adapter(Tuner):
@@ -38,7 +38,7 @@ class Adapter(Tuner):
         ``clframe fit strategy=adapter model=vit_tiny model.weights=fashion``,
         or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
 
-        >>> from clframe.plugins import Adapter
+        >>> from clframe_contrib.adapter import Adapter
         >>> from clframe.testing import prepare
         >>> prepare("split_mnist", [Adapter(hidden=16)], model="vit_tiny").strategy
         'adapter'

@@ -14,17 +14,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from clframe.core.capabilities import Capabilities
-from clframe.core.plugin import Plugin
-from clframe.errors import PluginError
-from clframe.hookspecs import hookimpl
+from clframe import Capabilities, Plugin, PluginError, hookimpl
 from clframe.models.tuning.frozen import hold_norms, tune
 from clframe.models.tuning.slots import Slots
 
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner
-    from clframe.core.stream import Stream
-    from clframe.data.dataset import Batch
+    from clframe import Batch, Learner, Stream
 
 Compete: TypeAlias = Literal["seen", "own"]
 

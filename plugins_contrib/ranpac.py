@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from clframe.plugins._feature_space import Features, FeatureSpaceClassifier, double_on
 from clframe.utils.setting_checks import check_at_least
 
+from ._feature_space import Features, FeatureSpaceClassifier, double_on
+
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner
-    from clframe.data.dataset import Data
+    from clframe import Data, Learner
 
 RIDGES = tuple(10.0**exponent for exponent in range(-8, 9))
 """What is tried, as in the authors' program."""
@@ -41,7 +41,7 @@ class RanPAC(FeatureSpaceClassifier):
         ``clframe fit strategy=ranpac strategy.ranpac.projection=500``,
         or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
 
-        >>> from clframe.plugins import RanPAC
+        >>> from clframe_contrib.ranpac import RanPAC
         >>> from clframe.testing import prepare
         >>> prepare("split_mnist", [RanPAC(projection=500)]).strategy
         'ranpac'

@@ -7,8 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from clframe.errors import SettingError
-from clframe.plugins._feature_space import (
+from clframe import SettingError
+from clframe.utils.setting_checks import check_at_least
+
+from ._feature_space import (
     Features,
     FeatureSpaceClassifier,
     Linear,
@@ -16,7 +18,6 @@ from clframe.plugins._feature_space import (
     discriminants,
     double_on,
 )
-from clframe.utils.setting_checks import check_at_least
 
 
 class RanDumb(FeatureSpaceClassifier):
@@ -39,7 +40,7 @@ class RanDumb(FeatureSpaceClassifier):
         ``clframe fit strategy=randumb stream=split_mnist``,
         or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
 
-        >>> from clframe.plugins import RanDumb
+        >>> from clframe_contrib.randumb import RanDumb
         >>> from clframe.testing import prepare
         >>> prepare("split_mnist", [RanDumb(embedding=1000)]).strategy
         'randumb'

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clframe.plugins._feature_space import (
+from ._feature_space import (
     Features,
     FeatureSpaceClassifier,
     class_sums,
@@ -32,7 +32,7 @@ class NCM(FeatureSpaceClassifier):
         ``clframe fit strategy=ncm model=frozen``,
         or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
 
-        >>> from clframe.plugins import NCM
+        >>> from clframe_contrib.ncm import NCM
         >>> from clframe.testing import prepare
         >>> prepare("split_mnist", [NCM(metric="cosine")]).strategy
         'ncm'
