@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from clframe import Experience, Learner, Plugin, PluginError, SettingError, Step, hookimpl
 from clframe.run import run
 from clframe.testing import check_plugin, prepare_toy, toy_run, toy_stream
+from tests.helpers.methods import make
 
 
 @pytest.mark.parametrize(
@@ -265,7 +266,7 @@ def test_only_the_nearest_new_classes_count() -> None:
 
 @pytest.mark.parametrize("name", ["wa", "lucir", "scr", "xder"])
 def test_a_model_without_a_linear_head_is_refused(name: str) -> None:
-    prepared = prepare_toy([name], toy_stream("class"))  # type: ignore[list-item]
+    prepared = prepare_toy([make(name)], toy_stream("class"))
     prepared.learner.model = nn.Linear(8, 6)
     with pytest.raises(PluginError, match=f"'{name}' needs a model that has `features` and a"):
         run(prepared.learner, prepared.stream, "toy")
