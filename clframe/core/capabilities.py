@@ -85,26 +85,26 @@ class Capabilities:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name == "attachable":
-                right, kinds = value is None or isinstance(value, bool | str), "True, a reason"
+                right = value is None or value is True or isinstance(value, str)
+                wanted = "True, a reason or None"
             elif field.name == "batch_losses":
-                right, kinds = value is None or type(value) is int, "a number of samples"
+                right = value is None or type(value) is int
+                wanted = "a number of samples or None"
             else:
-                right, kinds = isinstance(value, bool), "True or False"
+                right = isinstance(value, bool)
+                wanted = "True or False"
             if not right:
-                more = " or None" if field.default is None else ""
-                raise PluginError(
-                    f"Capabilities({field.name}={value!r}): write {kinds}{more} instead"
-                )
+                raise PluginError(f"Capabilities({field.name}={value!r}): write {wanted} instead")
 
 
-def check_capabilities(cls: type, where: str) -> None:
+def check_capabilities(cls: type, declared: object, where: str) -> None:
     """Refuse a class with capabilities in a place or a form that nothing reads.
 
     Args:
         cls: The class of a plugin.
+        declared: Its attribute ``capabilities``.
         where: Its name in messages.
     """
-    declared = getattr(cls, "capabilities", None)
     if not isinstance(declared, Capabilities):
         raise PluginError(
             f"{where}.capabilities is {declared!r}: write capabilities = Capabilities(...)"
@@ -129,9 +129,12 @@ def _check_names(attributes: Mapping[str, Any], where: str) -> None:
                 "in `excludes` the roles that it cannot work with, each with the reason"
             )
         # A counter, say, may have the name of a capability; a flag may not.
-        flag = name in Capabilities.__dataclass_fields__ and isinstance(value, bool | str)
+        flag = name in Capabilities.__dataclass_fields__ and isinstance(
+            value, bool | str | property
+        )
         if flag or name in _RENAMED:
+            written = "..." if isinstance(value, property) else repr(value)
             raise PluginError(
                 f"{where} sets '{name}' as an attribute, which nothing reads: write "
-                f"capabilities = Capabilities({_RENAMED.get(name, name)}={value!r})"
+                f"capabilities = Capabilities({_RENAMED.get(name, name)}={written})"
             )

@@ -95,7 +95,7 @@ class Plugin:
             cls.name = cls.__name__.lower()
         where = f"{cls.__module__}.{cls.__name__}"
         check_roles(cls, where)
-        check_capabilities(cls, where)
+        check_capabilities(cls, cls.capabilities, where)
         for info in cls.metric_info:
             if "." not in info.name:
                 raise PluginError(
