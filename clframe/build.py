@@ -24,7 +24,9 @@ from torch import nn
 
 from clframe.checkpoint import identity
 from clframe.checkpoint.settings import CheckpointSettings
-from clframe.config.run_config import RunConfig, refuse_objects
+from clframe.config.read_config import refuse_objects
+from clframe.config.record import content_of
+from clframe.config.run_config import RunConfig
 from clframe.core.context import RunContext
 from clframe.core.factory import make, make_stream
 from clframe.core.learner import Learner, OptimizerFactory
@@ -96,7 +98,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     check_online(plugins, trainer.passes)
     make_optimizer = make(registry, "optimizer", config.optimizer)
     scheduler = build_scheduler(config, registry, make_optimizer, trainer, stream)
-    content = config.content(registry, stream, trainer, (strategy, plugins))
+    content = content_of(config, registry, stream, trainer, (strategy, plugins))
     if brings_optimizer(config.model):
         kind = content["model"]["object"]
         content["optimizer"] = {"object": f"{kind}.configure_optimizers"}
@@ -144,7 +146,7 @@ def write_config(config: RunConfig) -> RunFolder:
     trainer = trainer_settings(config, registry, stream, learning)
     stream = in_order(stream, trainer.experience_order)
     strategy = build_strategy(config, registry, stream)
-    content = config.content(registry, stream, trainer, strategy)
+    content = content_of(config, registry, stream, trainer, strategy)
     folder = build_folder(config, stream, strategy[0])
     assert folder is not None
     refuse_objects(content, folder.path)

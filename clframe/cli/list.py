@@ -7,13 +7,13 @@ import itertools
 import json
 from collections.abc import Iterable, Sequence
 
-from clframe.cli import _name_cache
-from clframe.cli._name_cache import Catalog, Item, Setting
 from clframe.cli.parser import Parser
+from clframe.config.catalog import Catalog, Item, Setting, catalog_of
+from clframe.config.groups import SETTINGS
 from clframe.errors import SettingError, nearest
 from clframe.utils.console import columns, print_lines, print_out, wrap
 
-_APART = ("experiment", "trainer", "checkpoint")
+_APART = ("experiment", *SETTINGS)
 """Kinds that are listed only when asked for, or with everything else in full."""
 _COLUMN = 21
 
@@ -48,7 +48,7 @@ def parser() -> Parser:
 def main(words: Sequence[str]) -> int:
     """Print one kind, one name, or all."""
     arguments = parser().parse(words)
-    known = _name_cache.load(arguments.config_dir)
+    known = catalog_of(config_dirs=arguments.config_dir)
     kinds = known.words
     what = arguments.what
     in_full = arguments.long or arguments.json
@@ -97,7 +97,7 @@ def _record(item: Item) -> dict[str, object]:
 
 def _listing(known: Catalog, kind: str, in_full: bool) -> Iterable[str]:
     items = list(known.items[kind].values())
-    if kind in ("trainer", "checkpoint"):
+    if kind in SETTINGS:
         return _explained(items[0].settings) if in_full else _briefly(items[0].settings, 2)
     if in_full:
         return [line for item in items for line in (*_heading(item), *_details(known, item), "")]

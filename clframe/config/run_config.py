@@ -9,46 +9,29 @@ defaults are those of the command line and of Python alike.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clframe.checkpoint.settings import CheckpointSettings
-from clframe.config.record import copies, plain, record, settings_of_plugin
-from clframe.config.to_overrides import given_overrides
+from clframe.config.read_config import read_content, refuse_objects
 from clframe.core.factory import Named
-from clframe.core.learner_factory import STREAMS_OWN, name_of
+from clframe.core.learner_factory import STREAMS_OWN
 from clframe.core.stream import SCENARIOS, Scenario, Stream
 from clframe.core.trainer import TrainerSettings
-from clframe.errors import RunFolderError, SettingError, nearest
+from clframe.errors import SettingError, nearest
 from clframe.runs import received
-from clframe.runs.folder import RunFolder
 from clframe.utils import setting_checks
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from clframe.core.plugin import Plugin
-    from clframe.core.registry import Registry
     from clframe.strategies import StrategyLike
 
 POSITIONAL = ("stream", "strategy", "model")
-_GROUPS = (*POSITIONAL, "learner", "optimizer", "scheduler", "trainer", "checkpoint", "logger")
-"""What of ``config.yaml`` are settings by name."""
-_SINGLE: dict[str, tuple[type, ...]] = {
-    "scenario": (str,),
-    "seed": (int,),
-    "data_dir": (str, type(None)),
-    "download": (bool,),
-    "active_outputs": (str,),
-    "pretrain": (str, type(None)),
-    "plugin_path": (list, type(None)),
-    "strategy_name": (str,),
-}
-"""What else is in it, and of which types."""
-
-
+GROUPS_OF_SETTINGS = {"trainer": TrainerSettings, "checkpoint": CheckpointSettings}
+"""The groups of settings that every run has."""
 _OF_LIGHTNING = ("class_path", "init_args")
 """Settings of the logger ``lightning`` that are not those of the class it names."""
 
@@ -247,10 +230,11 @@ class RunConfig:
         """The files with plugins of the user's own, as they are to be loaded."""
         if self.plugin_files:
             return list(self.plugin_files)
-        return self._named_files
+        return self.named_files
 
     @property
-    def _named_files(self) -> list[str | Path]:
+    def named_files(self) -> list[str | Path]:
+        """The files of ``plugin_path``."""
         path = self.plugin_path
         paths = [path] if isinstance(path, str | Path) else list(path or ())
         for one in paths:
@@ -272,113 +256,6 @@ class RunConfig:
             own = {key: given.pop(key) for key in list(given) if key not in _OF_LIGHTNING}
             given["init_args"] = {**(given.get("init_args") or {}), **own}
         return given
-
-    def content(
-        self,
-        registry: Registry,
-        stream: Stream,
-        trainer: TrainerSettings,
-        strategy: tuple[str, Sequence[Plugin]],
-    ) -> dict[str, Any]:
-        """The content of ``config.yaml``: every setting as the run has it."""
-        model: Any = self.model
-        if model is None:
-            model = registry.model_for(stream.name, name_of(self.learner))
-        name, plugins = strategy
-        checkpoint = setting_checks.check(CheckpointSettings, self.checkpoint or {}, "checkpoint")
-        return {
-            "stream": record(registry, "stream", self.stream),
-            "strategy": {plugin.name: settings_of_plugin(plugin) for plugin in plugins},
-            "model": record(registry, "model", model),
-            "learner": self._learner_record(registry, stream.name),
-            "optimizer": record(registry, "optimizer", self.optimizer),
-            "scheduler": record(registry, "scheduler", self.scheduler),
-            "trainer": plain(vars(trainer)),
-            "checkpoint": plain(vars(CheckpointSettings(**checkpoint))),
-            "logger": {logger: self.logger_settings(logger) for logger in self.logger_names},
-            "scenario": stream.scenario,
-            "seed": self.seed,
-            "data_dir": None if self.data_dir is None else str(self.data_dir),
-            "download": self.download,
-            "active_outputs": self.active_outputs,
-            "pretrain": None if self.pretrain is None else str(self.pretrain),
-            "plugin_path": [str(path) for path in self._named_files] or None,
-            **copies(self._named_files, registry),
-            "strategy_name": name,
-            "overrides": self._asked_for(),
-            **({} if self.fork is None else {"fork": plain(self.fork)}),
-        }
-
-    def _asked_for(self) -> list[str] | None:
-        """The overrides that ask for this run; None where objects of Python are part of it."""
-        if self.overrides is None:
-            fields = dataclasses.fields(self)
-            values = {entry.name: getattr(self, entry.name) for entry in fields}
-            return given_overrides(values, {entry.name: entry.default for entry in fields})
-        places = ("run_dir", "resume", "seed", "seeds", "sweep_dir", "progress", "config_dir")
-        kept = [word for word in map(str, self.overrides) if word.partition("=")[0] not in places]
-        return [*kept, f"seed={self.seed}"]
-
-    def _learner_record(self, registry: Registry, stream: str) -> dict[str, Any]:
-        """The learner's name with all settings, of which some are the stream's."""
-        given = {"name": self.learner} if isinstance(self.learner, str) else dict(self.learner)
-        defaults = registry.learner_for(stream, name_of(self.learner))
-        return record(registry, "learner", {**defaults, **given})
-
-
-def refuse_objects(content: Mapping[str, Any], path: str | Path) -> None:
-    """Refuse a run that was made with objects of Python, which a file cannot describe.
-
-    Raises:
-        SettingError: With the object.
-    """
-    for group in ("stream", "model"):
-        if "object" in (content.get(group) or {}):
-            raise SettingError(
-                f"run '{path}' was made in Python with a {group} of its own "
-                f"({content[group]['object']}); continue it there with "
-                "clframe.fit(..., resume=...)"
-            )
-
-
-def read_content(path: str | Path) -> dict[str, Any]:
-    """What the ``config.yaml`` of a run holds, in the form that every run writes.
-
-    Raises:
-        RunFolderError: The folder holds no run, or its config is not one that clframe wrote.
-    """
-    folder = RunFolder(Path(path))
-    content = folder.read_config()
-    for problem in _problems(content):
-        raise RunFolderError(f"'{folder.config}' {problem}; put back a copy of the file")
-    return content
-
-
-def _problems(content: Mapping[str, Any]) -> Iterator[str]:
-    """What makes the content of a ``config.yaml`` one that clframe has not written."""
-    for name, kinds in {**dict.fromkeys(_GROUPS, (dict,)), **_SINGLE}.items():
-        if name not in content:
-            yield f"lacks '{name}', which every run writes"
-        elif type(content[name]) not in kinds:
-            words = "a mapping of settings" if kinds == (dict,) else f"a {kinds[0].__name__}"
-            yield f"has {str(content[name])[:40]!r} as '{name}', which must be {words}"
-    for name in ("stream", "model", "learner", "optimizer", "scheduler"):
-        if not isinstance(content[name].get("name", content[name].get("object")), str):
-            yield f"lacks the name of '{name}'"
-    if "fork" in content and not is_origin(content["fork"]):
-        yield "has a 'fork' that does not say with which state of which run it began"
-    for name in ("strategy", "logger"):
-        for part, given in content[name].items():
-            if not isinstance(part, str) or not isinstance(given, dict | None):
-                yield f"has no mapping of settings as '{name}.{part}'"
-
-
-def is_origin(value: Any) -> bool:
-    """Whether this says where a forked run began, as ``clframe.fork`` writes it."""
-    kinds = {"run": str, "at": int, "experience": str, "sha256": str, "changed": list}
-    return isinstance(value, Mapping) and all(
-        type(value.get(name)) is kind for name, kind in kinds.items()
-    )
 
 
 def _folder(name: str, value: Any) -> Any:

@@ -9,9 +9,8 @@ import pytest
 
 from clframe import fit
 from clframe.config.compose import compose
-from clframe.config.overrides import expand_ranges
 from clframe.errors import ClframeError, SettingError
-from clframe.sweep.expand import expand
+from clframe.sweep.expand import expand, expand_ranges
 
 
 def strategy(*overrides: str) -> Any:

@@ -14,7 +14,8 @@ import torch
 from clframe.build import build_model
 from clframe.cli import doctor
 from clframe.cli.main import main
-from clframe.config.compose import compose, experiments
+from clframe.config.catalog import catalog_of
+from clframe.config.compose import compose
 from clframe.config.run_config import RunConfig
 from clframe.core.factory import make_stream
 from clframe.core.registry import Registry, discover
@@ -101,7 +102,7 @@ def test_every_logger_composes(name: str, tmp_path: Path) -> None:
 # Those of OpenLORIS and of pretrained networks have tests of their own, since they need data.
 OTHERS = [
     (name, scenario)
-    for name in experiments()
+    for name in catalog_of().groups["experiment"]
     if not name.startswith(("openloris", "pretrained/"))
     for scenario in (
         ("task", "domain", "class")

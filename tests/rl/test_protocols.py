@@ -10,12 +10,14 @@ import pytest
 
 import clframe
 from clframe.build import build
-from clframe.config.compose import compose, experiments
+from clframe.config.catalog import catalog_of
+from clframe.config.compose import compose
 from clframe.core.results import Result
 from clframe.run import run
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "experiment"
-NAMES = sorted(n for n in experiments() if n.startswith(("metaworld/", "continual_rl/cw")))
+EXPERIMENTS = catalog_of().groups["experiment"]
+NAMES = sorted(n for n in EXPERIMENTS if n.startswith(("metaworld/", "continual_rl/cw")))
 METHODS = ("naive", "ewc", "packnet", "replay")
 needs_metaworld = pytest.mark.skipif(
     find_spec("metaworld") is None, reason="needs clframe[metaworld]"

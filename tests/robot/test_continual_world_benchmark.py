@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from clframe.config.compose import compose, experiments
+from clframe.config.catalog import catalog_of
+from clframe.config.compose import compose
 from clframe.streams.metaworld.stream import CW10
 
 
@@ -86,7 +87,8 @@ def test_the_page_tells_each_task_before_and_after(bench: Any) -> None:
 
 @pytest.mark.slow
 def test_every_cell_is_an_experiment(bench: Any) -> None:
-    names = {name for name in experiments() if name.startswith("continual_world/")}
+    experiments = catalog_of().groups["experiment"]
+    names = {name for name in experiments if name.startswith("continual_world/")}
     assert names == {
         f"continual_world/{method.removesuffix('_shared')}" for method in bench.METHODS
     }

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from clframe.config.compose import compose, experiments
+from clframe.config.catalog import catalog_of
+from clframe.config.compose import compose
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_the_table_and_the_page(bench: Any) -> None:
 
 
 def test_every_cell_is_an_experiment_of_the_same_protocol(bench: Any) -> None:
-    names = {name for name in experiments() if name.startswith("tabletop/")}
+    names = {name for name in catalog_of().groups["experiment"] if name.startswith("tabletop/")}
     methods = {
         "goal5": [method for method in bench.METHODS if not method.endswith("_shared")],
         "libero": ["naive", "ewc", "er", "packnet", "multitask"],
