@@ -25,7 +25,7 @@ from torch import nn
 from clframe.checkpoint import identity
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.config.read_config import refuse_objects
-from clframe.config.record import content_of
+from clframe.config.record import content_of, logger_settings
 from clframe.config.run_config import RunConfig
 from clframe.core.context import RunContext
 from clframe.core.factory import make, make_stream
@@ -354,7 +354,7 @@ def default_plugins(
     for name in config.logger_names:
         registry.get("logger", name)
         if folder is not None:
-            named = {"name": name, **config.logger_settings(name)}
+            named = {"name": name, **logger_settings(config, name)}
             given = {
                 "run_dir": folder.path,
                 "run_config": content,

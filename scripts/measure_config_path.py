@@ -16,7 +16,7 @@ from typing import Any
 
 import clframe
 from clframe.cli.main import main
-from clframe.config import catalog
+from clframe.config.read_overrides import load_catalog
 from clframe.config.run_config import RunConfig
 
 PACKAGE = Path(clframe.__file__).parent
@@ -31,7 +31,7 @@ def measure(words: list[str]) -> dict[str, Any]:
     """Return the files, their lines, and the lines of the functions that were called."""
     called: set[CodeType] = set()
     made = RunConfig.__post_init__.__code__
-    catalog.load()
+    load_catalog()
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         if event == "call":

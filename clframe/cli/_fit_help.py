@@ -6,8 +6,9 @@ import importlib.resources
 import re
 from collections.abc import Iterator, Sequence
 
-from clframe.config import catalog
+from clframe.config import name_catalog
 from clframe.config.groups import SETTINGS
+from clframe.config.name_lists import plural
 from clframe.utils.console import wrap
 
 _MANY = 6
@@ -17,12 +18,12 @@ _MANY = 6
 def choices() -> str:
     """Return the groups with their names, and the other keys."""
     text = (importlib.resources.files("clframe.configs") / "fit.yaml").read_text(encoding="utf-8")
-    known = catalog.cached()
+    known = name_catalog.cached()
     first = "groups, chosen by GROUP=NAME; settings are GROUP.SETTING=VALUE or SETTING=VALUE:"
     lines = wrap(first)
     for group in dict.fromkeys([*re.findall(r"^  - (?:optional )?(\w+):", text, re.M), *SETTINGS]):
         names = known.groups.get(group, []) if known is not None else []
-        listed = ", ".join(_shortened(names)) or f"see clframe list {catalog.plural(group)}"
+        listed = ", ".join(_shortened(names)) or f"see clframe list {plural(group)}"
         lines += _columns(group, listed)
     lines += ["", "other keys:"]
     for key, meaning in _root_keys(text):

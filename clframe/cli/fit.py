@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clframe.cli.parser import Parser
-from clframe.config.apply_overrides import take_config_dirs
 from clframe.config.compose import compose
+from clframe.config.read_overrides import take_config_dirs
 from clframe.distributed import launch
 from clframe.errors import SettingError
 from clframe.utils.processes import hangup
@@ -101,6 +101,9 @@ def run_once(overrides: Sequence[str]) -> int:
     """Run once, or several seeds at once."""
     seeds = [word.partition("=")[2] for word in overrides if word.startswith("seeds=")]
     if seeds:
+        from clframe.cli._seeds import run_seeds
+
+        end_like_interrupted()
         return run_seeds([word for word in overrides if not word.startswith("seeds=")], seeds[-1])
     config = compose(overrides)
     from clframe.api import fit_config
@@ -111,23 +114,4 @@ def run_once(overrides: Sequence[str]) -> int:
         result = fit_config(config)
     if launch.is_main_process():
         show(result)
-    return 0
-
-
-def run_seeds(overrides: Sequence[str], seeds: str) -> int:
-    """Run several seeds at once: ``seeds=0,1,2``, ``seeds=[0,1,2]`` or ``seeds=0..2``."""
-    from clframe.sweep.expand import expand_ranges
-
-    listed = expand_ranges(f"seeds={seeds.strip().strip('[]')}").removeprefix("seeds=")
-    words = [word.strip() for word in listed.split(",") if word.strip()]
-    if not words or not all(word.isdecimal() for word in words):
-        raise SettingError(f"seeds must be a list such as seeds=0,1,2 or seeds=0..2, got '{seeds}'")
-    if any(word.startswith("seed=") for word in overrides):
-        raise SettingError("seed and seeds cannot both be given; leave one of them out")
-    config = compose(overrides)
-    from clframe.cli._show_result import show_seeds
-    from clframe.sweep.seeds import fit_seeds
-
-    end_like_interrupted()
-    show_seeds(fit_seeds(config, [int(word) for word in words]))
     return 0

@@ -8,8 +8,10 @@ import json
 from collections.abc import Iterable, Sequence
 
 from clframe.cli.parser import Parser
-from clframe.config.catalog import Catalog, Item, Setting, catalog_of
 from clframe.config.groups import SETTINGS
+from clframe.config.name_catalog import Catalog, Item, Setting
+from clframe.config.name_lists import all_names, items_named, kinds_by_plural
+from clframe.config.read_overrides import catalog_of
 from clframe.errors import SettingError, nearest
 from clframe.utils.console import columns, print_lines, print_out, wrap
 
@@ -49,7 +51,7 @@ def main(words: Sequence[str]) -> int:
     """Print one kind, one name, or all."""
     arguments = parser().parse(words)
     known = catalog_of(config_dirs=arguments.config_dir)
-    kinds = known.words
+    kinds = kinds_by_plural(known)
     what = arguments.what
     in_full = arguments.long or arguments.json
     if what is None:
@@ -136,11 +138,11 @@ def _briefly(settings: dict[str, Setting], indent: int) -> list[str]:
 
 
 def _show_name(known: Catalog, name: str, kinds: list[str], as_json: bool) -> None:
-    items = known.named(name)
+    items = items_named(known, name)
     if not items:
         near = nearest(name, kinds)
         if near.startswith("known"):
-            close = nearest(name, known.names)
+            close = nearest(name, all_names(known))
             near = close if not close.startswith("known") else near
         raise SettingError(f"clframe list takes one of its kinds or a name, got '{name}'; {near}")
     if as_json:

@@ -68,9 +68,8 @@ def check(overrides: Sequence[str]) -> tuple[Plan, str]:
     Raises:
         ClframeError: A word cannot be swept, or a run could not be composed.
     """
-    from clframe.config.apply_overrides import take_config_dirs
-    from clframe.config.catalog import catalog_of
     from clframe.config.compose import compose
+    from clframe.config.read_overrides import catalog_of, take_config_dirs
     from clframe.config.show import check_settings
     from clframe.core.registry import discover
     from clframe.runs.received import plugin_paths

@@ -1,278 +1,20 @@
-"""Overrides: the arguments ``key=value`` of a command, in Hydra's grammar.
-
-An override chooses in a group (``strategy=ewc``) or changes a setting: ``trainer.max_epochs=2``,
-its bare name ``max_epochs=2``, or ``~optimizer.lr`` for the default. :func:`divide` checks keys and
-names with the catalog before Hydra is imported. :func:`apply` puts the settings into the config
-that Hydra has composed.
-"""
+"""Put settings into the config that Hydra has composed, and return it as plain values."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clframe.config.catalog import Catalog, Item, Setting
-from clframe.config.groups import (
-    CHOSEN,
-    EMPTY_CHOICES,
-    GROUPS,
-    NAMED,
-    ROOT_KEYS,
-    SETTINGS,
-    SEVERAL,
-)
+from clframe.config.groups import GROUPS, NAMED, ROOT_KEYS, SETTINGS, SEVERAL
+from clframe.config.name_catalog import Catalog, Item, Setting
+from clframe.config.read_overrides import read_single
 from clframe.errors import SettingError, nearest
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
-
-_KEY = re.compile(r"[A-Za-z_][\w.-]*")
-RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
-"""Whole numbers from..to, which clframe knows in addition to Hydra's grammar."""
-_PLAIN = re.compile(r"[\w./-]+|\[ *[\w./-]+( *, *[\w./-]+)* *\]")
-"""A name or a list of names, which needs no parser."""
-BETWEEN_NAMES = re.compile(r"[,+\[\] ]+")
-
-
-# ---------------------------------------------------------------- reading
-
-
-def split(word: str) -> tuple[str, str, str]:
-    """Split an override into its sign (``+``, ``++``, ``~`` or none), key and value.
-
-    >>> split("strategy=ewc"), split("~optimizer.lr")
-    (('', 'strategy', 'ewc'), ('~', 'optimizer.lr', ''))
-
-    Raises:
-        SettingError: It is not an override, or one that has no meaning for a run.
-    """
-    sign = word[: len(word) - len(word.lstrip("+~"))]
-    key, equals, value = word[len(sign) :].partition("=")
-    key, at, _ = key.strip().partition("@")
-    if re.match(r"hydra\b", key):
-        raise SettingError(
-            f"'{word}' is a setting of Hydra's, which clframe runs without: a run's folder is "
-            "run_dir=DIR, a sweep's settings are sweep.NAME=value"
-        )
-    valid = sign in ("", "+", "++", "~") and (equals or sign == "~")
-    if not valid or not _KEY.fullmatch(key):
-        raise SettingError(f"'{word}' is not a setting; write key=value")
-    if at:
-        raise SettingError(
-            f"'{word}': '@' moves a group elsewhere, which no run has a use for; write "
-            f"{key}={value}"
-        )
-    return sign, key, value
-
-
-def read(word: str) -> Override:
-    """Read an override with Hydra's parser.
-
-    Raises:
-        SettingError: It does not follow Hydra's grammar, or has no meaning for a run.
-    """
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
-    split(word)
-    try:
-        return OverridesParser.create().parse_override(word)
-    except HydraException as error:
-        reason = " ".join(str(error).split())
-        raise SettingError(
-            f"'{word}' cannot be read ({reason}); several values are a,b,c or range(0,10), and "
-            "a text with other signs goes in quotes"
-        ) from error
-
-
-def read_single(word: str) -> Override:
-    """Read an override with a single value, for a single run."""
-    override = read(word)
-    if override.is_sweep_override() or RANGE.fullmatch(word.partition("=")[2]):
-        raise SettingError(f"'{word}' names several values; put -m after fit to sweep them")
-    return override
-
-
-def split_plus(word: str) -> str:
-    """Write ``strategy=ewc+replay`` in Hydra's grammar, alone or among several.
-
-    >>> split_plus("strategy=ewc+replay,si")
-    'strategy=[ewc,replay],si'
-    >>> split_plus("strategy=[ewc+si,replay]")
-    'strategy=[ewc,si,replay]'
-
-    Raises:
-        SettingError: A plus sign has no name before or after it.
-    """
-    key, equals, value = word.partition("=")
-    if key != "strategy" or "+" not in value:
-        return word
-    if re.search(r"(^|[+,\[])\s*\+|\+\s*($|[,\]])", value):
-        raise SettingError(f"'{word}': a name is missing beside '+'; write strategy=ewc+replay")
-    parts = re.split(r"(\[[^\]]*\])|,", value)
-    plain = []
-    for part in filter(None, parts):
-        if part.startswith("["):
-            plain.append(part.replace("+", ","))
-        else:
-            plain.append(f"[{part.replace('+', ',')}]" if "+" in part else part)
-    return key + equals + ",".join(plain)
-
-
-def names_in(word: str) -> list[str]:
-    """Return the names that an override chooses: of ``ewc`` or ``[ewc,replay]``; none of ``null``.
-
-    Raises:
-        SettingError: The value is something else.
-    """
-    _, group, text = split(word)
-    if _PLAIN.fullmatch(text) and not RANGE.fullmatch(text):
-        names: Any = [name for name in BETWEEN_NAMES.split(text) if name]
-        return [] if names == ["null"] else names
-    value: Any = read_single(word).value()
-    names = value if isinstance(value, list) else [] if value is None else [value]
-    if not all(isinstance(name, str | int | float) for name in names):
-        raise SettingError(
-            f"'{word}': {group} takes the name of a choice; its settings are {group}.NAME=value"
-        )
-    return [str(name) for name in names]
-
-
-def take_config_dirs(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return all other words, and the folders of ``--config-dir DIR`` or ``config_dir=DIR``.
-
-    >>> take_config_dirs(["--config-dir", "mine", "seed=1", "config_dir=yours"])
-    (['seed=1'], ['mine', 'yours'])
-    """
-    others: list[str] = []
-    folders: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        key, _, value = word.partition("=")
-        if word == "--config-dir":
-            value = next(rest, "")
-        elif key not in ("--config-dir", "config_dir"):
-            others.append(word)
-            continue
-        value = value.strip().strip("[]").strip("'\"")
-        if not value:
-            raise SettingError(f"{key} needs a folder: config_dir=DIR")
-        folders += [folder.strip() for folder in value.split(",")]
-    return others, folders
-
-
-# ---------------------------------------------------------------- checking names
-
-
-def divide(words: Sequence[str], catalog: Catalog) -> tuple[list[str], list[str]]:
-    """Divide overrides into choices in Hydra's groups and settings, and check their names.
-
-    Raises:
-        SettingError: A key is unknown, or a group cannot be left out.
-        UnknownNameError: A name is unknown.
-    """
-    choices: list[str] = []
-    settings: list[str] = []
-    for word in map(split_plus, words):
-        sign, key, value = split(word)
-        if key in ROOT_KEYS:
-            choices.append(f"~{key}" if sign == "~" else f"{key}={value}")
-        elif key in CHOSEN:
-            choice, more = _choice(word, catalog)
-            choices.append(choice)
-            settings += more
-        else:
-            check_key(sign, key, words, catalog)
-            settings.append(word)
-    return choices, settings
-
-
-def _choice(word: str, catalog: Catalog) -> tuple[str, list[str]]:
-    """Return the choice in a group as Hydra takes it, and settings that follow from it."""
-    sign, key, text = split(word)
-    names = names_in(word) if text or sign != "~" else []
-    if sign == "+" and key in SEVERAL:
-        raise SettingError(f"'{word}': list every {key}: {key}=[a,{text}]")
-    if sign == "~" or not names:
-        if key not in EMPTY_CHOICES:
-            raise SettingError(f"'{word}': {key} cannot be left out; write {key}=NAME")
-        if names:
-            raise SettingError(f"'{word}': write ~{key}, or {key}=NAME for another one")
-        return f"{key}={EMPTY_CHOICES[key]}", []
-    classes = [name for name in names if key == "logger" and "." in name]
-    for name in names:
-        if name in classes or name in catalog.groups[key]:
-            continue
-        if key == "model" and _is_backbone(name):
-            return "model=timm", [f"model.backbone={name}"]
-        catalog.check(key, name)
-    if not classes:
-        return f"{key}={text}", []
-    if len(classes) > 1 or "lightning" in names:
-        raise SettingError(f"'{word}' names several classes; a run can have one of them")
-    chosen = ["lightning" if "." in name else name for name in names]
-    return f"logger=[{','.join(chosen)}]", [f"logger.lightning.class_path={classes[0]}"]
-
-
-def _is_backbone(name: str) -> bool:
-    from clframe.models.backbone import is_backbone
-
-    return is_backbone(name)
-
-
-def check_key(sign: str, key: str, words: Sequence[str], catalog: Catalog) -> None:
-    """Refuse the key of a setting that nothing has."""
-    group, dot, name = key.partition(".")
-    offered = {*GROUPS, *ROOT_KEYS}
-    if not dot:
-        if key in SETTINGS or sign == "~":
-            return
-        items = [item for kind in catalog.items.values() for item in kind.values()]
-        if not any(key in item.settings for item in items):
-            for names in chosen_settings(catalog, words).values():
-                offered.update(names)
-            raise SettingError(f"unknown key '{key}'; {nearest(key, offered)}")
-        return
-    if group not in GROUPS or group == "experiment":
-        raise SettingError(f"unknown key '{key}'; {nearest(group, offered)}")
-    depth = 1 if group in SEVERAL else 0
-    if name.count(".") > depth:
-        form = ".".join((group, *name.split(".")[:depth], "NAME=value"))
-        raise SettingError(f"'{key}' has too many parts; settings are {form}")
-    if group in SETTINGS:
-        settings = catalog.items[group][group].settings
-        if name not in settings:
-            raise SettingError(f"unknown setting '{name}' for {group}; {nearest(name, settings)}")
-
-
-def chosen_settings(catalog: Catalog, words: Sequence[str]) -> dict[str, list[str]]:
-    """Return the settings of what overrides choose, or of the defaults, by their place."""
-    values = {key: value for key, _, value in (word.partition("=") for word in words)}
-    settings = {group: list(catalog.items[group][group].settings) for group in SETTINGS}
-    for group in catalog.groups:
-        value = values.get(group, catalog.defaults.get(group, ""))
-        names = [name for name in BETWEEN_NAMES.split(value) if name]
-        if group == "model" and not names:
-            stream = catalog.items["stream"].get(values.get("stream", catalog.defaults["stream"]))
-            names = [stream.model.get("name", "mlp") if stream is not None else "mlp"]
-        for name in names:
-            item = catalog.items.get(group, {}).get(name)
-            if item is None:
-                continue
-            if group == "strategy":
-                for plugin in item.plugins:
-                    part = catalog.items["plugin"][plugin]
-                    settings[f"strategy.{plugin}"] = list(part.settings)
-            elif group == "logger":
-                settings[f"logger.{name}"] = list(item.settings)
-            elif item.settings:
-                settings[group] = list(item.settings)
-    return settings
-
-
-# ---------------------------------------------------------------- applying
 
 
 def apply(config: DictConfig, words: Sequence[str], catalog: Catalog) -> None:
@@ -399,3 +141,100 @@ def _filled(config: DictConfig) -> Iterator[tuple[str, Any]]:
         for name, values in (config.get(group) or {}).items():
             if values:
                 yield f"{group}.{name}", values
+
+
+# ---------------------------------------------------------------- values
+
+
+def resolve(config: DictConfig, settings: Sequence[str], catalog: Catalog) -> dict[str, Any]:
+    """Put settings into a composed config and return it as plain values.
+
+    An interpolation may refer to a setting that is not given, and gets its default. Variables of
+    the environment are refused, because their values would be written into ``config.yaml``.
+
+    Args:
+        config: Changed in place.
+        settings: Overrides of settings, with checked keys.
+        catalog: The names and settings that there are.
+
+    Raises:
+        ClframeError: A name is unknown, something that must be given is not, or the environment is
+            asked for.
+        OmegaConfBaseException: An interpolation cannot be resolved.
+    """
+    from omegaconf import OmegaConf
+
+    with _without_environment():
+        apply(config, settings, catalog)
+        raw = OmegaConf.to_container(config)
+        assert isinstance(raw, dict)
+        for key in _missing(raw):
+            raise SettingError(f"{key} must be given, as {key}=value")
+        defaults: dict[str, Any] = {"strategy": {}}
+        for where, known in settings_in(config, catalog).items():
+            values = {name: setting.default for name, setting in known.items()}
+            group, _, plugin = where.partition(".")
+            (defaults[group] if plugin else defaults)[plugin or group] = values
+        if "${" not in str(raw):
+            return {str(key): value for key, value in raw.items()}
+        resolved: Any = OmegaConf.to_container(OmegaConf.merge(defaults, config), resolve=True)
+    return {str(key): _only(resolved[key], raw[key]) for key in raw}
+
+
+def _missing(content: Any, key: str = "") -> Iterator[str]:
+    """Yield the keys with the value ``???``, which is how a file leaves a value open."""
+    if content == "???":
+        yield key
+    if isinstance(content, dict):
+        for name, value in content.items():
+            yield from _missing(value, f"{key}.{name}" if key else str(name))
+
+
+@contextlib.contextmanager
+def _without_environment() -> Iterator[None]:
+    """Refuse ``${oc.env:NAME}``."""
+    from omegaconf import OmegaConf
+    from omegaconf.resolvers import oc
+
+    def refuse(*words: str) -> Any:
+        raise SettingError(
+            f"'${{oc.env:{','.join(words)}}}' would write a variable of the environment into "
+            "config.yaml; let the shell put it in: key=$NAME"
+        )
+
+    OmegaConf.register_new_resolver("oc.env", refuse, replace=True)
+    try:
+        yield
+    finally:
+        OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
+
+
+def _only(value: Any, wanted: Any) -> Any:
+    """Return what ``wanted`` holds, with the values of the other."""
+    if isinstance(wanted, dict) and isinstance(value, dict):
+        return {str(key): _only(value[key], wanted[key]) for key in wanted}
+    return value
+
+
+@contextlib.contextmanager
+def error_messages() -> Iterator[None]:
+    """Raise errors of Hydra and OmegaConf as one line of clframe's."""
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException) as error:
+        raise SettingError(_message(error)) from error
+
+
+def _message(error: Exception) -> str:
+    """Return a message of Hydra's as one line, and only the resolver's own if it raised one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    first = lines[0] if lines else type(error).__name__
+    ours = re.match(r"SettingError raised while resolving interpolation: (.*)", first)
+    if ours:
+        return ours[1]
+    keys = [line.removeprefix("full_key: ") for line in lines if line.startswith("full_key: ")]
+    said = [line for line in lines[1:] if not line.startswith(("full_key:", "object_type="))]
+    return " ".join([*(f"{key}:" for key in keys[:1]), first, *said[:2]])

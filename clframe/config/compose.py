@@ -7,24 +7,22 @@ can bring code.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clframe.config.apply_overrides import (
-    apply,
+from clframe.config.apply_overrides import error_messages, find_place, resolve
+from clframe.config.groups import EMPTY_CHOICES, GROUPS, NAMED, ROOT_KEYS, SETTINGS
+from clframe.config.name_catalog import Catalog
+from clframe.config.read_overrides import (
+    catalog_of,
+    chosen_strategies,
     divide,
-    find_place,
-    names_in,
+    plugin_paths,
     read_single,
-    settings_in,
     split,
     take_config_dirs,
 )
-from clframe.config.catalog import Catalog, catalog_of
-from clframe.config.groups import EMPTY_CHOICES, GROUPS, NAMED, ROOT_KEYS, SETTINGS
 from clframe.errors import SettingError
 
 if TYPE_CHECKING:
@@ -91,21 +89,6 @@ def divide_resume(overrides: Sequence[str]) -> tuple[list[str], str | None, list
         else:
             others.append(override)
     return others, resume, allowed
-
-
-def plugin_paths(words: Sequence[str]) -> list[str]:
-    """Return the files named by ``plugin_path=``, which are loaded before names are checked."""
-    if not any(word.startswith("plugin_path=") for word in words):
-        return []
-    from clframe.runs import received
-
-    return received.plugin_paths(words)
-
-
-def chosen_strategies(choices: Sequence[str]) -> list[str] | None:
-    """Return the strategies named on the command line; None if there are none."""
-    named = [choice for choice in choices if choice.startswith("strategy=")]
-    return names_in(named[-1]) if named else None
 
 
 def _takes_plugin_out(word: str) -> bool:
@@ -241,100 +224,3 @@ def _complete(config: DictConfig, chosen: Mapping[str, Any], catalog: Catalog) -
         if key not in (*GROUPS, *ROOT_KEYS):  # the bare name of a setting in a file
             del config[key]
             OmegaConf.update(config, find_place(config, str(key), catalog), value, force_add=True)
-
-
-# ---------------------------------------------------------------- values
-
-
-def resolve(config: DictConfig, settings: Sequence[str], catalog: Catalog) -> dict[str, Any]:
-    """Put settings into a composed config and return it as plain values.
-
-    An interpolation may refer to a setting that is not given, and gets its default. Variables of
-    the environment are refused, because their values would be written into ``config.yaml``.
-
-    Args:
-        config: Changed in place.
-        settings: Overrides of settings, with checked keys.
-        catalog: The names and settings that there are.
-
-    Raises:
-        ClframeError: A name is unknown, something that must be given is not, or the environment is
-            asked for.
-        OmegaConfBaseException: An interpolation cannot be resolved.
-    """
-    from omegaconf import OmegaConf
-
-    with _without_environment():
-        apply(config, settings, catalog)
-        raw = OmegaConf.to_container(config)
-        assert isinstance(raw, dict)
-        for key in _missing(raw):
-            raise SettingError(f"{key} must be given, as {key}=value")
-        defaults: dict[str, Any] = {"strategy": {}}
-        for where, known in settings_in(config, catalog).items():
-            values = {name: setting.default for name, setting in known.items()}
-            group, _, plugin = where.partition(".")
-            (defaults[group] if plugin else defaults)[plugin or group] = values
-        if "${" not in str(raw):
-            return {str(key): value for key, value in raw.items()}
-        resolved: Any = OmegaConf.to_container(OmegaConf.merge(defaults, config), resolve=True)
-    return {str(key): _only(resolved[key], raw[key]) for key in raw}
-
-
-def _missing(content: Any, key: str = "") -> Iterator[str]:
-    """Yield the keys with the value ``???``, which is how a file leaves a value open."""
-    if content == "???":
-        yield key
-    if isinstance(content, dict):
-        for name, value in content.items():
-            yield from _missing(value, f"{key}.{name}" if key else str(name))
-
-
-@contextlib.contextmanager
-def _without_environment() -> Iterator[None]:
-    """Refuse ``${oc.env:NAME}``."""
-    from omegaconf import OmegaConf
-    from omegaconf.resolvers import oc
-
-    def refuse(*words: str) -> Any:
-        raise SettingError(
-            f"'${{oc.env:{','.join(words)}}}' would write a variable of the environment into "
-            "config.yaml; let the shell put it in: key=$NAME"
-        )
-
-    OmegaConf.register_new_resolver("oc.env", refuse, replace=True)
-    try:
-        yield
-    finally:
-        OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
-
-
-def _only(value: Any, wanted: Any) -> Any:
-    """Return what ``wanted`` holds, with the values of the other."""
-    if isinstance(wanted, dict) and isinstance(value, dict):
-        return {str(key): _only(value[key], wanted[key]) for key in wanted}
-    return value
-
-
-@contextlib.contextmanager
-def error_messages() -> Iterator[None]:
-    """Raise errors of Hydra and OmegaConf as one line of clframe's."""
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
-
-    try:
-        yield
-    except (HydraException, OmegaConfBaseException) as error:
-        raise SettingError(_message(error)) from error
-
-
-def _message(error: Exception) -> str:
-    """Return a message of Hydra's as one line, and only the resolver's own if it raised one."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    first = lines[0] if lines else type(error).__name__
-    ours = re.match(r"SettingError raised while resolving interpolation: (.*)", first)
-    if ours:
-        return ours[1]
-    keys = [line.removeprefix("full_key: ") for line in lines if line.startswith("full_key: ")]
-    said = [line for line in lines[1:] if not line.startswith(("full_key:", "object_type="))]
-    return " ".join([*(f"{key}:" for key in keys[:1]), first, *said[:2]])

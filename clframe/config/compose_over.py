@@ -6,17 +6,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from clframe.config.apply_overrides import (
+from clframe.config.apply_overrides import error_messages, resolve
+from clframe.config.groups import EMPTY_CHOICES, ROOT_KEYS
+from clframe.config.name_catalog import Catalog
+from clframe.config.read_config import read_content
+from clframe.config.read_overrides import (
+    catalog_of,
+    chosen_strategies,
     divide,
     names_in,
+    plugin_paths,
     read_single,
     split,
     take_config_dirs,
 )
-from clframe.config.catalog import Catalog, catalog_of
-from clframe.config.compose import chosen_strategies, error_messages, plugin_paths, resolve
-from clframe.config.groups import EMPTY_CHOICES, ROOT_KEYS
-from clframe.config.read_config import read_content
 from clframe.config.run_config import RunConfig
 from clframe.errors import SettingError
 from clframe.runs.received import check_places, say_changed

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from clframe.config import catalog
-from clframe.config.catalog import Catalog, Item, Setting
-from clframe.config.groups import CHOSEN, GROUPS, ROOT_KEYS
-from clframe.config.run_config import GROUPS_OF_SETTINGS, RunConfig
+from clframe.config import name_catalog
+from clframe.config.groups import CHOSEN, GROUPS
+from clframe.config.name_catalog import Catalog, Item, Setting
+from clframe.config.run_config import RunConfig
 from clframe.config.setting_docs import meanings
+from clframe.config.setting_groups import GROUPS_OF_SETTINGS
 from clframe.core.registry import ENTRY_POINT_GROUP, GIVEN, KINDS, Entry, Registry, discover
 from clframe.errors import SettingError
 from clframe.strategies import DEFAULT_PLUGINS, known_strategies, measuring_plugins
@@ -30,19 +31,19 @@ _STARTED = time.time_ns()
 def make_installed() -> Catalog:
     """Make the catalog of clframe and the installed packages, and keep it in its file."""
     # Taken before the registry reads the files: a file that changes meanwhile is read again later.
-    folders = [catalog.PACKAGE, *package_folders()]
-    mark = catalog.fingerprint(folders)
+    folders = [name_catalog.PACKAGE, *package_folders()]
+    mark = name_catalog.fingerprint(folders)
     registry = discover()
     made = make(registry)
     # Every command warns about a broken package. A process that is older than a file may have
     # imported an earlier version of it, which the fingerprint does not stand for.
     newest = max(
-        (changed for folder in folders for *_, changed in catalog.files_in(folder)), default=0
+        (changed for folder in folders for *_, changed in name_catalog.files_in(folder)), default=0
     )
     if not registry.problems and newest < _STARTED:
         read = {"fingerprint": mark, "folders": [str(folder) for folder in folders]}
         text = json.dumps({**read, **dataclasses.asdict(made)})
-        for path in catalog.places():
+        for path in name_catalog.places():
             with contextlib.suppress(OSError):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_text(path, text)
@@ -87,7 +88,6 @@ def make(registry: Registry, known: Catalog | None = None) -> Catalog:
     return Catalog(
         items=items,
         groups={group: _names(registry, items, group) for group in GROUPS},
-        root_keys=list(ROOT_KEYS),
         defaults={key: value for key, value in defaults.items() if isinstance(value, str)},
         config_dirs=list(map(str, registry.config_dirs)),
     )

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from clframe.core.stream import Stream
     from clframe.core.trainer import TrainerSettings
 
+_OF_LIGHTNING = ("class_path", "init_args")
+"""Settings of the logger ``lightning`` that are not settings of the class it names."""
+
 
 def content_of(
     config: RunConfig,
@@ -43,7 +46,7 @@ def content_of(
         "scheduler": record(registry, "scheduler", config.scheduler),
         "trainer": plain(vars(trainer)),
         "checkpoint": plain(vars(CheckpointSettings(**checkpoint))),
-        "logger": {logger: config.logger_settings(logger) for logger in config.logger_names},
+        "logger": {logger: logger_settings(config, logger) for logger in config.logger_names},
         "scenario": stream.scenario,
         "seed": config.seed,
         "data_dir": None if config.data_dir is None else str(config.data_dir),
@@ -84,6 +87,15 @@ def record(registry: Registry, kind: Kind, named: Any) -> dict[str, Any]:
         return {"object": f"{type(named).__module__}.{type(named).__qualname__}"}
     name = named["name"]
     return {"name": name, **registry.settings_of(kind, name), **plain(dict(named))}
+
+
+def logger_settings(config: RunConfig, name: str) -> dict[str, Any]:
+    """Return the settings of a chosen logger; for ``lightning``, its class has settings, too."""
+    given = dict(config.logger.get(name) or {}) if isinstance(config.logger, Mapping) else {}
+    if name == "lightning":
+        own = {key: given.pop(key) for key in list(given) if key not in _OF_LIGHTNING}
+        given["init_args"] = {**(given.get("init_args") or {}), **own}
+    return given
 
 
 def settings_of_plugin(plugin: Plugin) -> dict[str, Any]:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from clframe.checkpoint.settings import CheckpointSettings
+from clframe.config.arguments import place_arguments
 from clframe.config.read_config import read_content, refuse_objects
+from clframe.config.setting_groups import GROUPS_OF_SETTINGS
 from clframe.core.factory import Named
 from clframe.core.learner_factory import STREAMS_OWN
 from clframe.core.stream import SCENARIOS, Scenario, Stream
-from clframe.core.trainer import TrainerSettings
-from clframe.errors import SettingError, nearest
+from clframe.errors import SettingError
 from clframe.runs import received
 from clframe.utils import setting_checks
 
@@ -29,48 +29,46 @@ if TYPE_CHECKING:
 
     from clframe.strategies import StrategyLike
 
-POSITIONAL = ("stream", "strategy", "model")
-GROUPS_OF_SETTINGS = {"trainer": TrainerSettings, "checkpoint": CheckpointSettings}
-"""The groups of settings that every run has."""
-_OF_LIGHTNING = ("class_path", "init_args")
-"""Settings of the logger ``lightning`` that are not those of the class it names."""
-
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that says what a run is.
+    """Everything that describes a run.
+
+    The fields are the arguments of :func:`clframe.fit`, in the same order and with the same
+    defaults.
 
     Args:
         stream: A registered name, a mapping with ``name`` and settings, or a stream.
         strategy: A name, a plugin, a mapping from plugin to settings, or a list of those.
-        model: A registered name, a mapping with ``name`` and settings, or a module; None is the
-            one that the stream is registered with.
-        learner: How the stream is learned: ``default`` (as the stream has it), ``imitation``,
+        model: A registered name, a mapping with ``name`` and settings, or a module. By default,
+            the stream's own model.
+        learner: How to learn the stream: ``default`` (the stream's own way), ``imitation``,
             ``sac``, ``ppo``, or a mapping with ``name`` and settings.
-        scenario: task, domain or class; None takes the stream's own.
+        scenario: task, domain or class. By default, the stream's own.
         optimizer: adam, adamw, sgd, or a mapping with ``name`` and settings.
-        scheduler: How the learning rate moves: none, cosine, linear, step, warmup_cosine, a class
+        scheduler: How the learning rate changes: none, cosine, linear, step, warmup_cosine, a class
             of ``torch.optim.lr_scheduler``, or a mapping with ``name`` and settings.
-        logger: csv, wandb, tensorboard, a list of them, a mapping, or None; a Lightning logger is
+        logger: csv, wandb, tensorboard, a list of them, a mapping, or None. A Lightning logger is
             ``{"lightning": {"class_path": "package.module.Class", ...}}``.
-        seed: Of everything that is drawn.
+        seed: Seed of everything random.
         data_dir: The data folder; None is ``$CLFRAME_DATA`` or ``~/.cache/clframe``.
-        download: Whether missing data may be fetched.
-        active_outputs: Class-incremental: compete among the classes ``seen`` so far or ``all``.
+        download: Download missing data.
+        active_outputs: In class-incremental streams, compete among the classes ``seen`` so far or
+            among ``all``.
         pretrain: A run folder whose final weights the model starts from.
-        plugin_path: A file (or files) with plugins of your own.
-        plugin_files: What to load in place of ``plugin_path``: the copies that a run has of it.
-        run_dir: Where to write; None is ``runs/<stream>/<strategy>/<time>-s<seed>/``, False is
-            nowhere.
-        resume: A run folder to continue, made with the same arguments; ``auto`` continues the run
-            in ``run_dir`` if there is one and begins it if not.
-        resume_allow: What may be different when a run is continued, such as
+        plugin_path: A file (or files) with your own plugins.
+        plugin_files: The run's copies of these files, to load instead of them.
+        run_dir: Where to write the run. None is ``runs/<stream>/<strategy>/<time>-s<seed>/``, and
+            False writes nothing.
+        resume: A run folder to continue, made with the same arguments. ``auto`` continues the run
+            in ``run_dir``, or starts it if there is none.
+        resume_allow: Which differences are allowed when a run is continued, such as
             ``["trainer.max_epochs"]``, ``["version"]``, ``["data"]`` or ``["plugins"]``.
-        progress: Whether to show how far the run is.
-        strategy_name: What to call the strategy in the records; None takes the names given.
-        overrides: What was asked for in the words of the command line, for the records; None takes
-            it from what else is given.
-        fork: The run and the state in it that this one begins with; ``clframe.fork`` makes it.
+        progress: Show the progress of the run.
+        strategy_name: The strategy's name in the records. By default, the names of its parts.
+        overrides: The arguments of the command line that ask for this run, for the records. By
+            default, they follow from the other arguments.
+        fork: The run and its state that this run starts from; :func:`clframe.fork` writes it.
         trainer: Settings of :class:`clframe.core.trainer.TrainerSettings`.
         checkpoint: Settings of :class:`clframe.checkpoint.settings.CheckpointSettings`.
 
@@ -103,8 +101,8 @@ class RunConfig:
     strategy_name: str | None = None
     overrides: Sequence[str] | None = dataclasses.field(default=None, compare=False)
     fork: Mapping[str, Any] | None = None
-    trainer: Mapping[str, Any] | None = field(default_factory=dict)
-    checkpoint: Mapping[str, Any] | None = field(default_factory=dict)
+    trainer: Mapping[str, Any] | None = None
+    checkpoint: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", setting_checks.convert(self.seed, int, "seed"))
@@ -119,8 +117,9 @@ class RunConfig:
             raise SettingError(
                 f"scenario must be one of {', '.join(SCENARIOS)}, got '{self.scenario}'"
             )
-        setting_checks.check(TrainerSettings, self.trainer or {}, "trainer")
-        setting_checks.check(CheckpointSettings, self.checkpoint or {}, "checkpoint")
+        for group, settings in GROUPS_OF_SETTINGS.items():
+            object.__setattr__(self, group, getattr(self, group) or {})
+            setting_checks.check(settings, getattr(self, group), group)
         if self.resume == "auto" and not self.run_dir:
             raise SettingError("resume=auto continues the run in run_dir: give run_dir=FOLDER")
 
@@ -138,36 +137,8 @@ class RunConfig:
         >>> RunConfig.of("permuted_mnist", lr=0.01).optimizer
         {'name': 'adam', 'lr': 0.01}
         """
-        if len(positional) > len(POSITIONAL):
-            raise TypeError(f"at most {', '.join(POSITIONAL)} can be given by position")
-        for name, value in zip(POSITIONAL, positional, strict=False):
-            if name in values:
-                raise TypeError(f"{name} is given twice")
-            values[name] = value
-        known = {entry.name for entry in dataclasses.fields(cls)}
-        if "seeds" in values:
-            raise SettingError(
-                "seeds is for the command line (clframe fit seeds=0,1,2); in Python call fit with "
-                "each seed, or clframe.sweep.seeds.fit_seeds(clframe.RunConfig.of(...), [0, 1, 2])"
-            )
-        if "lr" in values:  # by its bare name, as on the command line
-            optimizer = values.get("optimizer", cls.optimizer)
-            named = {"name": optimizer} if isinstance(optimizer, str) else dict(optimizer)
-            values["optimizer"] = {**named, "lr": values.pop("lr")}
-        stream = values.get("stream", "")
-        if hasattr(stream, "__getitem__") and not isinstance(stream, str | Mapping):
-            raise SettingError(
-                f"the stream is {type(stream).__name__}, which is data; make a stream of it: "
-                "clframe.stream_from(data, n_experiences=5)"
-            )
-        trainer = {name: values.pop(name) for name in list(values) if name not in known}
-        for name in trainer:
-            if not setting_checks.accepts(TrainerSettings, name):
-                offered = {*known, "lr", *setting_checks.defaults(TrainerSettings)}
-                raise SettingError(f"unknown argument '{name}'; {nearest(name, offered)}")
-        if trainer:
-            values["trainer"] = {**(values.get("trainer") or {}), **trainer}
-        return cls(**values)
+        fields = [field.name for field in dataclasses.fields(cls)]
+        return cls(**place_arguments(fields, positional, values))
 
     @classmethod
     def from_folder(
@@ -248,14 +219,6 @@ class RunConfig:
         if self.logger is None:
             return []
         return [self.logger] if isinstance(self.logger, str) else list(self.logger)
-
-    def logger_settings(self, name: str) -> dict[str, Any]:
-        """The settings of a chosen logger; those of a Lightning logger's class are its own."""
-        given = dict(self.logger.get(name) or {}) if isinstance(self.logger, Mapping) else {}
-        if name == "lightning":
-            own = {key: given.pop(key) for key in list(given) if key not in _OF_LIGHTNING}
-            given["init_args"] = {**(given.get("init_args") or {}), **own}
-        return given
 
 
 def _folder(name: str, value: Any) -> Any:

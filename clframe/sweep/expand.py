@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clframe.config.apply_overrides import (
+from clframe.config.groups import CHOSEN, KEYS_OF_FIT, ROOT_KEYS
+from clframe.config.read_overrides import (
     BETWEEN_NAMES,
     RANGE,
+    catalog_of,
     check_key,
     read,
     split,
     split_plus,
 )
-from clframe.config.catalog import catalog_of
-from clframe.config.groups import CHOSEN, KEYS_OF_FIT, ROOT_KEYS
 from clframe.errors import SettingError
 from clframe.sweep.settings import SweepSettings
 from clframe.utils import setting_checks
@@ -50,6 +50,8 @@ def check_names(words: Sequence[str]) -> None:
         return
     catalog = catalog_of()
     for word in words:
+        if word.lstrip("+~").startswith("hydra"):
+            continue  # `divide` names the right setting.
         sign, key, value = split(word)
         if key in CHOSEN and key != "model":
             names = BETWEEN_NAMES.split(value) if _PLAIN.fullmatch(value) else []

@@ -8,9 +8,10 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
-from clframe.config.catalog import Catalog, Item, Setting, plural
 from clframe.config.groups import SETTINGS
 from clframe.config.make_catalog import make
+from clframe.config.name_catalog import Catalog, Item, Setting
+from clframe.config.name_lists import plural
 from clframe.core.registry import Kind, Registry
 from clframe.metrics.catalog import CATALOG, FAMILIES
 from docs_site import results, text

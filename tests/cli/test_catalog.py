@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from clframe.cli.main import main
-from clframe.config import catalog, make_catalog
+from clframe.config import make_catalog, name_catalog
+from clframe.config.read_overrides import load_catalog
 from clframe.config.setting_docs import meanings
 from clframe.core import registry
 from clframe.sweep.expand import check_names
@@ -23,20 +24,20 @@ from clframe.utils import entry_points
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty place for the catalog's file."""
     path = tmp_path / "catalog.json"
-    monkeypatch.setattr(catalog, "places", lambda: iter([path]))
+    monkeypatch.setattr(name_catalog, "places", lambda: iter([path]))
     return path
 
 
 def fingerprint() -> str:
     """Of everything that the catalog depends on now."""
-    return catalog.fingerprint([catalog.PACKAGE, *make_catalog.package_folders()])
+    return name_catalog.fingerprint([name_catalog.PACKAGE, *make_catalog.package_folders()])
 
 
 def test_the_file_gives_what_the_registry_says(place: Path) -> None:
-    assert catalog.cached() is None
-    made = catalog.load()
+    assert name_catalog.cached() is None
+    made = load_catalog()
     assert place.is_file()
-    assert catalog.cached() == made
+    assert name_catalog.cached() == made
     known = registry.discover()
     for kind in registry.KINDS:
         # Files of a group may be choices of their own (model/openloris_cnn.yaml).
@@ -49,7 +50,7 @@ def test_a_change_of_any_file_makes_it_outdated(
     package = tmp_path / "package"
     (package / "streams").mkdir(parents=True)
     (package / "streams" / "mine.py").write_text("x = 1\n")
-    monkeypatch.setattr(catalog, "PACKAGE", package)
+    monkeypatch.setattr(name_catalog, "PACKAGE", package)
     marks = {fingerprint()}
     assert {fingerprint()} == marks
     (package / "streams" / "mine.py").write_text("x = 22\n")
@@ -60,23 +61,23 @@ def test_a_change_of_any_file_makes_it_outdated(
     (package / "streams" / "mine.py").unlink()
     marks.add(fingerprint())
     assert len(marks) == 4
-    catalog.load()
+    load_catalog()
     (package / "streams" / "mine.py").write_text("x = 3\n")
-    assert catalog.cached() is None
-    assert catalog.cached(outdated=True) is not None
+    assert name_catalog.cached() is None
+    assert name_catalog.cached(outdated=True) is not None
 
 
 def test_a_process_older_than_a_file_does_not_keep_it(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has imported what the files were before."""
-    monkeypatch.setattr(catalog, "PACKAGE", tmp_path)
+    monkeypatch.setattr(name_catalog, "PACKAGE", tmp_path)
     (tmp_path / "changed.py").write_text("x = 1\n")
     os.utime(tmp_path / "changed.py", ns=(0, make_catalog._STARTED + 1))
-    catalog.load()
+    load_catalog()
     assert not place.exists()
     os.utime(tmp_path / "changed.py", ns=(0, make_catalog._STARTED - 1))
-    catalog.load()
+    load_catalog()
     assert place.exists()
 
 
@@ -100,8 +101,8 @@ def test_a_new_package_with_plugins_makes_it_outdated(
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"fingerprint": 1}'])
 def test_a_damaged_file_is_not_read(place: Path, content: str) -> None:
     place.write_text(content)
-    assert catalog.cached() is None
-    assert catalog.cached(outdated=True) is None
+    assert name_catalog.cached() is None
+    assert name_catalog.cached(outdated=True) is None
 
 
 def test_a_broken_package_is_asked_again_every_time(
@@ -110,7 +111,7 @@ def test_a_broken_package_is_asked_again_every_time(
     known = registry.discover()
     known.problems.append("skipping installed plugin 'x'")
     monkeypatch.setattr(make_catalog, "discover", lambda: known)
-    catalog.load()
+    load_catalog()
     assert not place.exists()
 
 
@@ -146,7 +147,7 @@ def test_a_typo_is_told_without_torch(words: list[str], sentence: str) -> None:
     # Tests that run beside this one install packages and touch files, which outdates the catalog
     # between the two lines below; then it is tried again.
     for _ in range(3):
-        catalog.load()  # as any earlier command has done
+        load_catalog()  # as any earlier command has done
         start = seconds_of_children()
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         seconds = seconds_of_children() - start
@@ -203,7 +204,7 @@ def test_what_it_cannot_judge_passes(words: list[str]) -> None:
 
 
 def test_every_setting_of_ours_has_a_meaning() -> None:
-    known = catalog.load()
+    known = load_catalog()
     missing = [
         f"{item.kind} {item.name}.{name}"
         for items in known.items.values()

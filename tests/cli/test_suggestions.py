@@ -41,8 +41,8 @@ def test_what_people_type_leads_to_the_right_name(
 
 def test_every_suggestion_is_a_name_that_exists() -> None:
     from clframe.checkpoint.settings import CheckpointSettings
-    from clframe.config.catalog import catalog_of
     from clframe.config.groups import GROUPS, ROOT_KEYS
+    from clframe.config.read_overrides import catalog_of
     from clframe.core.registry import GIVEN, discover
     from clframe.core.trainer import TrainerSettings
     from clframe.errors import _HABITS

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from clframe.cli.main import main
-from clframe.config.catalog import catalog_of
 from clframe.config.compose import compose
 from clframe.config.groups import CHOSEN
+from clframe.config.read_overrides import catalog_of
 from clframe.config.run_config import RunConfig
 from clframe.core.registry import discover
 from clframe.core.stream import SCENARIOS

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clframe.config.catalog import catalog_of
 from clframe.config.compose import compose
+from clframe.config.read_overrides import catalog_of
 from clframe.core.factory import make_stream
 from clframe.core.registry import discover
 from clframe.errors import DataError

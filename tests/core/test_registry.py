@@ -14,8 +14,8 @@ import torch
 from clframe.build import build_model
 from clframe.cli import doctor
 from clframe.cli.main import main
-from clframe.config.catalog import catalog_of
 from clframe.config.compose import compose
+from clframe.config.read_overrides import catalog_of
 from clframe.config.run_config import RunConfig
 from clframe.core.factory import make_stream
 from clframe.core.registry import Registry, discover

@@ -18,7 +18,8 @@ import clframe
 from clframe.cli import commands as known_commands
 from clframe.cli.main import main
 from clframe.config import compose as composing
-from clframe.config.catalog import Catalog, catalog_of
+from clframe.config.name_catalog import Catalog
+from clframe.config.read_overrides import catalog_of
 from clframe.sweep.expand import check_names, divide, expand
 from tests.helpers.pages import PAGES, RESULTS, ROOT, blocks, commands, name_of, taken_by_a_shell
 

@@ -30,7 +30,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_the_site_is_complete_and_loads_nothing_from_elsewhere(site: Path) -> None:
-    from clframe.config.catalog import catalog_of
+    from clframe.config.read_overrides import catalog_of
 
     known = catalog_of()
     for name in known.items["strategy"]:

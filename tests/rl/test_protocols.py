@@ -10,8 +10,8 @@ import pytest
 
 import clframe
 from clframe.build import build
-from clframe.config.catalog import catalog_of
 from clframe.config.compose import compose
+from clframe.config.read_overrides import catalog_of
 from clframe.core.results import Result
 from clframe.run import run
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from clframe.config.catalog import catalog_of
 from clframe.config.compose import compose
+from clframe.config.read_overrides import catalog_of
 from clframe.streams.metaworld.stream import CW10
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from clframe.config.catalog import catalog_of
 from clframe.config.compose import compose
+from clframe.config.read_overrides import catalog_of
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 

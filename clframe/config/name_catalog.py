@@ -10,21 +10,19 @@ else.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import importlib.util
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clframe.config.groups import SETTINGS
 from clframe.errors import UnknownNameError, nearest
 
-FORMAT = 2
+FORMAT = 3
 """Of the file; another one is not read."""
 PACKAGE = Path(__file__).parents[1]
 
@@ -91,20 +89,14 @@ class Catalog:
     Args:
         items: By kind and name.
         groups: The groups of a run's config, and the names that can be chosen in each.
-        root_keys: The other keys of a run's config.
         defaults: What is chosen in a group by default.
         config_dirs: The user's folders with config files.
     """
 
     items: dict[str, dict[str, Item]]
     groups: dict[str, list[str]]
-    root_keys: list[str]
     defaults: dict[str, str]
     config_dirs: list[str] = field(default_factory=list)
-
-    def named(self, name: str) -> list[Item]:
-        """Return the items with this name, of any kind."""
-        return [items[name] for items in self.items.values() if name in items]
 
     def get(self, kind: str, name: str) -> Item:
         """Return the item of a kind with this name.
@@ -139,59 +131,6 @@ class Catalog:
         plugins = self.items["plugin"]
         measuring = {name for name, plugin in plugins.items() if plugin.measures}
         return "+".join(name for name in dict.fromkeys(names) if name not in measuring) or "naive"
-
-    @property
-    def words(self) -> dict[str, str]:
-        """The kinds by the names that ``clframe list`` takes, in its order."""
-        first, last = ("stream", "strategy"), ("experiment", *SETTINGS)
-        others = [kind for kind in self.items if kind not in (*first, *last)]
-        return {plural(kind): kind for kind in (*first, *others, *last)}
-
-    @property
-    def names(self) -> list[str]:
-        """All names."""
-        return sorted({name for items in self.items.values() for name in items})
-
-
-def plural(kind: str) -> str:
-    """Return the name of all items of a kind.
-
-    >>> [plural(kind) for kind in ("stream", "strategy", "trainer")]
-    ['streams', 'strategies', 'trainer']
-    """
-    return kind if kind in SETTINGS else {"strategy": "strategies"}.get(kind, f"{kind}s")
-
-
-def catalog_of(plugin_path: Sequence[str | Path] = (), config_dirs: Sequence[str] = ()) -> Catalog:
-    """Return the catalog for one run, with the user's own files in it.
-
-    Args:
-        plugin_path: Files with plugins.
-        config_dirs: Folders with config files, in addition to ``$CLFRAME_CONFIG``.
-    """
-    known = _of_process(tuple(_installed()))
-    if not (plugin_path or config_dirs or os.environ.get("CLFRAME_CONFIG")):
-        return known
-    from clframe.config.make_catalog import make
-    from clframe.core.registry import discover
-
-    return make(discover(plugin_path, config_dirs), known)
-
-
-@functools.lru_cache(maxsize=2)
-def _of_process(installed: tuple[str, ...]) -> Catalog:
-    """Return the catalog of what was installed when it was first read in this process."""
-    return load()
-
-
-def load() -> Catalog:
-    """Return the catalog of clframe and the installed packages, from its file or the registry."""
-    known = cached()
-    if known is not None:
-        return known
-    from clframe.config.make_catalog import make_installed
-
-    return make_installed()
 
 
 def cached(outdated: bool = False) -> Catalog | None:
@@ -247,7 +186,7 @@ def fingerprint(folders: Iterable[Path]) -> str:
         folders: Of clframe, its configs, and the packages with plugins.
     """
     digest = hashlib.sha256(f"{FORMAT} {sys.version}\n".encode())
-    for line in _installed():
+    for line in installed():
         digest.update(line.encode())
     for folder in folders:
         for path, size, changed in sorted(files_in(folder)):
@@ -255,7 +194,7 @@ def fingerprint(folders: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def _installed() -> list[str]:
+def installed() -> list[str]:
     """List the installed packages with the time of their installation.
 
     Packages bring plugins, and decide what a plugin can offer. Python's own way to find them reads
