@@ -57,14 +57,16 @@ def fit(
     overrides: Sequence[str] | None = None,
     fork: Mapping[str, Any] | None = None,
     trainer: Mapping[str, Any] | None = None,
+    evaluation: Mapping[str, Any] | None = None,
+    logging: Mapping[str, Any] | None = None,
     checkpoint: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Result:
     """Learn a stream with a strategy and return the matrix and its metrics.
 
     The arguments are the fields of :class:`clframe.RunConfig`, which explains each of them. Any
-    other keyword is a setting of the trainer, such as ``max_epochs=1`` or ``batch_size=64``, or
-    ``lr``, the optimizer's learning rate.
+    other keyword is a setting of ``trainer``, ``evaluation`` or ``logging``, such as
+    ``max_epochs=1`` or ``evaluate_every=2``, or ``lr``, the optimizer's learning rate.
 
     Raises:
         ClframeError: An argument cannot be used. Nothing has been written yet.

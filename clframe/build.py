@@ -27,6 +27,7 @@ from clframe.checkpoint.settings import CheckpointSettings
 from clframe.config.read_config import refuse_objects
 from clframe.config.record import content_of, logger_settings
 from clframe.config.run_config import RunConfig
+from clframe.config.setting_groups import evaluation_settings, logging_settings
 from clframe.core.context import RunContext
 from clframe.core.factory import make, make_stream
 from clframe.core.learner import Learner, OptimizerFactory
@@ -241,7 +242,9 @@ def build_engine(
 ) -> Engine:
     """Seed the run and start its other processes, if it uses several."""
     seed_everything(config.seed)
-    engine = Engine(trainer)
+    engine = Engine(
+        trainer, evaluation_settings(config.evaluation), logging_settings(config.logging)
+    )
     check_plugins(plugins, engine.world_size)
     if engine.world_size > 1 and not learning.supports_distributed:
         raise SettingError(
@@ -365,6 +368,8 @@ def default_plugins(
     context = RunContext(
         stream=stream,
         settings=trainer,
+        evaluation=evaluation_settings(config.evaluation),
+        logging=logging_settings(config.logging),
         run_dir=None if folder is None else folder.path,
         resumed=folder is not None and folder.resumed,
         progress=config.progress,

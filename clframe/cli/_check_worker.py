@@ -249,7 +249,7 @@ def _stream(entry: Entry, registry: Registry) -> dict[str, Check]:
 
     def learns() -> str:
         how = {"max_steps": 2, "evaluate_every": 1000}
-        run_built(prepare(stream(), model=registry.model_for(entry.name), trainer=how))
+        run_built(prepare(stream(), model=registry.model_for(entry.name), **how))
         return "two steps of each experience"
 
     return {"contract": contract, "determinism": again, "learns": learns}

@@ -38,7 +38,7 @@ def parser() -> Parser:
         nargs="?",
         metavar="KIND or NAME",
         help="streams, strategies, plugins, models, metrics, loggers, optimizers, experiments, "
-        "trainer, checkpoint; or one of the names",
+        "trainer, evaluation, logging, checkpoint; or one of the names",
     )
     parser.add_config_dir()
     form = parser.add_mutually_exclusive_group()

@@ -20,7 +20,7 @@ def place_arguments(
     Args:
         fields: The names of all fields.
         positional: The first three.
-        given: Fields, settings of the trainer, and ``lr``.
+        given: Fields, settings of trainer, evaluation and logging, and ``lr``.
 
     Raises:
         SettingError: An argument is unknown.

@@ -11,14 +11,14 @@ NAMED: tuple[Kind, ...] = ("stream", "model", "learner", "optimizer", "scheduler
 """Groups with one choice: its ``name``, and its settings."""
 SEVERAL = ("strategy", "logger")
 """Groups with several choices: the settings of each are one level deeper, under its name."""
-SETTINGS = ("trainer", "checkpoint")
+SETTINGS = ("trainer", "evaluation", "logging", "checkpoint")
 """Groups of settings that every run has."""
 GROUPS = (
     *("stream", "strategy", "model", "learner", "optimizer", "scheduler"),
     *SETTINGS,
     *("logger", "experiment"),
 )
-CHOSEN = tuple(group for group in GROUPS if group != "checkpoint")
+CHOSEN = tuple(group for group in GROUPS if group == "trainer" or group not in SETTINGS)
 """Groups in which ``GROUP=NAME`` chooses."""
 ROOT_KEYS = (
     *("seed", "scenario", "data_dir", "download", "active_outputs", "pretrain", "plugin_path"),

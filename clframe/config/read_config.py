@@ -12,6 +12,7 @@ from clframe.runs.folder import RunFolder
 
 _GROUPS = (*NAMED, *SEVERAL, *SETTINGS)
 """The entries of ``config.yaml`` that are settings by name."""
+_MOVED = ("eval_batch_size", "evaluate_every", "log_every_n_steps", "sample_images")
 _SINGLE: dict[str, tuple[type, ...]] = {
     "scenario": (str,),
     "seed": (int,),
@@ -48,6 +49,13 @@ def read_content(path: str | Path) -> dict[str, Any]:
     """
     folder = RunFolder(Path(path))
     content = folder.read_config()
+    trainer = content.get("trainer")
+    moved = [name for name in _MOVED if isinstance(trainer, Mapping) and name in trainer]
+    if moved:
+        raise RunFolderError(
+            f"'{folder.config}' was written by an older version of clframe, which had "
+            f"{', '.join(moved)} in 'trainer'; start the run again with this version"
+        )
     for problem in _problems(content):
         raise RunFolderError(f"'{folder.config}' {problem}; put back a copy of the file")
     return content

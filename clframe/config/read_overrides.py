@@ -286,5 +286,7 @@ def check_key(sign: str, key: str, words: Sequence[str], catalog: Catalog) -> No
         raise SettingError(f"'{key}' has too many parts; settings are {form}")
     if group in SETTINGS:
         settings = catalog.items[group][group].settings
-        if name not in settings:
-            raise SettingError(f"unknown setting '{name}' for {group}; {nearest(name, settings)}")
+        homes = [other for other in SETTINGS if name in catalog.items[other][other].settings]
+        if group not in homes:
+            right = f"write {homes[0]}.{name}" if homes else nearest(name, settings)
+            raise SettingError(f"unknown setting '{name}' for {group}; {right}")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe.checkpoint.settings import CheckpointSettings
+from clframe.config.setting_groups import evaluation_settings, logging_settings
 from clframe.config.to_overrides import given_overrides
 from clframe.core.learner_factory import name_of
 from clframe.runs.received import copy_names
@@ -45,6 +46,8 @@ def content_of(
         "optimizer": record(registry, "optimizer", config.optimizer),
         "scheduler": record(registry, "scheduler", config.scheduler),
         "trainer": plain(vars(trainer)),
+        "evaluation": plain(vars(evaluation_settings(config.evaluation))),
+        "logging": plain(vars(logging_settings(config.logging))),
         "checkpoint": plain(vars(CheckpointSettings(**checkpoint))),
         "logger": {logger: logger_settings(config, logger) for logger in config.logger_names},
         "scenario": stream.scenario,

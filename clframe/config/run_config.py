@@ -69,8 +69,13 @@ class RunConfig:
         overrides: The arguments of the command line that ask for this run, for the records. By
             default, they follow from the other arguments.
         fork: The run and its state that this run starts from; :func:`clframe.fork` writes it.
-        trainer: Settings of :class:`clframe.core.trainer.TrainerSettings`.
-        checkpoint: Settings of :class:`clframe.checkpoint.settings.CheckpointSettings`.
+        trainer: How to train: settings of :class:`~clframe.core.trainer.TrainerSettings`.
+        evaluation: When and on what to evaluate: settings of
+            :class:`~clframe.evaluation.evaluation_settings.EvaluationSettings`.
+        logging: What to record besides the results: settings of
+            :class:`~clframe.recording.logging_settings.LoggingSettings`.
+        checkpoint: How often to save the run: settings of
+            :class:`~clframe.checkpoint.settings.CheckpointSettings`.
 
     Example:
         >>> import clframe
@@ -102,6 +107,8 @@ class RunConfig:
     overrides: Sequence[str] | None = dataclasses.field(default=None, compare=False)
     fork: Mapping[str, Any] | None = None
     trainer: Mapping[str, Any] | None = None
+    evaluation: Mapping[str, Any] | None = None
+    logging: Mapping[str, Any] | None = None
     checkpoint: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -118,8 +125,16 @@ class RunConfig:
                 f"scenario must be one of {', '.join(SCENARIOS)}, got '{self.scenario}'"
             )
         for group, settings in GROUPS_OF_SETTINGS.items():
-            object.__setattr__(self, group, getattr(self, group) or {})
-            setting_checks.check(settings, getattr(self, group), group)
+            values = getattr(self, group) or {}
+            object.__setattr__(self, group, values)
+            for name in values:
+                homes = [
+                    g for g, its in GROUPS_OF_SETTINGS.items() if setting_checks.accepts(its, name)
+                ]
+                if homes and group not in homes:
+                    right = f"write {homes[0]}.{name}"
+                    raise SettingError(f"unknown setting '{name}' for {group}; {right}")
+            setting_checks.check(settings, values, group)
         if self.resume == "auto" and not self.run_dir:
             raise SettingError("resume=auto continues the run in run_dir: give run_dir=FOLDER")
 

@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from clframe.checkpoint.settings import CheckpointSettings
 from clframe.core.trainer import TrainerSettings
+from clframe.evaluation.evaluation_settings import EvaluationSettings
+from clframe.recording.logging_settings import LoggingSettings
+from clframe.utils import setting_checks
 
-GROUPS_OF_SETTINGS = {"trainer": TrainerSettings, "checkpoint": CheckpointSettings}
+GROUPS_OF_SETTINGS: dict[str, type] = {
+    "trainer": TrainerSettings,
+    "evaluation": EvaluationSettings,
+    "logging": LoggingSettings,
+    "checkpoint": CheckpointSettings,
+}
+
+
+def evaluation_settings(values: Mapping[str, Any] | None) -> EvaluationSettings:
+    """Return the checked settings of the group ``evaluation``."""
+    checked = setting_checks.check(EvaluationSettings, values or {}, "evaluation")
+    return EvaluationSettings(**checked)
+
+
+def logging_settings(values: Mapping[str, Any] | None) -> LoggingSettings:
+    """Return the checked settings of the group ``logging``."""
+    return LoggingSettings(**setting_checks.check(LoggingSettings, values or {}, "logging"))

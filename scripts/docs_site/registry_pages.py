@@ -224,7 +224,7 @@ def _metric_use(name: str) -> str:
     if name in ("cost", "online", "plasticity", "predictions", "continual_world"):
         return f"```bash\nclframe fit strategy=er+{name} stream=split_mnist\n```"
     if name == "continual":
-        return "```bash\nclframe fit strategy=er trainer.evaluate_every_n_steps=10\n```"
+        return "```bash\nclframe fit strategy=er evaluation.evaluate_every_n_steps=10\n```"
     if name == "l2":
         return "```bash\nclframe l2 RUN/log\n```"
     return "```bash\nclframe compare runs\n```"

@@ -94,7 +94,7 @@ def test_multi_task_learning_starts() -> None:
 def test_meta_learning_adapts_to_held_out_goals(method: str) -> None:
     result = tiny(
         f"metaworld/ml1_{method}", "stream.variations=1", "stream.rounds=2",
-        "learner.start_steps=4", "trainer.evaluate_every=2", "model.hidden=[8]",
+        "learner.start_steps=4", "evaluation.evaluate_every=2", "model.hidden=[8]",
     )  # fmt: skip
     assert result.matrix.rows == ["before", "reach-0", "reach-0 (2)", "reach-1"]
     found: dict[str, Any] = result.metrics["adaptation"]

@@ -107,4 +107,4 @@ def test_every_cell_is_an_experiment(bench: Any) -> None:
         same = config.trainer == runs["cw10_naive"].trainer
         assert same == (method != "multitask")  # which has no such curves
     assert runs["single_push-wall"].stream["tasks"] == ["push-wall"]
-    assert runs["single_push-wall"].trainer["check_val_every_n_epoch"] is not None
+    assert runs["single_push-wall"].evaluation["check_val_every_n_epoch"] is not None

@@ -74,7 +74,6 @@ def test_the_protocol_is_liberos() -> None:
     assert chosen.strategy_name == "replay+best_checkpoint"
     assert chosen.stream["name"] == "tabletop_long"
     assert (chosen.stream["eval_episodes"], chosen.stream["horizon"]) == (20, 600)
-    trainer = chosen.trainer
-    assert (trainer["max_epochs"], trainer["check_val_every_n_epoch"]) == (50, 5)
-    assert trainer["evaluate_tasks"] == "learned"
+    assert chosen.trainer["max_epochs"] == 50
+    assert chosen.evaluation == {"check_val_every_n_epoch": 5, "evaluate_tasks": "learned"}
     assert chosen.strategy["replay"]["per_class"] == 1000
