@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import re
 from collections.abc import Iterator, Sequence
 
@@ -17,6 +16,8 @@ _MANY = 6
 
 def choices() -> str:
     """Return the groups with their names, and the other keys."""
+    import importlib.resources
+
     text = (importlib.resources.files("clframe.configs") / "fit.yaml").read_text(encoding="utf-8")
     known = name_catalog.cached()
     first = "groups, chosen by GROUP=NAME; settings are GROUP.SETTING=VALUE or SETTING=VALUE:"

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+from clframe.cli._fit_help import choices
 from clframe.cli.parser import Parser
 from clframe.config.compose import compose
 from clframe.config.read_overrides import take_config_dirs
@@ -31,7 +32,7 @@ def parser() -> Parser:
             ("clframe fit experiment=three_scenarios/dgr scenario=class", "a published protocol"),
             ("clframe fit resume=RUN", "continue a run that was stopped or killed"),
         ],
-        more=_choices,
+        more=choices,
     )
     parser.add_settings("settings of the run; see below")
     parser.add_argument(
@@ -45,12 +46,6 @@ def parser() -> Parser:
     )
     parser.add_config_dir()
     return parser
-
-
-def _choices() -> str:
-    from clframe.cli._fit_help import choices
-
-    return choices()
 
 
 def main(words: Sequence[str]) -> int:

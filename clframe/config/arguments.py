@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clframe.config.setting_groups import GROUPS_OF_SETTINGS
+from clframe.config.setting_groups import GROUP_OF
 from clframe.errors import SettingError, nearest
-from clframe.utils import setting_checks
 
 POSITIONAL = ("stream", "strategy", "model")
 
@@ -49,12 +48,7 @@ def place_arguments(
             f"the stream is {type(stream).__name__}, which is data; make a stream of it: "
             "clframe.stream_from(data, n_experiences=5)"
         )
-    groups = {
-        name: group
-        for group, settings in GROUPS_OF_SETTINGS.items()
-        if group != "checkpoint"
-        for name in setting_checks.defaults(settings)
-    }
+    groups = {name: group for name, group in GROUP_OF.items() if group != "checkpoint"}
     for name in [name for name in values if name not in known]:
         if name not in groups:
             offered = {*known, "lr", *groups}

@@ -81,7 +81,7 @@ def compose_forked(path: str, overrides: Sequence[str]) -> RunConfig:
     """Return the description of a new run: that of another run, with overrides put over it."""
     for word in overrides:
         if word.partition("=")[0] in ("resume", "resume.allow", "resume_allow", "seeds"):
-            raise SettingError(f"'{word}': a fork is a new run; leave this argument out")
+            raise SettingError(f"'{word}': fork makes a run of its own; leave this argument out")
     overrides, config_dirs = take_config_dirs(overrides)
     content = read_content(path)
     content.pop("fork", None)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from clframe.config.arguments import place_arguments
 from clframe.config.read_config import read_content, refuse_objects
-from clframe.config.setting_groups import GROUPS_OF_SETTINGS
+from clframe.config.setting_groups import GROUP_OF, GROUPS_OF_SETTINGS
 from clframe.core.factory import Named
 from clframe.core.learner_factory import STREAMS_OWN
 from clframe.core.stream import SCENARIOS, Scenario, Stream
@@ -69,13 +69,10 @@ class RunConfig:
         overrides: The arguments of the command line that ask for this run, for the records. By
             default, they follow from the other arguments.
         fork: The run and its state that this run starts from; :func:`clframe.fork` writes it.
-        trainer: How to train: settings of :class:`~clframe.core.trainer.TrainerSettings`.
-        evaluation: When and on what to evaluate: settings of
-            :class:`~clframe.evaluation.evaluation_settings.EvaluationSettings`.
-        logging: What to record besides the results: settings of
-            :class:`~clframe.recording.logging_settings.LoggingSettings`.
-        checkpoint: How often to save the run: settings of
-            :class:`~clframe.checkpoint.settings.CheckpointSettings`.
+        trainer: How to train; ``clframe list trainer --long`` explains the settings.
+        evaluation: When and on what tasks to evaluate; see ``clframe list evaluation``.
+        logging: What to record besides the results; see ``clframe list logging``.
+        checkpoint: How often to save the run; see ``clframe list checkpoint``.
 
     Example:
         >>> import clframe
@@ -128,12 +125,10 @@ class RunConfig:
             values = getattr(self, group) or {}
             object.__setattr__(self, group, values)
             for name in values:
-                homes = [
-                    g for g, its in GROUPS_OF_SETTINGS.items() if setting_checks.accepts(its, name)
-                ]
-                if homes and group not in homes:
-                    right = f"write {homes[0]}.{name}"
-                    raise SettingError(f"unknown setting '{name}' for {group}; {right}")
+                if (right := GROUP_OF.get(name, group)) != group:
+                    raise SettingError(
+                        f"unknown setting '{name}' for {group}; write {right}.{name}"
+                    )
             setting_checks.check(settings, values, group)
         if self.resume == "auto" and not self.run_dir:
             raise SettingError("resume=auto continues the run in run_dir: give run_dir=FOLDER")

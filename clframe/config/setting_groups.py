@@ -17,6 +17,12 @@ GROUPS_OF_SETTINGS: dict[str, type] = {
     "logging": LoggingSettings,
     "checkpoint": CheckpointSettings,
 }
+GROUP_OF = {
+    name: group
+    for group, settings in GROUPS_OF_SETTINGS.items()
+    for name in setting_checks.defaults(settings)
+}
+"""The group of each setting; names are unique over the groups."""
 
 
 def evaluation_settings(values: Mapping[str, Any] | None) -> EvaluationSettings:
