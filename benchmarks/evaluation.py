@@ -8,7 +8,7 @@ of one thread; ratios are of the two times of one turn. With 1,000 images in eac
 own work is nearly all of it; with few (``--images``) what is spared shows. PackNet's learner has
 learned half of the tasks, so each of those has weights of its own and the others share theirs. The
 share of evaluation is taken from whole runs, with all tasks measured after every experience and
-with ``trainer.evaluate_every`` at a fifth of the experiences.
+with ``evaluation.evaluate_every`` at a fifth of the experiences.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def rows(learner: Learner, images: int, repeats: int) -> dict[str, Any]:
 def share(tasks: int, every: int) -> float:
     """Evaluation's share of a naive run's seconds."""
     stream = clframe.stream("permuted_mnist", n_experiences=tasks)
-    trainer = {"max_epochs": 1, "batch_size": 128, "evaluate_every": every}
-    timing = run_built(prepare(stream, "naive", "mlp", trainer=trainer)).timing
+    settings = {"max_epochs": 1, "batch_size": 128, "evaluate_every": every}
+    timing = run_built(prepare(stream, "naive", "mlp", **settings)).timing
     spent: float = timing["eval_seconds"]
     return spent / (spent + float(timing["train_seconds"]))
 

@@ -77,7 +77,8 @@ def measure(name: str, experiences: int) -> dict[str, Any]:
                 [*STRATEGIES[name], clock],
                 {"name": "mlp", "hidden": [32]},
                 optimizer={"name": "sgd", "lr": 0.01},
-                trainer={"max_epochs": 1, "batch_size": 8, "evaluate_every": experiences},
+                trainer={"max_epochs": 1, "batch_size": 8},
+                evaluation={"evaluate_every": experiences},
                 run_dir=run,
             )
         files = [path for path in run.rglob("*") if path.is_file()]

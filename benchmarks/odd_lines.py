@@ -33,10 +33,9 @@ from marked_page import put_table
 import clframe.api
 import clframe.cli.fit
 import clframe.config.compose
-from clframe.checkpoint.settings import CheckpointSettings
 from clframe.cli.main import main as command
+from clframe.config.setting_groups import GROUPS_OF_SETTINGS
 from clframe.core.registry import Kind, Registry, discover
-from clframe.core.trainer import TrainerSettings
 from clframe.strategies import known_strategies
 from clframe.utils import setting_checks
 
@@ -90,7 +89,7 @@ class Place:
 def places(registry: Registry) -> list[Place]:
     """Every setting of what a short run can have."""
     found = [Place(name) for name in (*TOP, *MORE)]
-    for group, owner in (("trainer", TrainerSettings), ("checkpoint", CheckpointSettings)):
+    for group, owner in GROUPS_OF_SETTINGS.items():
         found += [
             Place(f"{group}.{key}", (), may) for key, may in setting_checks.types_of(owner).items()
         ]

@@ -34,8 +34,8 @@ METHODS = {
     "ewc": ["strategy=[ewc,best_checkpoint]"],
     "packnet": ["strategy=[packnet,best_checkpoint]", "strategy.packnet.prune=0.75"],
     "multitask": [
-        *("strategy=multitask", "trainer.check_val_every_n_epoch=null"),
-        "trainer.evaluate_every=3",
+        *("strategy=multitask", "evaluation.check_val_every_n_epoch=null"),
+        "evaluation.evaluate_every=3",
     ],
 }
 ORDERS = ("default", "reversed", "odd_then_even")
@@ -104,8 +104,8 @@ def pretraining(out: Path, seed: int) -> dict[str, list[str]]:
     ninety = [
         *("experiment=tabletop_studies/small", "stream.goal_seed=3", *_MOVABLE),
         *("stream=tabletop_90", f"stream.tasks={list(range(0, 90, 9))}"),
-        *("strategy=multitask", "trainer.check_val_every_n_epoch=null"),
-        *("trainer.evaluate_every=10", "stream.eval_episodes=2"),
+        *("strategy=multitask", "evaluation.check_val_every_n_epoch=null"),
+        *("evaluation.evaluate_every=10", "stream.eval_episodes=2"),
     ]
     weights = f"pretrain={out.resolve() / PRETRAINED / f's{seed}'}"
     return {
@@ -120,7 +120,7 @@ def pretraining(out: Path, seed: int) -> dict[str, list[str]]:
 
 def loss_vs_success(out: Path, seed: int) -> dict[str, list[str]]:
     """Sequential learning, measured every three epochs, a third of the demonstrations held out."""
-    often = ["trainer.check_val_every_n_epoch=3", "stream.val_demos=10"]
+    often = ["evaluation.check_val_every_n_epoch=3", "stream.val_demos=10"]
     return {"loss_naive": [*SMALL, *METHODS["naive"], *often]}
 
 

@@ -27,7 +27,7 @@ SMALL = [
 ]
 # What some need beside it: measurements on the way, blocks that the small transformer has.
 MORE = {
-    "best_checkpoint": ["trainer.check_val_every_n_epoch=1"],
+    "best_checkpoint": ["evaluation.check_val_every_n_epoch=1"],
     "coda_prompt": ["strategy.coda_prompt.blocks=[0,1]"],
     "dualprompt": ["strategy.dualprompt.general=[0]", "strategy.dualprompt.expert=[1,2]"],
 }

@@ -6,7 +6,7 @@ import contextlib
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from clframe.build import build, build_stream
 from clframe.config.run_config import RunConfig
@@ -20,25 +20,56 @@ from clframe.runs.received import as_list
 from clframe.training.engine import ONE_PROCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from torch import nn
 
+    from clframe.core.factory import Named
     from clframe.core.learner import Learner
     from clframe.core.results import Result
     from clframe.core.state import RunState
     from clframe.core.stream import Scenario, Stream
+    from clframe.strategies import StrategyLike
 
 
-def fit(*positional: Any, **values: Any) -> Result:
+def fit(
+    stream: Named | Stream = "split_mnist",
+    strategy: StrategyLike = "naive",
+    model: Named | nn.Module | None = None,
+    *,
+    learner: Named = "default",
+    scenario: Scenario | None = None,
+    optimizer: Named = "adam",
+    scheduler: Named = "none",
+    logger: Named | Sequence[str] | None = "csv",
+    seed: int = 0,
+    data_dir: str | Path | None = None,
+    download: bool = False,
+    active_outputs: Literal["seen", "all"] = "seen",
+    pretrain: str | Path | None = None,
+    plugin_path: str | Path | Sequence[str | Path] | None = None,
+    plugin_files: Sequence[str | Path] | None = None,
+    run_dir: str | Path | Literal[False] | None = None,
+    resume: str | Path | None = None,
+    resume_allow: Sequence[str] = (),
+    progress: bool = True,
+    strategy_name: str | None = None,
+    overrides: Sequence[str] | None = None,
+    fork: Mapping[str, Any] | None = None,
+    trainer: Mapping[str, Any] | None = None,
+    evaluation: Mapping[str, Any] | None = None,
+    logging: Mapping[str, Any] | None = None,
+    checkpoint: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Result:
     """Learn a stream with a strategy and return the matrix and its metrics.
 
-    ``fit(stream, strategy, model, **settings)``: all arguments are the fields of
-    :class:`clframe.RunConfig`, with its defaults; any other keyword is a setting of the trainer,
-    such as ``max_epochs=1``.
+    The arguments are the fields of :class:`clframe.RunConfig`, which explains each of them. Any
+    other keyword is a setting of ``trainer``, ``evaluation`` or ``logging``, such as
+    ``max_epochs=1`` or ``evaluate_every=2``, or ``lr``, the optimizer's learning rate.
 
     Raises:
-        ClframeError: Something given cannot be used; nothing has been written then.
+        ClframeError: An argument cannot be used. Nothing has been written yet.
 
     Example:
         >>> import clframe
@@ -53,7 +84,18 @@ def fit(*positional: Any, **values: Any) -> Result:
         >>> result.strategy, result.matrix.values.shape
         ('ewc+replay', (6, 5))
     """
-    return fit_config(RunConfig.of(*positional, **values))
+    arguments = dict(locals())
+    return fit_config(RunConfig.of(**arguments.pop("settings"), **arguments))
+
+
+def _with_arguments(text: str, explained: str) -> str:
+    """Return a docstring with the ``Args`` of another one, for ``help()``."""
+    arguments = explained.partition("Args:\n")[2].partition("\n\n")[0]
+    before, raises, after = text.partition("Raises:")
+    return f"{before}Args:\n{arguments}\n\n{raises}{after}"
+
+
+fit.__doc__ = _with_arguments(inspect.getdoc(fit) or "", inspect.getdoc(RunConfig) or "")
 
 
 def fit_config(config: RunConfig) -> Result:
@@ -62,17 +104,6 @@ def fit_config(config: RunConfig) -> Result:
         with _naming_config(config):
             built = build(config)
         return run(built.learner, built.stream, built.strategy, built.folder)
-
-
-# What help() and editors show: the fields of RunConfig, then the trainer's settings.
-fit.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-    [
-        *inspect.signature(RunConfig).parameters.values(),
-        inspect.Parameter("trainer_settings", inspect.Parameter.VAR_KEYWORD, annotation=Any),
-    ],
-    return_annotation="Result",
-)
-fit.__doc__ = f"{inspect.getdoc(fit)}\n{(inspect.getdoc(RunConfig) or '').partition('run is.')[2]}"
 
 
 def load_learner(

@@ -24,7 +24,10 @@ from torch import nn
 
 from clframe.checkpoint import identity
 from clframe.checkpoint.settings import CheckpointSettings
-from clframe.config.run_config import RunConfig, refuse_objects
+from clframe.config.read_config import refuse_objects
+from clframe.config.record import content_of, logger_settings
+from clframe.config.run_config import RunConfig
+from clframe.config.setting_groups import evaluation_settings, logging_settings
 from clframe.core.context import RunContext
 from clframe.core.factory import make, make_stream
 from clframe.core.learner import Learner, OptimizerFactory
@@ -98,7 +101,7 @@ def build(config: RunConfig, extra_plugins: Sequence[Plugin] = ()) -> Built:
     check_online(plugins, trainer.passes)
     make_optimizer = make(registry, "optimizer", config.optimizer)
     scheduler = build_scheduler(config, registry, make_optimizer, trainer, stream)
-    content = config.content(registry, stream, trainer, (strategy, plugins))
+    content = content_of(config, registry, stream, trainer, (strategy, plugins))
     if brings_optimizer(config.model):
         kind = content["model"]["object"]
         content["optimizer"] = {"object": f"{kind}.configure_optimizers"}
@@ -146,7 +149,7 @@ def write_config(config: RunConfig) -> RunFolder:
     trainer = trainer_settings(config, registry, stream, learning)
     stream = in_order(stream, trainer.experience_order)
     strategy = build_strategy(config, registry, stream)
-    content = config.content(registry, stream, trainer, strategy)
+    content = content_of(config, registry, stream, trainer, strategy)
     folder = build_folder(config, stream, strategy[0])
     assert folder is not None
     refuse_objects(content, folder.path)
@@ -241,7 +244,9 @@ def build_engine(
 ) -> Engine:
     """Seed the run and start its other processes, if it uses several."""
     seed_everything(config.seed)
-    engine = Engine(trainer)
+    engine = Engine(
+        trainer, evaluation_settings(config.evaluation), logging_settings(config.logging)
+    )
     check_plugins(plugins, engine.world_size)
     if engine.world_size > 1 and not learning.supports_distributed:
         raise SettingError(
@@ -356,7 +361,7 @@ def default_plugins(
     for name in config.logger_names:
         registry.get("logger", name)
         if folder is not None:
-            named = {"name": name, **config.logger_settings(name)}
+            named = {"name": name, **logger_settings(config, name)}
             given = {
                 "run_dir": folder.path,
                 "run_config": content,
@@ -367,6 +372,8 @@ def default_plugins(
     context = RunContext(
         stream=stream,
         settings=trainer,
+        evaluation=evaluation_settings(config.evaluation),
+        logging=logging_settings(config.logging),
         run_dir=None if folder is None else folder.path,
         resumed=folder is not None and folder.resumed,
         progress=config.progress,

@@ -220,7 +220,7 @@ def measure(
 
 def tasks_to_measure(learner: Learner) -> list[Task]:
     """Return the tasks of the next row; see :func:`clframe.evaluation.schedule.tasks_of_row`."""
-    return tasks_of_row(learner.stream, learner.engine.settings, len(learner.seen))
+    return tasks_of_row(learner.stream, learner.engine.evaluation, len(learner.seen))
 
 
 def add_row(matrix: AccuracyMatrix, row: str, results: dict[str, dict[str, float]]) -> None:

@@ -148,7 +148,7 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
         """Feature vectors and labels of all samples, batch by batch, in evaluation mode."""
         was_training = learner.training
         learner.eval()
-        size = learner.engine.settings.eval_batch_size
+        size = learner.engine.evaluation.eval_batch_size
         for batch in data.to(learner.engine.device).batches(torch.arange(len(data)), size):
             yield self._vectors(learner, batch.x, batch.task), batch.y
         learner.train(was_training)

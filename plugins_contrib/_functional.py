@@ -59,7 +59,7 @@ def outputs_over(learner: Learner, data: Data, masked: bool = True) -> Tensor:
             `features` and `head`.
     """
     rows = []
-    size = learner.engine.settings.eval_batch_size
+    size = learner.engine.evaluation.eval_batch_size
     with evaluating(learner), learner.engine.autocast():
         for batch in data.to(learner.engine.device).batches(torch.arange(len(data)), size):
             outputs, features = learner.run_model(batch.x, batch.task)

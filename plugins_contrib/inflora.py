@@ -192,7 +192,7 @@ class InfLoRA(Tuner):
         was_training = learner.training
         learner.eval()
         try:
-            size = learner.engine.settings.eval_batch_size
+            size = learner.engine.evaluation.eval_batch_size
             for batch in data.batches(torch.arange(len(data)), size):
                 learner.run_model(batch.x, batch.task)
         finally:

@@ -149,7 +149,7 @@ class SLCA(Plugin):
         """Mean and covariance of the features of each class in the data."""
         was_training = learner.training
         learner.eval()
-        size = learner.engine.settings.eval_batch_size
+        size = learner.engine.evaluation.eval_batch_size
         parts = [
             learner.run_model(batch.x, batch.task)[1]
             for batch in data.batches(torch.arange(len(data)), size)

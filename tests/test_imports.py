@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": CORE | {"checkpoint", "runs", "strategies", "models"},
     "build": CORE | {"checkpoint", "config", "distributed", "runs", "strategies", "training"},
     "run": CORE | {"checkpoint", "runs"},
-    "api": CORE | {"build", "config", "distributed", "run", "runs", "training"},
+    "api": CORE | {"build", "config", "distributed", "run", "runs", "strategies", "training"},
     "testing": CORE
     | {*("build", "checkpoint", "config", "models", "run", "runs", "strategies", "sweep")},
     # What is plugged in knows core, and public modules of few neighbours.

@@ -18,6 +18,8 @@ from clframe.core.plugin import Plugin
 from clframe.core.stream import Experience, Scenario, Stream, Task
 from clframe.core.trainer import Budget, TrainerSettings
 from clframe.data.dataset import Batch, Data
+from clframe.evaluation.evaluation_settings import EvaluationSettings
+from clframe.recording.logging_settings import LoggingSettings
 from clframe.training import loop
 
 T = TypeVar("T")
@@ -46,6 +48,8 @@ class HostEngine:
 
     def __init__(self, model: nn.Module, settings: TrainerSettings) -> None:
         self.settings = settings
+        self.evaluation = EvaluationSettings()
+        self.logging = LoggingSettings()
         self._model = model
         self.retrain: Retrain | None = None
         """Trains the host's way for so long; None where clframe's loop does."""

@@ -24,7 +24,7 @@ _FREE = (
     *("data_dir", "download", "logger", "checkpoint", "plugin_path", "plugin_files", "overrides"),
 )
 """Settings that do not change a run's numbers, or whose effect is compared in another way."""
-_FREE_OF_TRAINER = ("device_memory", "films", "sample_images")
+_FREE_OF_GROUPS = {"trainer": ("device_memory",), "logging": ("videos", "sample_images")}
 _OF_FORK = ("at", "sha256")
 """What of a forked run's beginning is part of it; its parent's folder may be moved."""
 _NOT_SETTINGS = ("version", "data", "plugins", "device")
@@ -34,10 +34,13 @@ _OF_PROCESSES = ("trainer.devices", "trainer.num_nodes", "trainer.strategy")
 def describe(config: Mapping[str, Any], plugins: Sequence[Plugin]) -> dict[str, Any]:
     """The identity of a run as far as it is known before its data is there."""
     made_by = software()
-    trainer = {k: v for k, v in config.get("trainer", {}).items() if k not in _FREE_OF_TRAINER}
+    groups = {
+        group: {name: value for name, value in config.get(group, {}).items() if name not in free}
+        for group, free in _FREE_OF_GROUPS.items()
+    }
     return {
         **{key: value for key, value in config.items() if key not in _FREE},
-        "trainer": trainer,
+        **groups,
         **({"fork": {k: config["fork"][k] for k in _OF_FORK}} if "fork" in config else {}),
         "version": {
             "clframe": made_by["clframe"],

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from clframe.cli._setting_docs import meanings
 from clframe.cli.check import FAILED, NOT_CHECKED, OK
+from clframe.config.setting_docs import meanings
 from clframe.core.factory import make_stream
 from clframe.core.registry import GIVEN, GIVEN_UNLESS_SET, Entry, Kind, Registry, discover
 from clframe.core.stream import Stream
@@ -249,7 +249,7 @@ def _stream(entry: Entry, registry: Registry) -> dict[str, Check]:
 
     def learns() -> str:
         how = {"max_steps": 2, "evaluate_every": 1000}
-        run_built(prepare(stream(), model=registry.model_for(entry.name), trainer=how))
+        run_built(prepare(stream(), model=registry.model_for(entry.name), **how))
         return "two steps of each experience"
 
     return {"contract": contract, "determinism": again, "learns": learns}

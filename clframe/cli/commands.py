@@ -10,13 +10,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clframe.cli.parser import Parser
 from clframe.errors import PluginError
 from clframe.utils.console import wrap
-from clframe.utils.entry_points import entry_points_of
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINT_GROUP = "clframe.commands"
 
@@ -104,11 +105,14 @@ BUILT_IN = (
     Command("doctor", "", "what this machine has and what is missing"),
     Command("completion", "SHELL", "a script that completes commands with the Tab key"),
 )
+NAMES = frozenset(command.name for command in BUILT_IN)
 
 
 def installed() -> Iterator[Command]:
     """The commands of installed packages, by name."""
-    for point in entry_points_of(ENTRY_POINT_GROUP):
+    from clframe.utils import entry_points  # Importing Python's own module takes a while.
+
+    for point in entry_points.entry_points_of(ENTRY_POINT_GROUP):
         summary = "" if point.dist is None else point.dist.metadata["Summary"]
         yield Command(point.name, "...", summary or "", point)
 

@@ -13,7 +13,7 @@ from clframe.cli._compare_pairs import add_options, check, paired_tests
 from clframe.cli.parser import Parser
 from clframe.cli.report import add_runs, read_runs
 from clframe.errors import RunFolderError
-from clframe.utils.console import hide_library_warnings, print_err, print_lines, print_out
+from clframe.utils.console import print_err, print_lines, print_out
 
 if TYPE_CHECKING:
     from clframe.runs.reader import Run
@@ -111,7 +111,6 @@ def require_verified(runs: Sequence[Run], named: dict[Path, Path]) -> None:
     """
     from clframe.reproduce.verify import verify
 
-    hide_library_warnings()
     for run in runs:
         name = named.get(run.folder, run.folder)
         for finding in verify(run.folder):

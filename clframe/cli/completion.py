@@ -15,10 +15,13 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from clframe.cli import _name_cache, commands
-from clframe.cli._name_cache import Catalog
-from clframe.cli._names import WORDS_OF_FIT, chosen_settings
+from clframe.cli import commands
 from clframe.cli.parser import Parser
+from clframe.config import name_catalog
+from clframe.config.chosen_settings import chosen_settings
+from clframe.config.groups import KEYS_OF_FIT, ROOT_KEYS
+from clframe.config.name_catalog import Catalog
+from clframe.config.name_lists import all_names, kinds_by_plural
 from clframe.utils.console import printable
 
 # Bash breaks words at "=", and replaces only what follows; the line is sent whole.
@@ -157,9 +160,9 @@ def _values(action: argparse.Action, current: str) -> Iterator[str]:
     if action.choices is not None:
         yield from _starting(current, map(str, action.choices))
     elif action.dest == "what":  # of clframe list
-        known = _name_cache.cached(outdated=True)
+        known = name_catalog.cached(outdated=True)
         if known is not None:
-            yield from _starting(current, [*known.words, *known.names])
+            yield from _starting(current, [*kinds_by_plural(known), *all_names(known)])
     elif action.metavar in ("RUN", "DIR", "LOG_DIR") or action.dest in ("run", "runs"):
         yield from _paths(current, folders_only=True)
     elif action.metavar == "FILE":
@@ -168,7 +171,7 @@ def _values(action: argparse.Action, current: str) -> Iterator[str]:
 
 def _settings(command: str, words: Sequence[str], current: str) -> Iterator[str]:
     """Keys, and after ``key=`` what can follow."""
-    known = _name_cache.cached(outdated=True)
+    known = name_catalog.cached(outdated=True)
     key, equals, value = current.partition("=")
     if equals:
         if key in ("resume", "pretrain", "run_dir", "data_dir", "sweep_dir"):
@@ -182,12 +185,12 @@ def _settings(command: str, words: Sequence[str], current: str) -> Iterator[str]
         return
     keys: list[str] = []
     if known is not None:
-        keys += [*known.groups, *known.root_keys]
+        keys += [*known.groups, *ROOT_KEYS]
         for place, names in chosen_settings(known, words).items():
             keys += [f"{place}.{name}" for name in names]
             keys += names if current else []
     if command == "fit":
-        keys += [word for word in WORDS_OF_FIT if word not in ("sweep", "resume_allow")]
+        keys += [word for word in KEYS_OF_FIT if word not in ("sweep", "resume_allow")]
     bare = [name for name in keys if "." not in name or "." in current]
     groups = {f"{name.rpartition('.')[0]}." for name in keys if "." in name}
     yield from (f"{name}=" for name in _starting(current, bare))

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clframe.cli import _demos_convert
-from clframe.cli._names import check_names
 from clframe.cli.parser import Parser, whole
+from clframe.config.compose import compose
 from clframe.errors import DataError, SettingError, nearest
 from clframe.utils.console import print_out
 
@@ -253,12 +253,6 @@ def export(arguments: argparse.Namespace) -> None:
 
 def _resolve(command: str, arguments: argparse.Namespace) -> tuple[Path, list[Chosen]]:
     """The data folder, and the stream's tasks, or the one named."""
-    from clframe.build import build_stream
-    from clframe.config.compose import compose
-    from clframe.core.registry import discover
-    from clframe.data.folder import data_folder
-    from clframe.robot.evaluation import Evaluation
-
     for word in arguments.settings:
         key, equals, _ = word.partition("=")
         if not equals or not (key in _SETTINGS or key.startswith("stream.")):
@@ -267,8 +261,12 @@ def _resolve(command: str, arguments: argparse.Namespace) -> tuple[Path, list[Ch
             raise SettingError(f"clframe demos: '{word}' is not a setting; {nearest(key, known)}")
     if not any(word.startswith("stream=") for word in arguments.settings):
         raise SettingError("clframe demos needs stream=NAME, such as stream=metaworld_cw10")
-    check_names(arguments.settings)
     config = compose(arguments.settings)
+    from clframe.build import build_stream
+    from clframe.core.registry import discover
+    from clframe.data.folder import data_folder
+    from clframe.robot.evaluation import Evaluation
+
     stream = build_stream(config, discover(config.plugin_paths))
     found = [
         Chosen(task.evaluation, int(task.info["num_demos"]), bool(task.info["taught"]))

@@ -9,7 +9,7 @@ from pathlib import Path
 from clframe.cli.parser import Parser
 from clframe.distributed import launch
 from clframe.errors import SettingError
-from clframe.utils.console import hide_library_warnings, print_lines, print_out
+from clframe.utils.console import print_lines, print_out
 from clframe.utils.processes import hangup
 
 
@@ -49,7 +49,6 @@ def parser() -> Parser:
 def main(words: Sequence[str]) -> int:
     """Learn, and show the matrix; of several orders, the tree."""
     arguments = parser().parse(words)
-    hide_library_warnings()
     for number in (signal.SIGTERM, *hangup()):
         signal.signal(number, signal.default_int_handler)
     given = [word for word in (arguments.run, *arguments.settings) if word is not None]
@@ -66,7 +65,7 @@ def main(words: Sequence[str]) -> int:
         )
     if arguments.out is not None:
         raise SettingError("--out is for --orders; the folder of a single fork is run_dir=DIR")
-    from clframe.cli.fit import show
+    from clframe.cli._show_result import show
     from clframe.reproduce.fork import fork_words
 
     with launch.command(["fork", *words]):

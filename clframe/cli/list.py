@@ -7,13 +7,15 @@ import itertools
 import json
 from collections.abc import Iterable, Sequence
 
-from clframe.cli import _name_cache
-from clframe.cli._name_cache import Catalog, Item, Setting
 from clframe.cli.parser import Parser
+from clframe.config.groups import SETTINGS
+from clframe.config.name_catalog import Catalog, Item, Setting
+from clframe.config.name_lists import all_names, items_named, kinds_by_plural
+from clframe.config.read_overrides import catalog_of
 from clframe.errors import SettingError, nearest
 from clframe.utils.console import columns, print_lines, print_out, wrap
 
-_APART = ("experiment", "trainer", "checkpoint")
+_APART = ("experiment", *SETTINGS)
 """Kinds that are listed only when asked for, or with everything else in full."""
 _COLUMN = 21
 
@@ -36,7 +38,7 @@ def parser() -> Parser:
         nargs="?",
         metavar="KIND or NAME",
         help="streams, strategies, plugins, models, metrics, loggers, optimizers, experiments, "
-        "trainer, checkpoint; or one of the names",
+        "trainer, evaluation, logging, checkpoint; or one of the names",
     )
     parser.add_config_dir()
     form = parser.add_mutually_exclusive_group()
@@ -48,8 +50,8 @@ def parser() -> Parser:
 def main(words: Sequence[str]) -> int:
     """Print one kind, one name, or all."""
     arguments = parser().parse(words)
-    known = _name_cache.load(arguments.config_dir)
-    kinds = known.words
+    known = catalog_of(config_dirs=arguments.config_dir)
+    kinds = kinds_by_plural(known)
     what = arguments.what
     in_full = arguments.long or arguments.json
     if what is None:
@@ -97,7 +99,7 @@ def _record(item: Item) -> dict[str, object]:
 
 def _listing(known: Catalog, kind: str, in_full: bool) -> Iterable[str]:
     items = list(known.items[kind].values())
-    if kind in ("trainer", "checkpoint"):
+    if kind in SETTINGS:
         return _explained(items[0].settings) if in_full else _briefly(items[0].settings, 2)
     if in_full:
         return [line for item in items for line in (*_heading(item), *_details(known, item), "")]
@@ -136,11 +138,11 @@ def _briefly(settings: dict[str, Setting], indent: int) -> list[str]:
 
 
 def _show_name(known: Catalog, name: str, kinds: list[str], as_json: bool) -> None:
-    items = known.named(name)
+    items = items_named(known, name)
     if not items:
         near = nearest(name, kinds)
         if near.startswith("known"):
-            close = nearest(name, known.names)
+            close = nearest(name, all_names(known))
             near = close if not close.startswith("known") else near
         raise SettingError(f"clframe list takes one of its kinds or a name, got '{name}'; {near}")
     if as_json:

@@ -6,10 +6,14 @@ Nothing heavy is imported before a command is known, so ``clframe --help`` answe
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 from clframe.cli import commands
 from clframe.errors import ClframeError, SettingError, nearest
@@ -42,10 +46,22 @@ def run(words: Sequence[str]) -> int:
         from clframe.cli.completion import answer
 
         return answer(rest)
+    if not os.environ.get("CLFRAME_DEBUG"):
+        warnings.showwarning = _show_warning
+    if name in commands.NAMES:  # without a look at the installed packages
+        return importlib.import_module(f"clframe.cli.{name}").main(rest) or 0
     known = commands.known()
     if name not in known:
         raise SettingError(f"unknown command '{name}'; {nearest(name, known)}")
     return known[name].load()(rest) or 0
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any
+) -> None:
+    """Print warnings of clframe and none of the libraries, which are for CLFRAME_DEBUG."""
+    if "clframe" in Path(filename).parts:
+        warn_user(str(message))
 
 
 def guarded(command: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:

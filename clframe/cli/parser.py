@@ -8,6 +8,7 @@ a run are ``key=value``. A command that takes ``key=value`` takes its options in
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -15,13 +16,6 @@ from clframe.errors import SettingError, nearest
 from clframe.utils.console import columns, wrap
 
 _TRUTH = {"true": True, "false": False}
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """As wide as everything else."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=columns())
 
 
 class Parser(argparse.ArgumentParser):
@@ -46,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(
             prog=f"clframe {command}",
             description=description,
-            formatter_class=_Formatter,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
         self.command = command
@@ -169,6 +163,9 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Description, arguments and examples."""
+        self.formatter_class = functools.partial(
+            argparse.RawDescriptionHelpFormatter, width=columns()
+        )
         given = self.description or ""
         self.description = "\n".join(wrap(" ".join(given.split())))
         try:

@@ -145,7 +145,7 @@ def _check_saliency(arguments: argparse.Namespace, how: Evaluation) -> None:
 
 def _record(learner: Learner, task: Task, how: Evaluation, arguments: argparse.Namespace) -> None:
     """Record a film of the task's first episode, in this process."""
-    from clframe.config.run_config import read_content
+    from clframe.config.read_config import read_content
     from clframe.robot.film_files import stride, write
     from clframe.robot.filming import actor, film_episode
     from clframe.robot.video import RecordVideo

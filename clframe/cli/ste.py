@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clframe.cli._names import check_names
 from clframe.cli.parser import Parser, named
+from clframe.config.compose import compose
 from clframe.errors import RunFolderError, SettingError
-from clframe.utils.console import hide_library_warnings, print_out, warn_user
+from clframe.utils.console import print_out, warn_user
 
 if TYPE_CHECKING:
     from clframe.config.run_config import RunConfig
@@ -57,16 +57,13 @@ def main(words: Sequence[str]) -> int:
             raise SettingError(
                 f"clframe ste does not take '{key}': it trains all experts anew, into --out DIR"
             )
-    check_names(overrides)
+    config = compose(overrides)
     from clframe.build import build_stream
-    from clframe.config.compose import compose
     from clframe.core.registry import discover
     from clframe.core.results import Result
     from clframe.runs.folder import RunFolder
     from clframe.training.engine import ONE_PROCESS
 
-    hide_library_warnings()
-    config = compose(overrides)
     if config.strategy:
         warn_user(f"experts learn without a strategy; '{', '.join(config.strategy)}' is left out")  # type: ignore[arg-type]
     config = config.replace(strategy={}, trainer={**(config.trainer or {}), **ONE_PROCESS})

@@ -68,15 +68,15 @@ def check(overrides: Sequence[str]) -> tuple[Plan, str]:
     Raises:
         ClframeError: A word cannot be swept, or a run could not be composed.
     """
-    from clframe.config.compose import compose, known_names
-    from clframe.config.overrides import take_config_dirs
+    from clframe.config.compose import compose
+    from clframe.config.read_overrides import catalog_of, take_config_dirs
     from clframe.config.show import check_settings
     from clframe.core.registry import discover
     from clframe.runs.received import plugin_paths
 
     paths, folders = plugin_paths(overrides), take_config_dirs(overrides)[1]
     # What cannot be swept is refused before files of the user are loaded.
-    plan = expand(overrides, lambda group: known_names(discover(paths, folders)).get(group, ()))
+    plan = expand(overrides, lambda group: catalog_of(paths, folders).groups.get(group, ()))
     registry = discover(paths, folders)
     for sample in plan.samples:
         try:

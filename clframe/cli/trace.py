@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clframe.cli._names import check_names
 from clframe.cli.parser import Parser
+from clframe.config.compose import compose
 from clframe.errors import SettingError
-from clframe.utils.console import hide_library_warnings, print_lines, print_out
+from clframe.utils.console import print_lines, print_out
 
 if TYPE_CHECKING:
     from clframe.core.trace import Call
@@ -152,20 +152,17 @@ def _cut(text: str, width: int) -> str:
 def main(words: Sequence[str]) -> int:
     """Run one experience, or all, and print who was asked."""
     arguments = parser().parse(words)
-    hide_library_warnings()
     folders = [f"config_dir='{Path(folder).resolve()}'" for folder in arguments.config_dir]
     words = [*arguments.settings, *folders]
-    check_names(words)
     for word in words:
         if word.startswith(("seeds=", "resume=", "sweep.", "sweep_dir=")):
             raise SettingError(f"clframe trace: looks at one new run: leave '{word}' out")
 
+    config = compose(words).replace(progress=False)
     from clframe.build import build
-    from clframe.config.compose import compose
     from clframe.core.trace import Trace
     from clframe.run import run
 
-    config = compose(words).replace(progress=False)
     if not any(word.startswith("run_dir=") for word in words):
         config = config.replace(run_dir=False)
     if not any(word.startswith("logger") for word in words):

@@ -31,7 +31,7 @@ def parser() -> Parser:
 def main(words: Sequence[str]) -> int:
     """Show the code, ask, and note the answer; 1 if the answer is no."""
     arguments = parser().parse(words)
-    from clframe.config.run_config import read_content
+    from clframe.config.read_config import read_content
     from clframe.reproduce.bundle import opened
     from clframe.runs.received import confirm_run, modules, places, plugin_files
     from clframe.utils.trust import list_path, origin_of, trusted

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clframe.cli.parser import Parser
-from clframe.utils.console import colored, hide_library_warnings, print_out
+from clframe.utils.console import colored, print_out
 from clframe.utils.setting_checks import at_least
 
 
@@ -42,7 +42,6 @@ def main(words: Sequence[str]) -> int:
     """Print what was found; 1 if the run is not what it says."""
     arguments = parser().parse(words)
     at_least(arguments.tolerance, 0, "--tolerance")
-    hide_library_warnings()
     from clframe.reproduce.bundle import opened
     from clframe.reproduce.verify import verify
 

@@ -55,7 +55,7 @@ def main(words: Sequence[str]) -> int:
 
 def _settings(words: Sequence[str]) -> dict[str, Any]:
     """Settings of the logger, read by Hydra's grammar and checked."""
-    from clframe.config.overrides import read_single
+    from clframe.config.read_overrides import read_single
     from clframe.core.registry import GIVEN
     from clframe.loggers.wandb import wandb
     from clframe.utils.setting_checks import check

@@ -9,87 +9,70 @@ defaults are those of the command line and of Python alike.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from clframe.checkpoint.settings import CheckpointSettings
-from clframe.config.record import copies, plain, record, settings_of_plugin
-from clframe.config.to_overrides import given_overrides
+from clframe.config.arguments import place_arguments
+from clframe.config.read_config import read_content, refuse_objects
+from clframe.config.setting_groups import GROUP_OF, GROUPS_OF_SETTINGS
 from clframe.core.factory import Named
-from clframe.core.learner_factory import STREAMS_OWN, name_of
+from clframe.core.learner_factory import STREAMS_OWN
 from clframe.core.stream import SCENARIOS, Scenario, Stream
-from clframe.core.trainer import TrainerSettings
-from clframe.errors import RunFolderError, SettingError, nearest
+from clframe.errors import SettingError
 from clframe.runs import received
-from clframe.runs.folder import RunFolder
 from clframe.utils import setting_checks
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from clframe.core.plugin import Plugin
-    from clframe.core.registry import Registry
     from clframe.strategies import StrategyLike
-
-POSITIONAL = ("stream", "strategy", "model")
-_GROUPS = (*POSITIONAL, "learner", "optimizer", "scheduler", "trainer", "checkpoint", "logger")
-"""What of ``config.yaml`` are settings by name."""
-_SINGLE: dict[str, tuple[type, ...]] = {
-    "scenario": (str,),
-    "seed": (int,),
-    "data_dir": (str, type(None)),
-    "download": (bool,),
-    "active_outputs": (str,),
-    "pretrain": (str, type(None)),
-    "plugin_path": (list, type(None)),
-    "strategy_name": (str,),
-}
-"""What else is in it, and of which types."""
-
-
-_OF_LIGHTNING = ("class_path", "init_args")
-"""Settings of the logger ``lightning`` that are not those of the class it names."""
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that says what a run is.
+    """Everything that describes a run.
+
+    The fields are the arguments of :func:`clframe.fit`, in the same order and with the same
+    defaults.
 
     Args:
         stream: A registered name, a mapping with ``name`` and settings, or a stream.
         strategy: A name, a plugin, a mapping from plugin to settings, or a list of those.
-        model: A registered name, a mapping with ``name`` and settings, or a module; None is the
-            one that the stream is registered with.
-        learner: How the stream is learned: ``default`` (as the stream has it), ``imitation``,
+        model: A registered name, a mapping with ``name`` and settings, or a module. By default,
+            the stream's own model.
+        learner: How to learn the stream: ``default`` (the stream's own way), ``imitation``,
             ``sac``, ``ppo``, or a mapping with ``name`` and settings.
-        scenario: task, domain or class; None takes the stream's own.
+        scenario: task, domain or class. By default, the stream's own.
         optimizer: adam, adamw, sgd, or a mapping with ``name`` and settings.
-        scheduler: How the learning rate moves: none, cosine, linear, step, warmup_cosine, a class
+        scheduler: How the learning rate changes: none, cosine, linear, step, warmup_cosine, a class
             of ``torch.optim.lr_scheduler``, or a mapping with ``name`` and settings.
-        logger: csv, wandb, tensorboard, a list of them, a mapping, or None; a Lightning logger is
+        logger: csv, wandb, tensorboard, a list of them, a mapping, or None. A Lightning logger is
             ``{"lightning": {"class_path": "package.module.Class", ...}}``.
-        seed: Of everything that is drawn.
+        seed: Seed of everything random.
         data_dir: The data folder; None is ``$CLFRAME_DATA`` or ``~/.cache/clframe``.
-        download: Whether missing data may be fetched.
-        active_outputs: Class-incremental: compete among the classes ``seen`` so far or ``all``.
+        download: Download missing data.
+        active_outputs: In class-incremental streams, compete among the classes ``seen`` so far or
+            among ``all``.
         pretrain: A run folder whose final weights the model starts from.
-        plugin_path: A file (or files) with plugins of your own.
-        plugin_files: What to load in place of ``plugin_path``: the copies that a run has of it.
-        run_dir: Where to write; None is ``runs/<stream>/<strategy>/<time>-s<seed>/``, False is
-            nowhere.
-        resume: A run folder to continue, made with the same arguments; ``auto`` continues the run
-            in ``run_dir`` if there is one and begins it if not.
-        resume_allow: What may be different when a run is continued, such as
+        plugin_path: A file (or files) with your own plugins.
+        plugin_files: The run's copies of these files, to load instead of them.
+        run_dir: Where to write the run. None is ``runs/<stream>/<strategy>/<time>-s<seed>/``, and
+            False writes nothing.
+        resume: A run folder to continue, made with the same arguments. ``auto`` continues the run
+            in ``run_dir``, or starts it if there is none.
+        resume_allow: Which differences are allowed when a run is continued, such as
             ``["trainer.max_epochs"]``, ``["version"]``, ``["data"]`` or ``["plugins"]``.
-        progress: Whether to show how far the run is.
-        strategy_name: What to call the strategy in the records; None takes the names given.
-        overrides: What was asked for in the words of the command line, for the records; None takes
-            it from what else is given.
-        fork: The run and the state in it that this one begins with; ``clframe.fork`` makes it.
-        trainer: Settings of :class:`clframe.core.trainer.TrainerSettings`.
-        checkpoint: Settings of :class:`clframe.checkpoint.settings.CheckpointSettings`.
+        progress: Show the progress of the run.
+        strategy_name: The strategy's name in the records. By default, the names of its parts.
+        overrides: The arguments of the command line that ask for this run, for the records. By
+            default, they follow from the other arguments.
+        fork: The run and its state that this run starts from; :func:`clframe.fork` writes it.
+        trainer: How to train; ``clframe list trainer --long`` explains the settings.
+        evaluation: When and on what tasks to evaluate; see ``clframe list evaluation``.
+        logging: What to record besides the results; see ``clframe list logging``.
+        checkpoint: How often to save the run; see ``clframe list checkpoint``.
 
     Example:
         >>> import clframe
@@ -120,8 +103,10 @@ class RunConfig:
     strategy_name: str | None = None
     overrides: Sequence[str] | None = dataclasses.field(default=None, compare=False)
     fork: Mapping[str, Any] | None = None
-    trainer: Mapping[str, Any] | None = field(default_factory=dict)
-    checkpoint: Mapping[str, Any] | None = field(default_factory=dict)
+    trainer: Mapping[str, Any] | None = None
+    evaluation: Mapping[str, Any] | None = None
+    logging: Mapping[str, Any] | None = None
+    checkpoint: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", setting_checks.convert(self.seed, int, "seed"))
@@ -136,8 +121,15 @@ class RunConfig:
             raise SettingError(
                 f"scenario must be one of {', '.join(SCENARIOS)}, got '{self.scenario}'"
             )
-        setting_checks.check(TrainerSettings, self.trainer or {}, "trainer")
-        setting_checks.check(CheckpointSettings, self.checkpoint or {}, "checkpoint")
+        for group, settings in GROUPS_OF_SETTINGS.items():
+            values = getattr(self, group) or {}
+            object.__setattr__(self, group, values)
+            for name in values:
+                if (right := GROUP_OF.get(name, group)) != group:
+                    raise SettingError(
+                        f"unknown setting '{name}' for {group}; write {right}.{name}"
+                    )
+            setting_checks.check(settings, values, group)
         if self.resume == "auto" and not self.run_dir:
             raise SettingError("resume=auto continues the run in run_dir: give run_dir=FOLDER")
 
@@ -155,36 +147,8 @@ class RunConfig:
         >>> RunConfig.of("permuted_mnist", lr=0.01).optimizer
         {'name': 'adam', 'lr': 0.01}
         """
-        if len(positional) > len(POSITIONAL):
-            raise TypeError(f"at most {', '.join(POSITIONAL)} can be given by position")
-        for name, value in zip(POSITIONAL, positional, strict=False):
-            if name in values:
-                raise TypeError(f"{name} is given twice")
-            values[name] = value
-        known = {entry.name for entry in dataclasses.fields(cls)}
-        if "seeds" in values:
-            raise SettingError(
-                "seeds is for the command line (clframe fit seeds=0,1,2); in Python call fit with "
-                "each seed, or clframe.sweep.seeds.fit_seeds(clframe.RunConfig.of(...), [0, 1, 2])"
-            )
-        if "lr" in values:  # by its bare name, as on the command line
-            optimizer = values.get("optimizer", cls.optimizer)
-            named = {"name": optimizer} if isinstance(optimizer, str) else dict(optimizer)
-            values["optimizer"] = {**named, "lr": values.pop("lr")}
-        stream = values.get("stream", "")
-        if hasattr(stream, "__getitem__") and not isinstance(stream, str | Mapping):
-            raise SettingError(
-                f"the stream is {type(stream).__name__}, which is data; make a stream of it: "
-                "clframe.stream_from(data, n_experiences=5)"
-            )
-        trainer = {name: values.pop(name) for name in list(values) if name not in known}
-        for name in trainer:
-            if not setting_checks.accepts(TrainerSettings, name):
-                offered = {*known, "lr", *setting_checks.defaults(TrainerSettings)}
-                raise SettingError(f"unknown argument '{name}'; {nearest(name, offered)}")
-        if trainer:
-            values["trainer"] = {**(values.get("trainer") or {}), **trainer}
-        return cls(**values)
+        fields = [field.name for field in dataclasses.fields(cls)]
+        return cls(**place_arguments(fields, positional, values))
 
     @classmethod
     def from_folder(
@@ -247,10 +211,11 @@ class RunConfig:
         """The files with plugins of the user's own, as they are to be loaded."""
         if self.plugin_files:
             return list(self.plugin_files)
-        return self._named_files
+        return self.named_files
 
     @property
-    def _named_files(self) -> list[str | Path]:
+    def named_files(self) -> list[str | Path]:
+        """The files of ``plugin_path``."""
         path = self.plugin_path
         paths = [path] if isinstance(path, str | Path) else list(path or ())
         for one in paths:
@@ -264,121 +229,6 @@ class RunConfig:
         if self.logger is None:
             return []
         return [self.logger] if isinstance(self.logger, str) else list(self.logger)
-
-    def logger_settings(self, name: str) -> dict[str, Any]:
-        """The settings of a chosen logger; those of a Lightning logger's class are its own."""
-        given = dict(self.logger.get(name) or {}) if isinstance(self.logger, Mapping) else {}
-        if name == "lightning":
-            own = {key: given.pop(key) for key in list(given) if key not in _OF_LIGHTNING}
-            given["init_args"] = {**(given.get("init_args") or {}), **own}
-        return given
-
-    def content(
-        self,
-        registry: Registry,
-        stream: Stream,
-        trainer: TrainerSettings,
-        strategy: tuple[str, Sequence[Plugin]],
-    ) -> dict[str, Any]:
-        """The content of ``config.yaml``: every setting as the run has it."""
-        model: Any = self.model
-        if model is None:
-            model = registry.model_for(stream.name, name_of(self.learner))
-        name, plugins = strategy
-        checkpoint = setting_checks.check(CheckpointSettings, self.checkpoint or {}, "checkpoint")
-        return {
-            "stream": record(registry, "stream", self.stream),
-            "strategy": {plugin.name: settings_of_plugin(plugin) for plugin in plugins},
-            "model": record(registry, "model", model),
-            "learner": self._learner_record(registry, stream.name),
-            "optimizer": record(registry, "optimizer", self.optimizer),
-            "scheduler": record(registry, "scheduler", self.scheduler),
-            "trainer": plain(vars(trainer)),
-            "checkpoint": plain(vars(CheckpointSettings(**checkpoint))),
-            "logger": {logger: self.logger_settings(logger) for logger in self.logger_names},
-            "scenario": stream.scenario,
-            "seed": self.seed,
-            "data_dir": None if self.data_dir is None else str(self.data_dir),
-            "download": self.download,
-            "active_outputs": self.active_outputs,
-            "pretrain": None if self.pretrain is None else str(self.pretrain),
-            "plugin_path": [str(path) for path in self._named_files] or None,
-            **copies(self._named_files, registry),
-            "strategy_name": name,
-            "overrides": self._asked_for(),
-            **({} if self.fork is None else {"fork": plain(self.fork)}),
-        }
-
-    def _asked_for(self) -> list[str] | None:
-        """The overrides that ask for this run; None where objects of Python are part of it."""
-        if self.overrides is None:
-            fields = dataclasses.fields(self)
-            values = {entry.name: getattr(self, entry.name) for entry in fields}
-            return given_overrides(values, {entry.name: entry.default for entry in fields})
-        places = ("run_dir", "resume", "seed", "seeds", "sweep_dir", "progress", "config_dir")
-        kept = [word for word in map(str, self.overrides) if word.partition("=")[0] not in places]
-        return [*kept, f"seed={self.seed}"]
-
-    def _learner_record(self, registry: Registry, stream: str) -> dict[str, Any]:
-        """The learner's name with all settings, of which some are the stream's."""
-        given = {"name": self.learner} if isinstance(self.learner, str) else dict(self.learner)
-        defaults = registry.learner_for(stream, name_of(self.learner))
-        return record(registry, "learner", {**defaults, **given})
-
-
-def refuse_objects(content: Mapping[str, Any], path: str | Path) -> None:
-    """Refuse a run that was made with objects of Python, which a file cannot describe.
-
-    Raises:
-        SettingError: With the object.
-    """
-    for group in ("stream", "model"):
-        if "object" in (content.get(group) or {}):
-            raise SettingError(
-                f"run '{path}' was made in Python with a {group} of its own "
-                f"({content[group]['object']}); continue it there with "
-                "clframe.fit(..., resume=...)"
-            )
-
-
-def read_content(path: str | Path) -> dict[str, Any]:
-    """What the ``config.yaml`` of a run holds, in the form that every run writes.
-
-    Raises:
-        RunFolderError: The folder holds no run, or its config is not one that clframe wrote.
-    """
-    folder = RunFolder(Path(path))
-    content = folder.read_config()
-    for problem in _problems(content):
-        raise RunFolderError(f"'{folder.config}' {problem}; put back a copy of the file")
-    return content
-
-
-def _problems(content: Mapping[str, Any]) -> Iterator[str]:
-    """What makes the content of a ``config.yaml`` one that clframe has not written."""
-    for name, kinds in {**dict.fromkeys(_GROUPS, (dict,)), **_SINGLE}.items():
-        if name not in content:
-            yield f"lacks '{name}', which every run writes"
-        elif type(content[name]) not in kinds:
-            words = "a mapping of settings" if kinds == (dict,) else f"a {kinds[0].__name__}"
-            yield f"has {str(content[name])[:40]!r} as '{name}', which must be {words}"
-    for name in ("stream", "model", "learner", "optimizer", "scheduler"):
-        if not isinstance(content[name].get("name", content[name].get("object")), str):
-            yield f"lacks the name of '{name}'"
-    if "fork" in content and not is_origin(content["fork"]):
-        yield "has a 'fork' that does not say with which state of which run it began"
-    for name in ("strategy", "logger"):
-        for part, given in content[name].items():
-            if not isinstance(part, str) or not isinstance(given, dict | None):
-                yield f"has no mapping of settings as '{name}.{part}'"
-
-
-def is_origin(value: Any) -> bool:
-    """Whether this says where a forked run began, as ``clframe.fork`` writes it."""
-    kinds = {"run": str, "at": int, "experience": str, "sha256": str, "changed": list}
-    return isinstance(value, Mapping) and all(
-        type(value.get(name)) is kind for name, kind in kinds.items()
-    )
 
 
 def _folder(name: str, value: Any) -> Any:

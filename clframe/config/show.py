@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from clframe.config.groups import NAMED
+from clframe.config.record import content_of
 from clframe.config.run_config import RunConfig
 from clframe.core.factory import make_stream
 from clframe.core.learner_factory import make_learner_factory
@@ -36,14 +38,17 @@ def as_yaml(config: RunConfig, registry: Registry) -> str:
     values = learning.trainer(registry.trainer_for(stream.name, given), given)
     trainer = TrainerSettings(**setting_checks.check(TrainerSettings, values, "trainer"))
     name, plugins = compose(config.strategy, registry, stream.name)
-    content = config.content(registry, stream, trainer, (config.strategy_name or name, plugins))
+    content = content_of(config, registry, stream, trainer, (config.strategy_name or name, plugins))
     return plain_yaml.as_yaml(content)
 
 
 def check_settings(config: RunConfig, registry: Registry) -> None:
-    """What a run checks when it makes its parts; here they are not made, nor is data read."""
-    for kind in ("stream", "model", "learner", "optimizer", "scheduler"):
+    """Check the settings as a run does when it makes its parts, without data."""
+    for kind in NAMED:
         values = dict(getattr(config, kind))
         name = values.pop("name")
         given = {*GIVEN.get(kind, ()), *(set(GIVEN_UNLESS_SET) - set(values))}
         setting_checks.check(registry.get(kind, name).factory, values, f"{kind} '{name}'", given)
+    plugins: Any = config.strategy
+    for name, values in plugins.items():
+        setting_checks.check(registry.get("plugin", name).factory, values or {}, f"plugin '{name}'")

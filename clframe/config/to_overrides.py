@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from clframe.config.groups import NAMED, SETTINGS
 from clframe.utils.hydra_quote import override_value
 
 _ALWAYS = ("stream", "strategy", "seed")
-_NAMED = ("stream", "model", "learner", "optimizer", "scheduler")
-_OF_GROUPS = ("trainer", "checkpoint")
 _PLAIN = ("scenario", "data_dir", "download", "active_outputs", "pretrain", "plugin_path", "seed")
 
 
@@ -39,13 +38,13 @@ def given_overrides(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> l
 
 def _words(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
     given = {k: v for k, v in values.items() if k in _ALWAYS or v != defaults.get(k)}
-    for name in _NAMED:
-        if name in given:
-            yield from _named(name, given[name])
+    for kind in NAMED:
+        if kind in given:
+            yield from _named(kind, given[kind])
     yield from _listed("strategy", given.get("strategy", "naive"))
     if "logger" in given:
         yield from _listed("logger", given["logger"] or [])
-    for name in _OF_GROUPS:
+    for name in SETTINGS:
         for key, value in (given.get(name) or {}).items():
             yield f"{name}.{key}={_typed(value)}"
     for name in _PLAIN:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clframe.core.stream import Stream
     from clframe.core.trainer import TrainerSettings
+    from clframe.evaluation.evaluation_settings import EvaluationSettings
     from clframe.recording.logger import RunLogger
+    from clframe.recording.logging_settings import LoggingSettings
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,8 @@ class RunContext:
     Args:
         stream: The stream to learn.
         settings: The config group ``trainer``.
+        evaluation: The config group ``evaluation``.
+        logging: The config group ``logging``.
         run_dir: The run folder; None if this process writes nothing.
         resumed: Whether the run continues one in the folder.
         progress: Whether to show progress.
@@ -30,6 +34,8 @@ class RunContext:
 
     stream: Stream
     settings: TrainerSettings
+    evaluation: EvaluationSettings
+    logging: LoggingSettings
     run_dir: Path | None = None
     resumed: bool = False
     progress: bool = False

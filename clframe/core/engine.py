@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from clframe.core.stream import Experience
     from clframe.core.trainer import Budget, TrainerSettings
     from clframe.data.dataset import Batch, Data
+    from clframe.evaluation.evaluation_settings import EvaluationSettings
+    from clframe.recording.logging_settings import LoggingSettings
 
 T = TypeVar("T")
 
@@ -34,6 +36,8 @@ class Engine(Protocol):
     """Device, precision and processes of one run."""
 
     settings: TrainerSettings
+    evaluation: EvaluationSettings
+    logging: LoggingSettings
 
     @property
     def ranks(self) -> SharedPass | None:

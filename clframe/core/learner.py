@@ -239,7 +239,7 @@ class Learner(LightningModule):
         """Send a number to every logger of the run, at the current step.
 
         Within a step the value is kept as it is, on its device, and read together with others
-        later, so that no step waits for it. ``trainer.log_every_n_steps`` thins such values out.
+        later, so that no step waits for it. ``logging.log_every_n_steps`` thins such values out.
 
         Args:
             name: What loggers call it, such as ``my_plugin/norm``.

@@ -73,31 +73,10 @@ class TrainerSettings:
             and data stay what they are, so that orders that begin alike learn the same bits.
         batch_size: Samples of the current experience per step, over all processes together.
         drop_last: Leave out an epoch's last batch when it is smaller.
-        eval_batch_size: Samples per evaluation batch.
         gradient_clip_val: Clip the gradient to this; None for no clipping.
         gradient_clip_algorithm: Whether the ``norm`` of all gradients together is clipped, or each
             ``value`` by itself.
         reset_optimizer: Start each experience with a fresh optimizer.
-        evaluate_every: Measure past and future tasks after every so many experiences, and at the
-            end; the tasks just learned are measured after each. Other cells stay unknown.
-        evaluate_tasks: ``all``, or only those ``learned`` so far (before learning: the first ones),
-            as benchmarks do in which measuring is dear; the cells of tasks to come stay unknown.
-        evaluate_every_n_steps: Measure all tasks seen so far, the current ones too, every n steps
-            within training (continual evaluation); None for never. Training is not changed by it.
-        evaluate_samples: Of each task, so many samples drawn once for all of these measurements;
-            None for all.
-        log_every_n_steps: Log the loss (``train/loss_step``), the learning rate and every plugin's
-            term of the loss (``terms/NAME``) every n steps, and what plugins log in their steps
-            only then; None logs the loss and the terms once per epoch, as means, and all that
-            plugins log.
-        log_grad_norm: Log the norm of all gradients before clipping, ``train/grad_norm``, in the
-            steps that are logged (all of them where ``log_every_n_steps`` is None).
-        check_val_every_n_epoch: Evaluate the current tasks every n epochs; None for never.
-        films: Record an episode of each task learned so far after each experience, as ``gif`` or
-            ``mp4`` in the run folder; streams of robots only.
-        sample_images: Of each experience, keep a strip of so many training images, scaled down, in
-            the run folder for the report; 0 for none. Inputs that are no images are left out. Of a
-            stream with more than 20 experiences, 20 evenly spaced ones are kept.
         on_nan: When the loss is not finite, ``stop`` with a sentence that says where and whose term
             it was (no checkpoint is taken of such a run), or ``ignore`` it.
         augment: Random changes of the training images, such as ``[flip, {crop: {padding: 4}}]``;
@@ -128,19 +107,9 @@ class TrainerSettings:
     experience_order: tuple[Any, ...] | None = None
     batch_size: int = 128
     drop_last: bool = False
-    eval_batch_size: int = 512
     gradient_clip_val: float | None = None
     gradient_clip_algorithm: Literal["norm", "value"] = "norm"
     reset_optimizer: bool = False
-    evaluate_every: int = 1
-    evaluate_tasks: Literal["all", "learned"] = "all"
-    evaluate_every_n_steps: int | None = None
-    evaluate_samples: int | None = None
-    log_every_n_steps: int | None = None
-    log_grad_norm: bool = False
-    check_val_every_n_epoch: int | None = None
-    films: Literal["gif", "mp4"] | None = None
-    sample_images: int = 8
     on_nan: Literal["stop", "ignore"] = "stop"
     augment: tuple[Any, ...] = ()
     device_memory: int | str | None = None
@@ -156,16 +125,9 @@ class TrainerSettings:
             ("max_steps", 0),
             ("limit_train_batches", 1),
             ("batch_size", 1),
-            ("eval_batch_size", 1),
             ("gradient_clip_val", 0),
             ("step_cost", 1),
             ("num_nodes", 1),
-            ("evaluate_every", 1),
-            ("evaluate_every_n_steps", 1),
-            ("evaluate_samples", 1),
-            ("log_every_n_steps", 1),
-            ("check_val_every_n_epoch", 1),
-            ("sample_images", 0),
         ):
             at_least(getattr(self, name), bound, f"trainer.{name}")
         if self.passes is not None:
@@ -178,11 +140,6 @@ class TrainerSettings:
             )
         if self.max_epochs is None and self.max_steps is None:
             object.__setattr__(self, "max_epochs", DEFAULT_EPOCHS)
-        if self.evaluate_samples is not None and self.evaluate_every_n_steps is None:
-            raise SettingError(
-                f"trainer.evaluate_samples={self.evaluate_samples} is for measurements within "
-                "training: set trainer.evaluate_every_n_steps, too, or leave it out"
-            )
         storage.bytes_of(self.device_memory, "trainer.device_memory")
         if self.precision not in PRECISIONS:
             raise SettingError(

@@ -82,7 +82,7 @@ def features_of(learner: Learner, data: Data) -> Tensor:
     was_training = learner.training
     learner.eval()
     rows = []
-    size = learner.engine.settings.eval_batch_size
+    size = learner.engine.evaluation.eval_batch_size
     with learner.engine.autocast():
         for batch in data.to(learner.engine.device).batches(torch.arange(len(data)), size):
             features = learner.run_model(batch.x, batch.task)[1]

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from clframe.core.stream import Stream, Task
-    from clframe.core.trainer import TrainerSettings
+    from clframe.evaluation.evaluation_settings import EvaluationSettings
 
 
-def tasks_of_row(stream: Stream, settings: TrainerSettings, learned: int) -> list[Task]:
+def tasks_of_row(stream: Stream, settings: EvaluationSettings, learned: int) -> list[Task]:
     """All tasks or those learned so far; between two full rows only the newest ones.
 
-    See ``trainer.evaluate_every`` and ``trainer.evaluate_tasks``.
+    See ``evaluation.evaluate_every`` and ``evaluation.evaluate_tasks``.
 
     Args:
         stream: What is learned.
-        settings: How.
+        settings: The config group ``evaluation``.
         learned: How many experiences have been learned; 0 for the untrained model.
     """
     seen = stream.experiences[:learned]

@@ -177,7 +177,7 @@ class Board(TensorBoardLogger, RunLogger):
                     self._told.add(one.name)
                     warn_user(
                         f"logger tensorboard shows no MP4 and goes without '{one.name}'; films as "
-                        "GIF (trainer.films=gif) are shown"
+                        "GIF (logging.videos=gif) are shown"
                     )
             else:
                 self._add_picture(one.name, path, step)

@@ -21,7 +21,7 @@ class BestCheckpoint(Plugin):
     """Ends each experience with the model that did best on its tasks while it was learned.
 
     Liu et al., LIBERO, 2023: of the points at which the current task is measured (before learning
-    and every ``trainer.check_val_every_n_epoch`` epochs) the best one is kept, the earliest of
+    and every ``evaluation.check_val_every_n_epoch`` epochs) the best one is kept, the earliest of
     equals. Tasks of one experience count by their mean. It chooses by the very episodes (or
     samples) that the matrix reports, as LIBERO does.
 
@@ -45,10 +45,10 @@ class BestCheckpoint(Plugin):
     @hookimpl
     def configure(self, learner: Learner) -> None:
         """See that something is measured on the way."""
-        if learner.engine.settings.check_val_every_n_epoch is None:
+        if learner.engine.evaluation.check_val_every_n_epoch is None:
             raise PluginError(
                 "plugin 'best_checkpoint' needs measurements on the way: set "
-                "trainer.check_val_every_n_epoch, for instance to 5"
+                "evaluation.check_val_every_n_epoch, for instance to 5"
             )
 
     def _look(self, learner: Learner, experience: Experience) -> None:

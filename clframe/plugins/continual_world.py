@@ -22,7 +22,8 @@ class ContinualWorld(Plugin):
     """Adds Continual World's forward transfer against runs that learned one task each.
 
     Average performance and forgetting need no reference and are always reported. The reference runs
-    must have been trained for as long and measured as often (``trainer.check_val_every_n_epoch``).
+    must have been trained for as long and measured as often
+    (``evaluation.check_val_every_n_epoch``).
 
     Args:
         reference: Folders of runs, each of which learned one task of this stream from scratch.
@@ -51,10 +52,10 @@ class ContinualWorld(Plugin):
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
         """Read the references, so that a missing one is known before anything is learned."""
-        if learner.engine.settings.check_val_every_n_epoch is None:
+        if learner.engine.evaluation.check_val_every_n_epoch is None:
             raise PluginError(
                 "plugin 'continual_world' needs success while learning: set "
-                "trainer.check_val_every_n_epoch, as the reference runs have it"
+                "evaluation.check_val_every_n_epoch, as the reference runs have it"
             )
         self.curves = {}
         for folder in self.reference:

@@ -147,7 +147,7 @@ class LwF(Plugin):
             megabytes = len(data) * self.units.numel() * 4 / 2**20
             if megabytes <= self.memory:
                 order = torch.arange(len(data), device=self.units.device)
-                parts = data.batches(order, learner.engine.settings.eval_batch_size)
+                parts = data.batches(order, learner.engine.evaluation.eval_batch_size)
                 answers = [self._answer(learner, part.x, part.task) for part in parts]
                 self.kept = (data, torch.cat(answers))
                 return self.kept[1][batch.positions]

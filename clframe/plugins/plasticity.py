@@ -102,7 +102,7 @@ class Plasticity(Plugin):
         order = torch.linspace(0, len(data) - 1, count).round().long()
         features: list[Tensor] = []
         with watching(learner.model) as totals, learner.engine.autocast():
-            size = learner.engine.settings.eval_batch_size
+            size = learner.engine.evaluation.eval_batch_size
             for batch in data.to(learner.engine.device).batches(order, size):
                 of_batch = learner.run_model(batch.x, batch.task)[1]
                 if of_batch is not None:

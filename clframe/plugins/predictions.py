@@ -122,7 +122,7 @@ class Predictions(Plugin):
         data = task.data.to(engine.device)
         order = engine.share(torch.arange(len(data)))
         with engine.autocast():
-            for batch in data.batches(order, engine.settings.eval_batch_size):
+            for batch in data.batches(order, engine.evaluation.eval_batch_size):
                 scores = hooks.predict(learner, batch.x, task).double()
                 confidence, _ = scores.softmax(1).max(1)
                 predicted = scores.argmax(1)

@@ -179,7 +179,7 @@ def log(learner: Logs, name: str, value: Any, arguments: Mapping[str, Any]) -> N
         return
     on_step, on_epoch = options["on_step"], options["on_epoch"]
     step = learner.global_step + 1
-    every = learner.engine.settings.log_every_n_steps or 1
+    every = learner.engine.logging.log_every_n_steps or 1
     if on_step and step % every == 0:
         step_log.add(step, f"{name}_step" if on_epoch else name, number)
     if on_epoch:

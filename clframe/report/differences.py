@@ -13,8 +13,17 @@ Rows = Mapping[str, Sequence[Run]]
 MEMORY = "memory"
 _MOST = 5
 """Settings that get a column; the names of further ones are in a note."""
-_NOT_SHOWN = ("strategy", "seed", "logger.", "checkpoint.", "fork.", "plugin_path", "download")
-_NOT_SHOWN_OF_TRAINER = ("films", "sample_images", "log_every_n_steps", "device_memory", "batched")
+_NOT_SHOWN = (
+    "strategy",
+    "seed",
+    "logger.",
+    "logging.",
+    "checkpoint.",
+    "fork.",
+    "plugin_path",
+    "download",
+)
+_NOT_SHOWN_SETTINGS = ("trainer.device_memory", "trainer.batched")
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -81,7 +90,7 @@ def _settings(rows: Rows, by: Sequence[str]) -> list[str]:
         for name in names
         if name not in by
         and not name.startswith(_NOT_SHOWN)
-        and name not in {f"trainer.{one}" for one in _NOT_SHOWN_OF_TRAINER}
+        and name not in _NOT_SHOWN_SETTINGS
         and len({_value(runs, name) for runs in rows.values()}) > 1
     ]
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clframe.build import Built, build
-from clframe.config.compose import compose_forked
-from clframe.config.run_config import RunConfig, read_content
+from clframe.config.compose_over import compose_forked
+from clframe.config.read_config import read_content
+from clframe.config.run_config import RunConfig
 from clframe.core.matrix import BEFORE
 from clframe.distributed import launch
 from clframe.errors import SettingError

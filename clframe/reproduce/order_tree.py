@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from clframe.api import fit_config
-from clframe.config.compose import compose, compose_resumed
-from clframe.config.run_config import read_content
+from clframe.config.compose import compose
+from clframe.config.compose_over import compose_resumed
+from clframe.config.read_config import read_content
 from clframe.distributed import launch
 from clframe.errors import RunFolderError, SettingError
 from clframe.reproduce.fork import fork_words

@@ -11,7 +11,7 @@ import torch
 
 from clframe.checkpoint.settings import KEEP_ALL
 from clframe.checkpoint.store import CheckpointStore
-from clframe.config.run_config import read_content
+from clframe.config.read_config import read_content
 from clframe.core.matrix import BEFORE
 from clframe.core.results import Result
 from clframe.errors import RunFolderError, SettingError, nearest

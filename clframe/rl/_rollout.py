@@ -313,7 +313,7 @@ class Collector(Plugin):
     def _values(self, task: Task, windows: Tensor) -> Tensor:
         """What is expected from these windows on, portion by portion."""
         inputs = inputs_of(task)
-        rows = windows.split(self._learner.engine.settings.eval_batch_size)
+        rows = windows.split(self._learner.engine.evaluation.eval_batch_size)
         return torch.cat(
             [
                 self._learner.value_of(inputs({STATE: row}, self._numbers(task, len(row))))

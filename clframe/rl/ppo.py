@@ -374,7 +374,7 @@ class PPOLearner(ImitationLearner):
         return self.settings.cloning * super().task_loss(outputs, batch)
 
     def _log(self, name: str, value: Tensor) -> None:
-        each = self.engine.settings.log_every_n_steps is not None
+        each = self.engine.logging.log_every_n_steps is not None
         self.log(f"ppo/{name}", value.detach(), on_step=each, on_epoch=True)
 
     # ------------------------------------------------------------ a task has been learned
@@ -388,7 +388,7 @@ class PPOLearner(ImitationLearner):
         rows = [
             self.model.law(self.run_model(batch.x, batch.task)[0])
             for batch in visited.batches(
-                torch.arange(len(visited)), self.engine.settings.eval_batch_size
+                torch.arange(len(visited)), self.engine.evaluation.eval_batch_size
             )
         ]
         visited.labels = torch.cat(rows)

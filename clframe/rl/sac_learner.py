@@ -211,7 +211,7 @@ class SACLearner(ImitationLearner):
         self._log(f"sac/{name}_loss", loss.detach())
 
     def _log(self, name: str, value: Tensor) -> None:
-        each = self.engine.settings.log_every_n_steps is not None
+        each = self.engine.logging.log_every_n_steps is not None
         self.log(name, value, on_step=each, on_epoch=True)
 
     # ------------------------------------------------------------ a task has been learned
@@ -226,7 +226,7 @@ class SACLearner(ImitationLearner):
         rows = [
             torch.cat(self.model.gaussian(self.run_model(batch.x, batch.task)[0]), 1)
             for batch in visited.batches(
-                torch.arange(len(visited)), self.engine.settings.eval_batch_size
+                torch.arange(len(visited)), self.engine.evaluation.eval_batch_size
             )
         ]
         visited.labels = torch.cat(rows)

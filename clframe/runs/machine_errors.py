@@ -50,7 +50,7 @@ def translate_errors(learner: Learner, folder: RunFolder | None) -> Iterator[Non
         if learner.experience is None:
             raise OutOfMemoryError(
                 "there is not enough memory to begin: make the model, what plugins add to it, or "
-                f"trainer.eval_batch_size={learner.engine.settings.eval_batch_size} smaller"
+                f"evaluation.eval_batch_size={learner.engine.evaluation.eval_batch_size} smaller"
             ) from error
         size = learner.engine.settings.batch_size
         smaller = f"try trainer.batch_size={size // 2}" if size > 1 else "take a smaller model"

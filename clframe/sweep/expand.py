@@ -10,12 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clframe.config.overrides import expand_ranges, read, split_plus
+from clframe.config.groups import CHOSEN, KEYS_OF_FIT, ROOT_KEYS
+from clframe.config.read_overrides import (
+    BETWEEN_NAMES,
+    RANGE,
+    catalog_of,
+    check_key,
+    read,
+    split,
+    split_plus,
+)
 from clframe.errors import SettingError
 from clframe.sweep.settings import SweepSettings
 from clframe.utils import setting_checks
 
 _LONGEST_NAME = 120
+_PLAIN = re.compile(r"[\w./,+\[\] -]+")
+"""Names and lists of names."""
 _NOT_SWEPT = {
     "run_dir": "a sweep gives every run its own folder; name the folder of them all by sweep_dir=",
     "resume": "a sweep continues by itself; give the same command again",
@@ -23,6 +34,52 @@ _NOT_SWEPT = {
     "plugin_path": "every run has the same plugins; plugin_path=[a.py,b.py] loads two files",
 }
 _FOR_ALL = ("config_dir", "plugin_path")
+
+
+def check_names(words: Sequence[str]) -> None:
+    """Refuse unknown keys and names in the overrides of a sweep, before anything heavy is imported.
+
+    Names in files of the user, and those that only Hydra's parser can read, such as ``glob(*)``,
+    are checked when the runs are composed.
+
+    Raises:
+        SettingError: A key is unknown.
+        UnknownNameError: A name is unknown.
+    """
+    if any(word.startswith(("plugin_path=", "config_dir=", "--config-dir")) for word in words):
+        return
+    catalog = catalog_of()
+    for word in words:
+        if word.lstrip("+~").startswith("hydra"):
+            continue  # `divide` names the right setting.
+        sign, key, value = split(word)
+        if key in CHOSEN and key != "model":
+            names = BETWEEN_NAMES.split(value) if _PLAIN.fullmatch(value) else []
+            for name in names:
+                if name not in ("", "null") and not (key == "logger" and "." in name):
+                    catalog.check(key, name)
+        elif key not in (*CHOSEN, *ROOT_KEYS) and key.partition(".")[0] not in KEYS_OF_FIT:
+            check_key(sign, key, words, catalog)
+
+
+def expand_ranges(word: str) -> str:
+    """Write whole numbers from..to, both included, as the list that Hydra's grammar knows.
+
+    >>> expand_ranges("seed=0..3,7")
+    'seed=0,1,2,3,7'
+    """
+    key, equals, value = word.partition("=")
+    parts = []
+    for part in value.split(","):
+        match = RANGE.fullmatch(part.strip())
+        if match is None:
+            parts.append(part)
+            continue
+        first, last = int(match[1]), int(match[2])
+        if last < first:
+            raise SettingError(f"'{word}' counts backwards; write {key}={last}..{first}")
+        parts += [str(number) for number in range(first, last + 1)]
+    return key + equals + ",".join(parts)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clframe.api import fit_config
+from clframe.config.record import logger_settings
 from clframe.core.results import Result
 from clframe.errors import RunFolderError, SettingError
 from clframe.sweep.launcher import JobResult
@@ -77,11 +78,11 @@ def _tell(ended: JobResult, reason: str | None) -> None:
 
 def in_one_group(config: RunConfig) -> RunConfig:
     """Let the runs be found together on W&B, where each seed is a run of its own."""
-    if "wandb" not in config.logger_names or config.logger_settings("wandb").get("group"):
+    if "wandb" not in config.logger_names or logger_settings(config, "wandb").get("group"):
         return config
     named = Path(config.run_dir).name if config.run_dir else ""
     group = named or f"seeds-{datetime.datetime.now():%Y%m%d-%H%M%S}"
-    loggers = {name: config.logger_settings(name) for name in config.logger_names}
+    loggers = {name: logger_settings(config, name) for name in config.logger_names}
     return config.replace(logger={**loggers, "wandb": {**loggers["wandb"], "group": group}})
 
 

@@ -124,7 +124,7 @@ def toy_model(plugins: Sequence[Plugin], stream: Stream) -> Any:
         return Classifier(nn.Sequential(nn.Unflatten(1, shape), body), 16, stream.n_outputs)
 
 
-def prepare_toy(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Built:
+def prepare_toy(plugins: list[Plugin], stream: Stream, **settings: Any) -> Built:
     """A small learner with these plugins, ready to run on the stream.
 
     Example:
@@ -137,11 +137,11 @@ def prepare_toy(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Built:
         plugins,
         toy_model(plugins, stream),
         optimizer={"name": "adam", "lr": 0.01},
-        trainer={"max_epochs": 2, "batch_size": 16, **trainer},
+        **{"max_epochs": 2, "batch_size": 16, **settings},
     )
 
 
-def toy_run(plugins: list[Plugin], stream: Stream, **trainer: Any) -> tuple[Result, Learner]:
+def toy_run(plugins: list[Plugin], stream: Stream, **settings: Any) -> tuple[Result, Learner]:
     """Run plugins on a small model and return the result and the learner.
 
     Example:
@@ -150,11 +150,11 @@ def toy_run(plugins: list[Plugin], stream: Stream, **trainer: Any) -> tuple[Resu
         >>> result.matrix.values.shape
         (4, 3)
     """
-    prepared = prepare_toy(plugins, stream, **trainer)
+    prepared = prepare_toy(plugins, stream, **settings)
     return run(prepared.learner, prepared.stream, "toy"), prepared.learner
 
 
-def interrupted_run(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Result:
+def interrupted_run(plugins: list[Plugin], stream: Stream, **settings: Any) -> Result:
     """Stop after every experience and continue in a new learner with only the saved state.
 
     Example:
@@ -167,7 +167,7 @@ def interrupted_run(plugins: list[Plugin], stream: Stream, **trainer: Any) -> Re
     with tempfile.TemporaryDirectory() as directory:
         folder = RunFolder(Path(directory))
         for stop in range(1, len(stream) + 1):
-            prepared = prepare_toy(copy.deepcopy(plugins), stream, **trainer)
+            prepared = prepare_toy(copy.deepcopy(plugins), stream, **settings)
             full = prepared.stream
             first = dataclasses.replace(full, experiences=full.experiences[:stop])
             result = run(prepared.learner, first, "toy", folder)
@@ -211,7 +211,7 @@ class Kill(Plugin):
 
 
 def killed_run(
-    plugins: list[Plugin], stream: Stream, every: int = 3, after: int = 7, **trainer: Any
+    plugins: list[Plugin], stream: Stream, every: int = 3, after: int = 7, **settings: Any
 ) -> tuple[Result, Learner]:
     """Save every few steps, be killed a few steps later, continue in a new learner, and so on.
 
@@ -226,7 +226,7 @@ def killed_run(
         folder.configure(CheckpointSettings(every_n_steps=every))
         while True:
             chosen = [*copy.deepcopy(plugins), Kill(after)]
-            prepared = prepare_toy(chosen, stream, **trainer)
+            prepared = prepare_toy(chosen, stream, **settings)
             try:
                 return run(prepared.learner, prepared.stream, "toy", folder), prepared.learner
             except Killed:

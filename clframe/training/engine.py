@@ -20,6 +20,8 @@ from clframe.distributed import launch
 from clframe.distributed.batchnorm import sync_batchnorm
 from clframe.distributed.ranks import Ranks
 from clframe.errors import SettingError
+from clframe.evaluation.evaluation_settings import EvaluationSettings
+from clframe.recording.logging_settings import LoggingSettings
 from clframe.training.compile import apply_options, check_options
 from clframe.training.loop import FitRequest, run_epochs
 
@@ -42,12 +44,21 @@ class Engine:
 
     Args:
         settings: The config group ``trainer``.
+        evaluation: The config group ``evaluation``.
+        logging: The config group ``logging``.
     """
 
-    def __init__(self, settings: TrainerSettings | None = None) -> None:
+    def __init__(
+        self,
+        settings: TrainerSettings | None = None,
+        evaluation: EvaluationSettings | None = None,
+        logging: LoggingSettings | None = None,
+    ) -> None:
         from lightning.fabric import Fabric
 
         self.settings = settings or TrainerSettings()
+        self.evaluation = evaluation or EvaluationSettings()
+        self.logging = logging or LoggingSettings()
         self.ranks: Ranks | None = None
         """The processes of this run; None where there is one."""
         try:

@@ -242,7 +242,7 @@ class SingleStepper:
         self.engine.backward(loss)
         if self.on_backward:
             self.hook.after_backward(learner=learner, step=step)
-        if self.settings.log_grad_norm:
+        if self.engine.logging.log_grad_norm:
             log_gradient_norm(learner, self.parameters)
         clip_gradients(self.parameters, self.settings)
         optimizer.step()

@@ -23,7 +23,7 @@ TASK = "task"
 class StepValues:
     """Logs the steps of one learner.
 
-    With ``trainer.log_every_n_steps`` every n-th step is logged by itself; without it, the mean of
+    With ``logging.log_every_n_steps`` every n-th step is logged by itself; without it, the mean of
     each term over an epoch is.
 
     Args:
@@ -32,7 +32,7 @@ class StepValues:
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
-        self.log_every = learner.engine.settings.log_every_n_steps
+        self.log_every = learner.engine.logging.log_every_n_steps
 
     def log(self, loss: Tensor, step: Step | None) -> None:
         """Log a step before it is counted."""
@@ -75,7 +75,7 @@ def terms(step: Step | None) -> Iterator[tuple[str, Tensor]]:
 
 def log_gradient_norm(learner: Learner, parameters: Sequence[nn.Parameter]) -> None:
     """Log the norm of all gradients together, if this step is logged."""
-    every = learner.engine.settings.log_every_n_steps or 1
+    every = learner.engine.logging.log_every_n_steps or 1
     if learner.step_log.sink is None or (learner.global_step + 1) % every:
         return
     gradients = [p.grad for p in parameters if p.grad is not None]

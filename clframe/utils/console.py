@@ -10,9 +10,7 @@ import re
 import shutil
 import sys
 import textwrap
-import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TextIO
 
 _LONG = 24
@@ -105,24 +103,6 @@ def drop(descriptor: int) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)
-
-
-def hide_library_warnings() -> None:
-    """Show only what is meant for the user; warnings of libraries are for CLFRAME_DEBUG."""
-    if not os.environ.get("CLFRAME_DEBUG"):
-        warnings.showwarning = _show_warning
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    if "clframe" in Path(filename).parts:
-        warn_user(str(message))
 
 
 def print_out(text: str = "") -> None:

@@ -8,13 +8,16 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
-from clframe.cli._name_cache import Catalog, Item, Setting, make, plural
+from clframe.config.groups import SETTINGS
+from clframe.config.make_catalog import make
+from clframe.config.name_catalog import Catalog, Item, Setting
+from clframe.config.name_lists import plural
 from clframe.core.registry import Kind, Registry
 from clframe.metrics.catalog import CATALOG, FAMILIES
 from docs_site import results, text
 
 SINGLE_PAGES = (
-    "model", "learner", "optimizer", "scheduler", "logger", "trainer", "checkpoint", "experiment",
+    "model", "learner", "optimizer", "scheduler", "logger", *SETTINGS, "experiment",
 )  # fmt: skip
 """Kinds of which all names share a page."""
 _OWN_DATA = {"folder": "DIR", "file_list": "pictures.csv", "hf": "DIR", "lerobot": "DIR"}
@@ -221,7 +224,7 @@ def _metric_use(name: str) -> str:
     if name in ("cost", "online", "plasticity", "predictions", "continual_world"):
         return f"```bash\nclframe fit strategy=er+{name} stream=split_mnist\n```"
     if name == "continual":
-        return "```bash\nclframe fit strategy=er trainer.evaluate_every_n_steps=10\n```"
+        return "```bash\nclframe fit strategy=er evaluation.evaluate_every_n_steps=10\n```"
     if name == "l2":
         return "```bash\nclframe l2 RUN/log\n```"
     return "```bash\nclframe compare runs\n```"
@@ -233,7 +236,7 @@ def _metric_use(name: str) -> str:
 def _kind_page(catalog: Catalog, registry: Registry, kind: str) -> str:
     items = catalog.items[kind].values()
     parts = [f"Chosen with `{kind}=NAME`; `clframe list NAME` prints the same."]
-    if kind in ("trainer", "checkpoint"):
+    if kind in SETTINGS:
         parts = [f"Settings are `{kind}.SETTING=VALUE`; `clframe list {kind} --long` prints them."]
     if kind == "experiment":
         rows = [[text.code(item.name), text.cell(item.summary)] for item in items]
@@ -245,7 +248,7 @@ def _kind_page(catalog: Catalog, registry: Registry, kind: str) -> str:
             body = _body(registry.get(cast(Kind, item.kind), item.name).factory)
         if kind == "scheduler" and item.summary.startswith("torch's"):
             body = ""
-        heading = "" if kind in ("trainer", "checkpoint") else f"## {item.name}\n\n"
+        heading = "" if kind in SETTINGS else f"## {item.name}\n\n"
         parts.append(heading + text.cell(item.summary))
         parts.append(body)
         if item.settings:
@@ -255,4 +258,4 @@ def _kind_page(catalog: Catalog, registry: Registry, kind: str) -> str:
 
 
 def _plain(registry: Registry, item: Item) -> bool:
-    return item.kind not in ("trainer", "checkpoint", "experiment") and _known(registry, item)
+    return item.kind not in (*SETTINGS, "experiment") and _known(registry, item)

@@ -32,13 +32,13 @@ class Calls(Plugin):
         self.counts.append(self.now)
 
 
-def learn(place: Path, plugins: list[Plugin], n: int, **trainer: Any) -> Path:
+def learn(place: Path, plugins: list[Plugin], n: int, **settings: Any) -> Path:
     """A run of many short experiences that evaluates the current task only."""
     clframe.fit(
         toy_stream("domain", n_experiences=n, samples=4),
         plugins,
         {"name": "mlp", "hidden": [4]},
-        trainer={"max_epochs": 1, "batch_size": 8, "evaluate_every": n, **trainer},
+        **{"max_epochs": 1, "batch_size": 8, "evaluate_every": n, **settings},
         run_dir=place,
         progress=False,
     )

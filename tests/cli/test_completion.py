@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from clframe.cli import _name_cache
 from clframe.cli.completion import SCRIPTS, candidates
 from clframe.cli.main import main
+from clframe.config.read_overrides import load_catalog
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    _name_cache.load()
+    load_catalog()
     folder = tmp_path / "here"
     run = folder / "runs" / "split_mnist" / "20250101-120000-s0"
     run.mkdir(parents=True)

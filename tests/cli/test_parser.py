@@ -14,6 +14,7 @@ from clframe.cli import commands
 from clframe.cli.main import main
 from clframe.cli.parser import Parser, whole
 from clframe.errors import SettingError
+from clframe.utils import entry_points
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint("fit", f"{module}:hello", commands.ENTRY_POINT_GROUP),
     ]
     in_order = sorted(points, key=lambda point: point.name)
-    monkeypatch.setattr(commands, "entry_points_of", lambda group: in_order)
+    monkeypatch.setattr(entry_points, "entry_points_of", lambda group: in_order)
 
 
 @pytest.mark.usefixtures("installed")

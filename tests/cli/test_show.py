@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clframe.cli._headline import headline
+from clframe.cli._show_result import headline
 
 
 def test_liberos_metrics_are_told_where_there_are_some() -> None:

@@ -40,19 +40,18 @@ def test_what_people_type_leads_to_the_right_name(
 
 
 def test_every_suggestion_is_a_name_that_exists() -> None:
-    from clframe.checkpoint.settings import CheckpointSettings
-    from clframe.config.compose import known_names
-    from clframe.config.place import GROUPS, ROOT_KEYS
+    from clframe.config.groups import GROUPS, ROOT_KEYS
+    from clframe.config.read_overrides import catalog_of
+    from clframe.config.setting_groups import GROUPS_OF_SETTINGS
     from clframe.core.registry import GIVEN, discover
-    from clframe.core.trainer import TrainerSettings
     from clframe.errors import _HABITS
     from clframe.utils import setting_checks
 
     registry = discover()
     known = {*GROUPS, *ROOT_KEYS, "resnet18"}
-    for names in known_names(registry).values():
+    for names in catalog_of().groups.values():
         known.update(names)
-    for factory in (TrainerSettings, CheckpointSettings):
+    for factory in GROUPS_OF_SETTINGS.values():
         known.update(setting_checks.defaults(factory))
     for kind in ("stream", "plugin", "model", "optimizer"):
         for name in registry.names(kind):

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clframe.config.compose import compose, experiments
+from clframe.config.compose import compose
+from clframe.config.read_overrides import catalog_of
 from clframe.core.factory import make_stream
 from clframe.core.registry import discover
 from clframe.errors import DataError
@@ -21,7 +22,7 @@ FACTORS = ("illumination", "occlusion", "pixel", "clutter", "sequence")
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_method_has_an_experiment(group: str) -> None:
-    own = {name for name in experiments() if name.startswith(f"{group}/")}
+    own = {name for name in catalog_of().groups["experiment"] if name.startswith(f"{group}/")}
     assert own == {f"{group}/{method}" for method in METHODS}
 
 

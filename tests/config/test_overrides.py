@@ -9,9 +9,8 @@ import pytest
 
 from clframe import fit
 from clframe.config.compose import compose
-from clframe.config.overrides import expand_ranges
 from clframe.errors import ClframeError, SettingError
-from clframe.sweep.expand import expand
+from clframe.sweep.expand import expand, expand_ranges
 
 
 def strategy(*overrides: str) -> Any:
@@ -67,9 +66,9 @@ def test_interpolations_are_resolved() -> None:
     config: Any = compose(["max_epochs=3", "model.hidden=[${trainer.max_epochs},7]", "seed=5"])
     assert config.model["hidden"] == [3, 7]
     # A setting that is not given has its default.
-    config = compose(["batch_size=${trainer.eval_batch_size}", "run_dir=runs/${stream.name}"])
+    config = compose(["batch_size=${evaluation.eval_batch_size}", "run_dir=runs/${stream.name}"])
     assert config.trainer["batch_size"] == 512
-    assert "eval_batch_size" not in config.trainer
+    assert "eval_batch_size" not in config.evaluation
     assert config.run_dir == "runs/split_mnist"
     assert strategy("strategy=ewc", "weight=${seed}", "seed=3")["ewc"]["weight"] == 3
 
@@ -168,7 +167,7 @@ def test_ranges_and_plus_are_swept() -> None:
 def test_lightnings_word_for_logging_is_known() -> None:
     """It was answered with the name of the checkpoints' interval, which costs a lot."""
     config = compose(["log_every_n_steps=5"])
-    assert config.trainer["log_every_n_steps"] == 5
+    assert config.logging["log_every_n_steps"] == 5
     assert "every_n_steps" not in config.checkpoint
     with pytest.raises(SettingError, match="did you mean 'log_every_n_steps'"):
         compose(["log_every_n_step=5"])

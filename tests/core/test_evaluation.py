@@ -31,7 +31,8 @@ def test_one_pass_measures_what_single_tasks_measure(scenario: str, eval_batch_s
         toy_stream(scenario),  # type: ignore[arg-type]
         "naive",
         {"name": "mlp", "hidden": [16]},
-        trainer={"max_epochs": 3, "eval_batch_size": eval_batch_size},
+        trainer={"max_epochs": 3},
+        evaluation={"eval_batch_size": eval_batch_size},
     )
     run_built(prepared)
     learner, tasks = prepared.learner, prepared.stream.tasks

@@ -14,12 +14,13 @@ import torch
 from clframe.build import build_model
 from clframe.cli import doctor
 from clframe.cli.main import main
-from clframe.config.compose import compose, experiments
+from clframe.config.compose import compose
+from clframe.config.read_overrides import catalog_of
 from clframe.config.run_config import RunConfig
+from clframe.config.setting_groups import GROUPS_OF_SETTINGS
 from clframe.core.factory import make_stream
 from clframe.core.registry import Registry, discover
 from clframe.core.stream import Experience, Stream, Task
-from clframe.core.trainer import TrainerSettings
 from clframe.errors import DataError, PluginError, SettingError
 from clframe.strategies import DEFAULT_PLUGINS, known_strategies, measuring_plugins
 from clframe.strategies import compose as compose_strategy
@@ -101,7 +102,7 @@ def test_every_logger_composes(name: str, tmp_path: Path) -> None:
 # Those of OpenLORIS and of pretrained networks have tests of their own, since they need data.
 OTHERS = [
     (name, scenario)
-    for name in experiments()
+    for name in catalog_of().groups["experiment"]
     if not name.startswith(("openloris", "pretrained/"))
     for scenario in (
         ("task", "domain", "class")
@@ -137,7 +138,8 @@ def test_every_experiment_composes_and_is_made(name: str, scenario: str | None) 
     config = compose([f"experiment={name}", *([f"scenario={scenario}"] if scenario else [])])
     assert config.scenario == scenario
     compose_strategy(config.strategy, REGISTRY)
-    check(TrainerSettings, config.trainer, "trainer")
+    for group, settings in GROUPS_OF_SETTINGS.items():
+        check(settings, getattr(config, group), group)
     make_stream(REGISTRY, config.stream, config.scenario, 0, None, False)
     assert set(str(config.strategy_name).split("+")) <= set(known_strategies(REGISTRY))
 

@@ -121,7 +121,7 @@ def _toy(scenario: str) -> Callable[[], Stream]:
 
 
 MLP = {"name": "mlp", "hidden": [16]}
-TRAINER: dict[str, dict[str, Any]] = {"best_checkpoint": {"check_val_every_n_epoch": 1}}
+SETTINGS: dict[str, dict[str, Any]] = {"best_checkpoint": {"check_val_every_n_epoch": 1}}
 MODELS: dict[str, dict[str, Any]] = {
     "norms": {"name": "cnn", "channels": [4], "features": 8, "norm": True},
     "dropout": {"name": "mlp", "hidden": [64], "dropout": 0.5},
@@ -213,17 +213,18 @@ def settings_for(name: str) -> Any:
 
 def one(case: str, devices: int, **more: Any) -> dict[str, Any]:
     """Run one case and return what this rank ended with."""
-    trainer: dict[str, Any] = {"max_epochs": 1, "batch_size": BATCH, "accelerator": "cpu", **more}
+    settings: dict[str, Any] = {"max_epochs": 1, "batch_size": BATCH, **more}
+    trainer: dict[str, Any] = {"accelerator": "cpu"}
     if devices > 1:
         trainer.update(devices=devices, strategy="ddp")
     if case in CASES:
         make, strategy, extra = CASES[case]
         stream, chosen = make(), strategy()
-        trainer.update(extra)
+        settings.update(extra)
     else:
         name, scenario = named()[case]
         stream, chosen = toy_stream(scenario), settings_for(name)  # type: ignore[arg-type]
-        trainer.update(TRAINER.get(name, {}))
+        settings.update(SETTINGS.get(name, {}))
     # Where a loss begins at its least (distillation) Adam makes steps of rounding errors.
     by_sgd = case == "lwf_task"
     prepared = prepare(
@@ -232,6 +233,7 @@ def one(case: str, devices: int, **more: Any) -> dict[str, Any]:
         MODELS.get(case, MLP),
         optimizer={"name": "sgd", "lr": 0.1} if by_sgd else {"name": "adam", "lr": 0.01},
         trainer=trainer,
+        **settings,
     )
     learner = prepared.learner
     result = run(learner, prepared.stream, case)

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 import clframe
-from clframe.cli import _name_cache
 from clframe.cli import commands as known_commands
-from clframe.cli._names import check_names
 from clframe.cli.main import main
 from clframe.config import compose as composing
-from clframe.sweep.expand import divide, expand
+from clframe.config.name_catalog import Catalog
+from clframe.config.read_overrides import catalog_of
+from clframe.sweep.expand import check_names, divide, expand
 from tests.helpers.pages import PAGES, RESULTS, ROOT, blocks, commands, name_of, taken_by_a_shell
 
 NOT_CHECKED = {
@@ -99,7 +99,7 @@ def _runs() -> dict[str, tuple[str, list[str], bool]]:
     return found
 
 
-def _wrong_setting(known: _name_cache.Catalog, settings: list[str]) -> str | None:
+def _wrong_setting(known: Catalog, settings: list[str]) -> str | None:
     """A setting that what was chosen does not have, or a value that is not among its choices."""
     chosen = {key: value for key, _, value in (word.partition("=") for word in settings)}
     for key, value in chosen.items():
@@ -122,9 +122,8 @@ def _wrong_setting(known: _name_cache.Catalog, settings: list[str]) -> str | Non
     return None
 
 
-def test_names_and_settings_of_every_run_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = _name_cache.load()
-    monkeypatch.setattr(_name_cache, "load", lambda: known)  # read once, not for each command
+def test_names_and_settings_of_every_run_are_known() -> None:
+    known = catalog_of()
     wrong = {}
     for command, (page, settings, _) in _runs().items():
         if page != "docs/plugins.md":  # whose plugin is written on the page

@@ -30,9 +30,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_the_site_is_complete_and_loads_nothing_from_elsewhere(site: Path) -> None:
-    from clframe.cli import _name_cache
+    from clframe.config.read_overrides import catalog_of
 
-    known = _name_cache.load()
+    known = catalog_of()
     for name in known.items["strategy"]:
         assert (site / "strategies" / f"{name}.html").is_file()
     for name in known.items["metric"]:

@@ -98,7 +98,7 @@ def assert_same(card: End, cpu: End) -> None:
 
 
 def maker(
-    stream: Any, model: Any, strategy: Any, learner: Any = "default", **trainer: Any
+    stream: Any, model: Any, strategy: Any, learner: Any = "default", **settings: Any
 ) -> Prepare:
     """Prepares a short run on an accelerator."""
 
@@ -108,12 +108,12 @@ def maker(
             strategy,
             model,
             optimizer={"name": "adam", "lr": 0.01},
-            trainer={
+            **{
                 "max_epochs": 1,
                 "batch_size": 8,
                 "limit_train_batches": 3,
                 "accelerator": accelerator,
-                **trainer,
+                **settings,
             },
         )
 

@@ -35,7 +35,7 @@ class Act(Plugin):
 stream = {"name": "point_robot", "n_tasks": 2, "num_demos": 4, "eval_episodes": 2, "horizon": 20,
           "num_workers": 0}
 wandb = {"mode": "offline", "tags": ["ours"], "notes": "a robot", "log_model": True}
-clframe.fit(stream, ["ewc", "er", Act()], max_epochs=2, films="gif", log_every_n_steps=1,
+clframe.fit(stream, ["ewc", "er", Act()], max_epochs=2, videos="gif", log_every_n_steps=1,
             log_grad_norm=True, logger={"wandb": wandb}, run_dir="run", progress=False,
             resume="auto", checkpoint={"every_n_steps": 3}, data_dir="data")
 """
@@ -134,7 +134,7 @@ def test_media_are_there_for_each_experience(folder: Path, logged: Logged) -> No
 
 
 def test_a_run_is_described_and_its_results_are_artifacts(folder: Path, logged: Logged) -> None:
-    assert logged.config["trainer"]["log_every_n_steps"] == 1
+    assert logged.config["logging"]["log_every_n_steps"] == 1
     written = yaml.safe_load((folder / "run" / "config.yaml").read_text())
     assert logged.config["strategy"] == written["strategy"]
     run = logged.run

@@ -80,7 +80,7 @@ def test_training_is_the_same_with_and_without_measures(scenario: Any) -> None:
         plugins = [Replay(size=20), *measures]
         settings = {"max_epochs": 2, "batch_size": 16, **trainer}
         stream = toy_stream(scenario)
-        built = prepare(stream, plugins, Dropping(stream.n_outputs), trainer=settings)
+        built = prepare(stream, plugins, Dropping(stream.n_outputs), **settings)
         run_built(built)
         return built.learner
 

@@ -92,7 +92,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         clframe.fit(stream, strategy, max_steps=3, seed=seed, run_dir=place, **quiet)
     robot = {"name": "point_robot", "n_tasks": 2, "num_demos": 3, "eval_episodes": 2}
     clframe.fit(
-        {**robot, "horizon": 12, "num_workers": 0}, "er", max_epochs=2, films="gif",
+        {**robot, "horizon": 12, "num_workers": 0}, "er", max_epochs=2, videos="gif",
         check_val_every_n_epoch=1, run_dir=top / "robot", data_dir=top / "data", **quiet,
     )  # fmt: skip
     lifetime = {"name": "scenario", "base": stream, "block_length": 3, "samples_per_lx": 16}

@@ -51,5 +51,5 @@ def test_every_cell_is_an_experiment(bench: Any) -> None:
         config = compose(words)
         method = name.partition("_")[2] if name.startswith("cw5_") else "naive"
         assert config.strategy_name == method
-        assert (config.trainer["check_val_every_n_epoch"] is None) == (method == "multitask")
+        assert (config.evaluation["check_val_every_n_epoch"] is None) == (method == "multitask")
     assert compose(cells["single_reach"]).stream["tasks"] == ["reach"]

@@ -10,12 +10,14 @@ import pytest
 
 import clframe
 from clframe.build import build
-from clframe.config.compose import compose, experiments
+from clframe.config.compose import compose
+from clframe.config.read_overrides import catalog_of
 from clframe.core.results import Result
 from clframe.run import run
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "experiment"
-NAMES = sorted(n for n in experiments() if n.startswith(("metaworld/", "continual_rl/cw")))
+EXPERIMENTS = catalog_of().groups["experiment"]
+NAMES = sorted(n for n in EXPERIMENTS if n.startswith(("metaworld/", "continual_rl/cw")))
 METHODS = ("naive", "ewc", "packnet", "replay")
 needs_metaworld = pytest.mark.skipif(
     find_spec("metaworld") is None, reason="needs clframe[metaworld]"
@@ -92,7 +94,7 @@ def test_multi_task_learning_starts() -> None:
 def test_meta_learning_adapts_to_held_out_goals(method: str) -> None:
     result = tiny(
         f"metaworld/ml1_{method}", "stream.variations=1", "stream.rounds=2",
-        "learner.start_steps=4", "trainer.evaluate_every=2", "model.hidden=[8]",
+        "learner.start_steps=4", "evaluation.evaluate_every=2", "model.hidden=[8]",
     )  # fmt: skip
     assert result.matrix.rows == ["before", "reach-0", "reach-0 (2)", "reach-1"]
     found: dict[str, Any] = result.metrics["adaptation"]

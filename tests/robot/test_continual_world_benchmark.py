@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from clframe.config.compose import compose, experiments
+from clframe.config.compose import compose
+from clframe.config.read_overrides import catalog_of
 from clframe.streams.metaworld.stream import CW10
 
 
@@ -86,7 +87,8 @@ def test_the_page_tells_each_task_before_and_after(bench: Any) -> None:
 
 @pytest.mark.slow
 def test_every_cell_is_an_experiment(bench: Any) -> None:
-    names = {name for name in experiments() if name.startswith("continual_world/")}
+    experiments = catalog_of().groups["experiment"]
+    names = {name for name in experiments if name.startswith("continual_world/")}
     assert names == {
         f"continual_world/{method.removesuffix('_shared')}" for method in bench.METHODS
     }
@@ -105,4 +107,4 @@ def test_every_cell_is_an_experiment(bench: Any) -> None:
         same = config.trainer == runs["cw10_naive"].trainer
         assert same == (method != "multitask")  # which has no such curves
     assert runs["single_push-wall"].stream["tasks"] == ["push-wall"]
-    assert runs["single_push-wall"].trainer["check_val_every_n_epoch"] is not None
+    assert runs["single_push-wall"].evaluation["check_val_every_n_epoch"] is not None

@@ -187,7 +187,7 @@ def test_films_of_all_learned_tasks_change_nothing(tmp_path: Path) -> None:
     from PIL import Image
 
     plain = fit(tmp_path / "plain")
-    filmed = fit(tmp_path / "filmed", films="gif")
+    filmed = fit(tmp_path / "filmed", videos="gif")
     np.testing.assert_array_equal(plain.matrix.values, filmed.matrix.values)
     for one, two in zip(plain.model.parameters(), filmed.model.parameters(), strict=True):
         assert (one == two).all()
@@ -202,7 +202,7 @@ def test_a_killed_run_ends_with_the_same_films(
     tmp_path: Path, clframe_process: ProcessServer
 ) -> None:
     settings = ["stream=point_robot", "strategy=er", "n_tasks=2", "num_demos=5", "horizon=30"]
-    settings += ["eval_episodes=3", "num_workers=0", "max_epochs=4", "films=gif", "logger=none"]
+    settings += ["eval_episodes=3", "num_workers=0", "max_epochs=4", "videos=gif", "logger=none"]
     settings += [f"data_dir={tmp_path}"]
     assert main(["fit", *settings, f"run_dir={tmp_path / 'whole'}"]) == 0
     words = ["-m", "clframe", "fit", *settings, f"run_dir={tmp_path / 'part'}"]
@@ -224,7 +224,7 @@ def test_a_killed_run_ends_with_the_same_films(
 
 def test_a_film_of_the_final_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
-    fit(run, films="gif")
+    fit(run, videos="gif")
     film = tmp_path / "film.gif"
     words = ["rollout", str(run), "--task", "turn_0_of_2", "--episodes", "1", "--video", str(film)]
     assert main(words) == 0
@@ -240,7 +240,7 @@ def test_a_film_of_the_final_policy(tmp_path: Path, capsys: pytest.CaptureFixtur
 )
 def test_what_has_no_episodes_cannot_be_filmed(stream: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=said):
-        clframe.fit(stream, films="gif", run_dir=tmp_path / "run", progress=False, max_epochs=1)
+        clframe.fit(stream, videos="gif", run_dir=tmp_path / "run", progress=False, max_epochs=1)
     assert not (tmp_path / "run").exists()
 
 
@@ -252,7 +252,7 @@ def test_the_report_shows_films_up_to_a_bound(
     from clframe.runs.reader import read_run
 
     run = tmp_path / "run"
-    fit(run, films="gif")
+    fit(run, videos="gif")
     page = report_html([read_run(run)])
     assert page.count("data:image/gif;base64,") == 2
     assert page.index("After 2: turn_1_of_2") < page.index("After 1: turn_0_of_2")

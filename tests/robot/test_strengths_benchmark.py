@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from clframe.config.compose import compose, experiments
+from clframe.config.compose import compose
+from clframe.config.read_overrides import catalog_of
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 
@@ -104,7 +105,7 @@ def test_the_page_of_the_point_robot(point: Any) -> None:
 
 
 def test_every_row_of_the_point_robot_is_an_experiment(point: Any) -> None:
-    names = {name for name in experiments() if name.startswith("point_robot/")}
+    names = {name for name in catalog_of().groups["experiment"] if name.startswith("point_robot/")}
     assert names == {f"point_robot/{name.removesuffix('_shared')}" for name in point.METHODS}
     naive = compose(["experiment=point_robot/naive"])
     for name in names:

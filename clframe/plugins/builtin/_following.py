@@ -38,7 +38,7 @@ class Following(Plugin):
     def started(self, learner: Learner) -> StreamClock:
         """The clock; it starts when the run does, or goes on, with what is known of its past."""
         if self.clock is None:
-            stream, settings = learner.stream, learner.engine.settings
+            stream, settings = learner.stream, learner.engine.evaluation
             tasks = [len(tasks_of_row(stream, settings, n + 1)) for n in range(len(stream))]
             self.clock = StreamClock(tasks, time.monotonic(), len(learner.seen))
             if learner.seen and learner.state.run_dir is not None:

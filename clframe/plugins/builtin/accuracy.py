@@ -44,7 +44,7 @@ class Accuracy(CountsClasses):
         classes = count_all(learner)
         order = engine.share(torch.arange(len(data)))
         with engine.autocast():
-            for batch in data.batches(order, engine.settings.eval_batch_size):
+            for batch in data.batches(order, engine.evaluation.eval_batch_size):
                 assert batch.positions is not None
                 positions = batch.positions.to(engine.device)
                 scores = learner(batch.x, task_of[positions])
@@ -67,7 +67,7 @@ class Accuracy(CountsClasses):
         classes = count_all(learner)
         counted = data.labels.ndim == 1
         with learner.engine.autocast():
-            for batch in data.batches(order, learner.engine.settings.eval_batch_size):
+            for batch in data.batches(order, learner.engine.evaluation.eval_batch_size):
                 scores = hooks.predict(learner, batch.x, task)
                 hits = scores.argmax(1) == batch.y
                 right += hits.sum()

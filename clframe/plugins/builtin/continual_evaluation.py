@@ -49,8 +49,8 @@ class ContinualEvaluation(Plugin):
     state: ClassVar[tuple[str, ...]] = ("points",)
 
     def __init__(self, every_n_steps: int = 1, samples: int | None = None) -> None:
-        at_least(every_n_steps, 1, "trainer.evaluate_every_n_steps")
-        at_least(samples, 1, "trainer.evaluate_samples")
+        at_least(every_n_steps, 1, "evaluation.evaluate_every_n_steps")
+        at_least(samples, 1, "evaluation.evaluate_samples")
         self.every_n_steps = every_n_steps
         self.samples = samples
         self.points: dict[str, dict[str, Any]] = {}
@@ -60,7 +60,7 @@ class ContinualEvaluation(Plugin):
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
         """Only where the run is to be evaluated every few steps."""
-        settings = context.settings
+        settings = context.evaluation
         every = settings.evaluate_every_n_steps
         return None if every is None else cls(every, settings.evaluate_samples)
 
@@ -71,9 +71,9 @@ class ContinualEvaluation(Plugin):
             for task in stream.tasks:
                 if task.load is None:
                     raise SettingError(
-                        f"trainer.evaluate_samples={self.samples} draws from evaluation data, and "
-                        f"task '{task.name}' of stream '{stream.name}' is an environment: leave "
-                        "it out"
+                        f"evaluation.evaluate_samples={self.samples} draws from evaluation data, "
+                        f"and task '{task.name}' of stream '{stream.name}' is an environment: "
+                        "leave it out"
                     )
 
     @hookimpl(trylast=True)

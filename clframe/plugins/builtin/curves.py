@@ -31,7 +31,7 @@ class Curves(Plugin):
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
         """Only where the run is to be evaluated on the way."""
-        every = context.settings.check_val_every_n_epoch
+        every = context.evaluation.check_val_every_n_epoch
         return None if every is None else cls(every)
 
     def measure(self, learner: Learner, experience: Experience) -> None:

@@ -44,7 +44,7 @@ class Films(Plugin):
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
         """Only where films are asked for and the run is written."""
-        ending = context.settings.films
+        ending = context.logging.videos
         if ending is None or context.run_dir is None:
             return None
         return cls(str(context.run_dir / FOLDER), ending, context.strategy)
@@ -61,7 +61,7 @@ class Films(Plugin):
         found = [how for how in ways if isinstance(how, Evaluation)]
         if not found:
             raise SettingError(
-                f"trainer.films records episodes of robots, which stream '{stream.name}' has not"
+                f"logging.videos records episodes of robots, which stream '{stream.name}' has not"
             )
         recorded = RecordVideo(found[0].robot.make(), sizes=(TILE, 0))
         recorded.reset(seed=found[0].seeds[0])

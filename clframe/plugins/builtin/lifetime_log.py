@@ -5,7 +5,7 @@ block per experience. An evaluation block has one row per task, the value of the
 learning block one learning experience is one optimizer step, its value the accuracy of the
 current batch before the step, on samples of the experience's own tasks. Where training outputs do
 not tell the measure of the matrix (a policy's success), a learning block has the values measured on
-the way (``trainer.check_val_every_n_epoch``) or, without those, the one measured after it.
+the way (``evaluation.check_val_every_n_epoch``) or, without those, the one measured after it.
 """
 
 from __future__ import annotations

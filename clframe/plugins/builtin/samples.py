@@ -52,7 +52,7 @@ class Samples(Plugin):
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
         """Only where they are asked for and the run is written."""
-        count = context.settings.sample_images
+        count = context.logging.sample_images
         if not count or context.run_dir is None:
             return None
         return cls(str(context.run_dir / FOLDER), count)

@@ -22,7 +22,7 @@ class ValidationLoss(Plugin):
     """The learner's loss on demonstrations that are not learned from (``stream.val_demos``).
 
     It is measured for the tasks of the current experience when their success is
-    (``trainer.check_val_every_n_epoch``), so that the two can be set beside each other: in
+    (``evaluation.check_val_every_n_epoch``), so that the two can be set beside each other: in
     behavioral cloning the one does not foretell the other.
 
     Args:
@@ -47,7 +47,7 @@ class ValidationLoss(Plugin):
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
         """Only where demonstrations are held out and tasks are measured on the way."""
-        every = context.settings.check_val_every_n_epoch
+        every = context.evaluation.check_val_every_n_epoch
         evaluations = [task.evaluation for task in context.stream.tasks]
         held_out = any(isinstance(e, Evaluation) and e.validation for e in evaluations)
         return cls(every) if held_out and every is not None else None
@@ -97,7 +97,7 @@ def loss_of(learner: Learner, task: Task) -> float:
     total = torch.zeros(2, dtype=torch.float64, device=engine.device)
     order = engine.share(torch.arange(len(data)))
     with hooks.in_task(learner, task), engine.autocast():
-        for batch in data.batches(order, engine.settings.eval_batch_size):
+        for batch in data.batches(order, engine.evaluation.eval_batch_size):
             outputs, _ = learner.run_model(batch.x, batch.task)
             total[0] += learner.label_loss(outputs, batch).double() * len(batch)
             total[1] += len(batch)

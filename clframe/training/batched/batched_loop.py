@@ -46,6 +46,7 @@ class BatchedStepper:
         self.on_backward = implements("after_backward")
         self.on_step = implements("after_step")
         self.settings = stack.learners[0].engine.settings
+        self.log_grad_norm = stack.learners[0].engine.logging.log_grad_norm
         self.parameters = [[p for p in x.parameters() if p.requires_grad] for x in stack.learners]
         self._optimizer: torch.optim.Optimizer | None = None
         self.scheduled = stack.learners[0].schedule is not None
@@ -80,7 +81,7 @@ class BatchedStepper:
             for learner, step in zip(learners, steps, strict=True):
                 learner.plugins.hook.after_backward(learner=learner, step=step)
         for learner, parameters in zip(learners, self.parameters, strict=True):
-            if self.settings.log_grad_norm:
+            if self.log_grad_norm:
                 log_gradient_norm(learner, parameters)
             clip_gradients(parameters, self.settings)
         if self.scheduled:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 @torch.inference_mode()
 def batched_accuracies(stack: Stack, tasks: Sequence[Task]) -> list[tuple[float, torch.Tensor]]:
     """The accuracy of each seed on its task of the same number, and the counts of its classes."""
-    settings, device = stack.learners[0].engine.settings, stack.learners[0].engine.device
+    engine = stack.learners[0].engine
+    settings, device = engine.evaluation, engine.device
     feed = Feed([task.data.to(device) for task in tasks])
     mask = Masks(stack.learners)
     n = len(feed.data[0])

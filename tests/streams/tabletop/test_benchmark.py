@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from clframe.config.compose import compose, experiments
+from clframe.config.compose import compose
+from clframe.config.read_overrides import catalog_of
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_the_table_and_the_page(bench: Any) -> None:
 
 
 def test_every_cell_is_an_experiment_of_the_same_protocol(bench: Any) -> None:
-    names = {name for name in experiments() if name.startswith("tabletop/")}
+    names = {name for name in catalog_of().groups["experiment"] if name.startswith("tabletop/")}
     methods = {
         "goal5": [method for method in bench.METHODS if not method.endswith("_shared")],
         "libero": ["naive", "ewc", "er", "packnet", "multitask"],
@@ -73,7 +74,6 @@ def test_the_protocol_is_liberos() -> None:
     assert chosen.strategy_name == "replay+best_checkpoint"
     assert chosen.stream["name"] == "tabletop_long"
     assert (chosen.stream["eval_episodes"], chosen.stream["horizon"]) == (20, 600)
-    trainer = chosen.trainer
-    assert (trainer["max_epochs"], trainer["check_val_every_n_epoch"]) == (50, 5)
-    assert trainer["evaluate_tasks"] == "learned"
+    assert chosen.trainer["max_epochs"] == 50
+    assert chosen.evaluation == {"check_val_every_n_epoch": 5, "evaluate_tasks": "learned"}
     assert chosen.strategy["replay"]["per_class"] == 1000
