@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from clframe.core.capabilities import Capabilities as Capabilities
     from clframe.core.hooks import TaskContext as TaskContext
     from clframe.core.learner import Learner as Learner
+    from clframe.core.learner_factory import LearnerFactory as LearnerFactory
     from clframe.core.matrix import AccuracyMatrix as AccuracyMatrix
     from clframe.core.plugin import Plugin as Plugin
     from clframe.core.protocols import Model as Model
@@ -62,6 +63,7 @@ _HOME = {
     "Experience": "core.stream",
     "Heatmap": "recording.media",
     "Learner": "core.learner",
+    "LearnerFactory": "core.learner_factory",
     "MapData": "data.dataset",
     "Model": "core.protocols",
     "Plugin": "core.plugin",

@@ -41,7 +41,7 @@ from clframe.data.folder import data_folder
 from clframe.data.real_time import drop_missed_batches
 from clframe.data.stream_order import in_order
 from clframe.distributed.ranks import check_plugins
-from clframe.errors import SettingError
+from clframe.errors import PluginError, SettingError
 from clframe.recording.logger import as_run_logger
 from clframe.runs import pretrain
 from clframe.runs.folder import RunFolder
@@ -279,6 +279,11 @@ def build_model(config: RunConfig, registry: Registry, stream: Stream) -> nn.Mod
             n_outputs=stream.n_outputs,
             data_dir=data_folder(config.data_dir),
         )
+    if not isinstance(model, nn.Module):
+        raise PluginError(
+            f"model '{values.get('name')}' is a {type(model).__name__}: return a torch.nn.Module "
+            "from its function"
+        )
     check_model(model, isinstance(stream, RobotStream))
     return model
 
@@ -288,7 +293,10 @@ def learner_class(
 ) -> Callable[..., LightningModule]:
     """Return the chosen learner class, the stream's own, or one that wraps a LightningModule."""
     if not has_own_step(model):
-        return learning.learner_class(stream)
+        made = learning.learner_class(stream)
+        if not callable(made):
+            raise _returned(learning, "learner_class", made, "a subclass of clframe.Learner")
+        return made
     if (name := name_of(config.learner)) != STREAMS_OWN:
         raise SettingError(
             f"learner={name} and the LightningModule {type(model).__name__} both compute "
@@ -308,8 +316,23 @@ def prepare_stream(
     # A model may replace inputs with features that it computes once, such as those of a frozen
     # network.
     if isinstance(model, Model):
-        stream = model.prepare_stream(stream, engine.device)
-    return learning.prepare_stream(stream, model, engine)
+        prepared = model.prepare_stream(stream, engine.device)
+        if not isinstance(prepared, Stream):
+            raise _returned(model, "prepare_stream", prepared, "a clframe.Stream")
+        stream = prepared
+    prepared = learning.prepare_stream(stream, model, engine)
+    if not isinstance(prepared, Stream):
+        raise _returned(learning, "prepare_stream", prepared, "a clframe.Stream")
+    return prepared
+
+
+def _returned(owner: object, method: str, answer: object, wanted: str) -> PluginError:
+    """Return the error for a method that returned something else than it has to."""
+    kind = type(owner)
+    answered = "None" if answer is None else f"a {type(answer).__name__}"
+    return PluginError(
+        f"{kind.__module__}.{kind.__name__}.{method} returned {answered}; return {wanted}"
+    )
 
 
 # ---------------------------------------------------------------- folder

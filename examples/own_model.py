@@ -1,68 +1,67 @@
-"""A network of your own, and a LightningModule that brings its loss and optimizer along.
+"""A model of your own: a small convolutional network with a name and settings.
 
+clframe fit plugin_path=examples/own_model.py model=tiny_conv model.width=8 strategy=replay
 python examples/own_model.py
 """
 
-from __future__ import annotations
-
-import lightning
 import torch
-from torch import nn
-from torch.nn import functional
+from torch import Tensor, nn
 
 import clframe
+from clframe import Model, Registry, SettingError, Stream, hookimpl
 
 
-class Net(nn.Module):
-    """Any module with one logit per output; clframe brings loss and optimizer."""
+class TinyConv(Model, nn.Module):
+    """One convolution and a linear head.
 
-    def __init__(self) -> None:
+    Args:
+        channels: Of an image.
+        n_outputs: Classes.
+        width: Channels of the convolution.
+    """
+
+    def __init__(self, channels: int, n_outputs: int, width: int) -> None:
         super().__init__()
-        self.layers = nn.Sequential(
-            nn.Flatten(), nn.Linear(784, 100), nn.ReLU(), nn.Linear(100, 10)
-        )
+        self.n_features = 16 * width
+        convolution = nn.Conv2d(channels, width, kernel_size=5, stride=2)
+        self.features = nn.Sequential(convolution, nn.ReLU(), nn.AdaptiveMaxPool2d(4), nn.Flatten())
+        self.head = nn.Linear(self.n_features, n_outputs)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits of the ten digits."""
-        return self.layers(x)
+    def forward(self, x: Tensor) -> Tensor:
+        """Return one logit per class."""
+        return self.head(self.features(x))
 
-
-class Lit(lightning.LightningModule):
-    """Brings its own loss (with label smoothing) and optimizer; plugins act on both."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = Net()
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits of the ten digits."""
-        return self.net(x)
-
-    def training_step(self, batch: tuple[torch.Tensor, torch.Tensor], index: int) -> torch.Tensor:
-        """The loss of a batch, with its logits for the classes that compete."""
-        x, y = batch
-        return functional.cross_entropy(self(x), y, label_smoothing=0.1)
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        """The optimizer of all experiences."""
-        return torch.optim.SGD(self.parameters(), lr=0.05, momentum=0.9)
+    def prepare_stream(self, stream: Stream, device: torch.device) -> Stream:
+        """Return the stream as it is, or refuse it."""
+        if len(stream.input_shape) != 3:
+            raise SettingError(f"model=tiny_conv needs images, but '{stream.name}' has none")
+        return stream
 
 
-def main(max_epochs: int = 3) -> dict[str, float]:
-    """The same strategy with both."""
-    accuracy = {}
-    for model in (Net(), Lit()):
-        result = clframe.fit(
-            "split_mnist",
-            ["lwf", "replay"],
-            model=model,
-            max_epochs=max_epochs,
-            run_dir=False,
-            progress=False,
-        )
-        accuracy[type(model).__name__] = result.metrics["gem"]["acc"]
-        print(f"{type(model).__name__:<5}{result.metrics['gem']['acc']:.3f}")
-    return accuracy
+def tiny_conv(input_shape: tuple[int, ...], n_outputs: int, width: int = 16) -> TinyConv:
+    """One convolution and a linear head.
+
+    Args:
+        input_shape: Of one sample; clframe gives it.
+        n_outputs: Classes; clframe gives it.
+        width: Channels of the convolution.
+    """
+    return TinyConv(input_shape[0], n_outputs, width)
+
+
+@hookimpl
+def register(registry: Registry) -> None:
+    """Add the model."""
+    registry.add("model", "tiny_conv", tiny_conv)
+
+
+def main(max_epochs: int = 3) -> float:
+    """Learn with the model."""
+    model = TinyConv(channels=1, n_outputs=10, width=16)
+    short = {"max_epochs": max_epochs, "run_dir": False, "progress": False}
+    result = clframe.fit("split_mnist", ["lwf", "replay"], model=model, **short)
+    print(result)
+    return result.metrics["gem"]["acc"]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 from clframe.core.registry import Kind, Registry
 from clframe.core.stream import SCENARIOS, Stream
 from clframe.data.folder import data_folder
-from clframe.errors import SettingError
+from clframe.errors import PluginError, SettingError
 from clframe.utils import setting_checks
 
 Named = str | Mapping[str, Any]
@@ -60,6 +60,11 @@ def make_stream(
     if scenario is not None and not fixed:
         given["scenario"] = scenario
     built: Stream = make(registry, "stream", stream, **given)
+    if not isinstance(built, Stream):
+        raise PluginError(
+            f"stream '{name}' is a {type(built).__name__}: return a clframe.Stream from its "
+            "function"
+        )
     if scenario is not None and fixed and built.scenario != scenario:
         raise SettingError(
             f"stream '{name}' has its own scenario, {built.scenario}; leave scenario out"

@@ -24,6 +24,7 @@ from clframe.core.state import RunState
 from clframe.core.step import Step
 from clframe.data.dataset import Batch, Data, cat_inputs, map_inputs
 from clframe.recording import step_log
+from clframe.utils.overrides import check_overrides
 
 if TYPE_CHECKING:
     from clframe.core.engine import Engine, Schedule
@@ -61,6 +62,7 @@ class Learner(LightningModule):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        check_overrides(cls, [Learner], inherited=False)
         if "classifies" not in cls.__dict__ and {"run_model", "mask_outputs"} & set(cls.__dict__):
             cls.classifies = False
 

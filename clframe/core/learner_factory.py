@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from clframe.core.factory import Named, make
 from clframe.core.learner import Learner
 from clframe.core.stream import Stream
+from clframe.errors import PluginError
 from clframe.hookspecs import hookimpl
+from clframe.utils.overrides import check_overrides
 
 if TYPE_CHECKING:
     from lightning.pytorch import LightningModule
@@ -26,10 +28,26 @@ STREAMS_OWN = "default"
 
 
 class LearnerFactory:
-    """The stream's own way: classification, or imitation if tasks are robot environments."""
+    """The stream's own way: classification, or imitation if tasks are robot environments.
+
+    Derive from it to choose another learner class by a name, with settings of its own.
+
+    Example:
+        >>> class Double(LearnerFactory):
+        ...     '''Learns for twice the epochs.'''
+        ...
+        ...     def trainer(self, defaults, given):
+        ...         return {**defaults, "max_epochs": 2 * defaults.get("max_epochs", 1)}
+        >>> Double().trainer({"max_epochs": 3}, {})
+        {'max_epochs': 6}
+    """
 
     supports_distributed: ClassVar[bool] = True
     """Whether several processes can learn one run this way."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_overrides(cls, [LearnerFactory])
 
     def for_stream(self, stream: Stream) -> LearnerFactory:
         """Return a factory with the settings that follow from the stream, before it has tasks."""
@@ -64,6 +82,11 @@ def make_learner_factory(registry: Registry, named: Named, stream: Stream) -> Le
         named = {"name": named}
     values = {**registry.learner_for(stream.name, name_of(named)), **named}
     learning: LearnerFactory = make(registry, "learner", values)
+    if not isinstance(learning, LearnerFactory):
+        raise PluginError(
+            f"learner '{name_of(named)}' is a {type(learning).__name__}: register a subclass of "
+            "clframe.LearnerFactory, whose 'learner_class' chooses the learner"
+        )
     return learning.for_stream(stream)
 
 

@@ -190,8 +190,9 @@ def check_model(model: nn.Module, acts: bool) -> None:
     contract = Policy if acts else Model
     if isinstance(model, contract):
         return
+    used = set(members(Model)) if isinstance(model, Model) else set()
     for name in members(contract):
-        if hasattr(type(model), name):
+        if name not in used and hasattr(type(model), name):
             kind = type(model)
             raise PluginError(
                 f"{kind.__module__}.{kind.__name__} has '{name}' but does not derive from "
@@ -212,6 +213,21 @@ class RobotStream(Stream, abc.ABC):
 
     discrete: bool = False
     mask: slice | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_overrides(cls, [RobotStream], inherited=False)
+
+    def __new__(cls, *arguments: Any, **settings: Any) -> Self:
+        """Refuse a class that leaves methods out.
+
+        Raises:
+            PluginError: Names the class and the methods.
+        """
+        missing = ", ".join(f"'{name}'" for name in sorted(cls.__abstractmethods__))
+        if missing:
+            raise PluginError(f"{cls.__module__}.{cls.__name__} has no {missing}")
+        return super().__new__(cls)
 
     @property
     @abc.abstractmethod

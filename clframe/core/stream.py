@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from clframe.errors import SettingError
+from clframe.errors import PluginError, SettingError
 
 if TYPE_CHECKING:
     from lightning.pytorch import LightningModule
@@ -55,6 +55,13 @@ class Task:
     load: Callable[[], Data] | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
     evaluation: TaskEvaluation | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.evaluation is None or isinstance(self.evaluation, TaskEvaluation)):
+            raise PluginError(
+                f"task '{self.name}': evaluation is a {type(self.evaluation).__name__}, which must "
+                "derive from clframe.core.stream.TaskEvaluation"
+            )
 
     @property
     def data(self) -> Data:

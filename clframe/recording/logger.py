@@ -44,7 +44,14 @@ class RunLogger:
         super().__init_subclass__(**kwargs)
         check_overrides(cls, [RunLogger])
         if cls.log_metrics is RunLogger.log_metrics:
-            raise PluginError(f"{cls.__module__}.{cls.__name__} has no method 'log_metrics'")
+            where = f"{cls.__module__}.{cls.__name__}"
+            for base in cls.__mro__[1:]:
+                if base is not RunLogger and "log_metrics" in vars(base):
+                    raise PluginError(
+                        f"{where} does not use 'log_metrics' of {base.__name__}: write class "
+                        f"{cls.__name__}({base.__name__}, clframe.RunLogger), in this order"
+                    )
+            raise PluginError(f"{where} has no method 'log_metrics'")
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Log numbers by name; every logger has this method."""

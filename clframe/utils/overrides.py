@@ -17,18 +17,29 @@ def members(contract: type) -> dict[str, Any]:
     return found
 
 
-def check_overrides(kind: type, contracts: Sequence[type]) -> None:
+def check_overrides(kind: type, contracts: Sequence[type], inherited: bool = True) -> None:
     """Refuse a class that overrides a method of a contract with other parameters.
 
+    A value or property must not become a method either: it would count as true.
+
+    Args:
+        kind: The class.
+        contracts: The classes that declare what can be overridden.
+        inherited: Check what their own parents declare, too.
+
     Raises:
-        PluginError: Names the method and its parameters.
+        PluginError: Names the class, the method and its parameters.
     """
     for contract in contracts:
         for name, declared in members(contract).items():
             own = vars(kind).get(name)
-            if own is None or own is declared or not inspect.isfunction(declared):
+            if own is None or own is declared or not (inherited or name in vars(contract)):
                 continue
             where = f"{kind.__module__}.{kind.__name__}.{name}"
+            if not inspect.isfunction(declared):
+                if inspect.isfunction(own):
+                    raise PluginError(f"{where} must be a value or a property, not a method")
+                continue
             wanted = list(inspect.signature(declared).parameters.values())
             names = ", ".join(parameter.name for parameter in wanted)
             if not callable(own):

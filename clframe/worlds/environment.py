@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -146,13 +147,25 @@ class ForeignEnvironment(Environment):
 
     def __init__(self, environment: Any) -> None:
         self.environment = environment
-        self.reset, self.step = environment.reset, environment.step  # type: ignore[method-assign]
         for name in (*_OPTIONAL, "observation_space", "action_space", "video_cameras", "rate"):
             if hasattr(environment, name):
                 setattr(self, name, getattr(environment, name))
         metadata = getattr(environment, "metadata", None)
         rate = metadata.get("render_fps") if isinstance(metadata, Mapping) else None
         self.rate = float(rate) if rate and rate > 0 else self.rate
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode; an environment without options is not given any."""
+        given = {} if options is None else {"options": options}
+        started: tuple[Any, dict[str, Any]] = self.environment.reset(seed=seed, **given)
+        return started
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Do one action."""
+        done: tuple[Any, Any, bool, bool, dict[str, Any]] = self.environment.step(action)
+        return done
 
     @property
     def render_mode(self) -> str | None:
@@ -174,14 +187,30 @@ def as_environment(made: Any) -> Environment:
     """Return an environment with all parts of :class:`Environment`.
 
     Raises:
-        DataError: It is no environment; names the missing method.
+        DataError: It is no environment; names the missing or wrong method.
     """
+    where = f"{type(made).__module__}.{type(made).__name__}"
+    for name in ("reset", "step"):
+        if not _has(made, name):
+            raise DataError(
+                f"{where} is no environment: it has no '{name}'; see Gymnasium's Env or "
+                "clframe.worlds.environment.Environment"
+            )
     if isinstance(made, Environment):
         return made
-    for name in ("reset", "step"):
-        if not callable(getattr(made, name, None)):
-            raise DataError(
-                f"{type(made).__module__}.{type(made).__name__} is no environment: it has no "
-                f"'{name}'; see Gymnasium's Env or clframe.worlds.environment.Environment"
-            )
+    try:
+        inspect.signature(made.reset).bind(seed=0)
+    except TypeError as error:
+        raise DataError(f"{where}.reset must take (seed=...): {error}") from error
+    except ValueError:
+        pass  # compiled code without a signature
     return ForeignEnvironment(made)
+
+
+def _has(made: Any, name: str) -> bool:
+    """Return whether an object has a method that is more than a base class's placeholder."""
+    method = getattr(made, name, None)
+    function = getattr(method, "__func__", method)
+    home = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
+    placeholders = ((__name__, f"Environment.{name}"), ("gymnasium.core", f"Env.{name}"))
+    return callable(method) and home not in placeholders

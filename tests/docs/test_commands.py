@@ -41,6 +41,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     clframe.fit(
         "split_mnist", max_epochs=1, limit_train_batches=2, run_dir=folder / "RUN", progress=False
     )
+    (folder / "examples").symlink_to(ROOT / "examples")
     for page in PAGES:
         for block in blocks(page):
             if block.language == "python":
