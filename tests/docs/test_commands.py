@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -59,22 +57,6 @@ def _all(paths: list[Path]) -> dict[str, str]:
         for command in commands(path):
             found.setdefault(command, name_of(path))
     return found
-
-
-@pytest.fixture
-def quick_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no file of the user is named, the registry is made once."""
-    plain: dict[str, Any] = {}
-    discover: Callable[..., Any] = composing.discover
-
-    def once(paths: Any = (), folders: Any = ()) -> Any:
-        if paths or folders:
-            return discover(paths, folders)
-        if not plain:
-            plain["registry"] = discover()
-        return plain["registry"]
-
-    monkeypatch.setattr(composing, "discover", once)
 
 
 def test_shells_take_every_line_as_it_stands() -> None:
@@ -136,9 +118,7 @@ def test_names_and_settings_of_every_run_are_known() -> None:
     assert len(_runs()) > 100
 
 
-def test_runs_can_be_composed(
-    place: Path, monkeypatch: pytest.MonkeyPatch, quick_registry: None
-) -> None:
+def test_runs_can_be_composed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As ``clframe fit`` does before it starts: those of the first pages, one of every other."""
     monkeypatch.chdir(place)
     wrong = {}
