@@ -39,7 +39,7 @@ from clframe.worlds.behavior.physics.solve import solve
 from clframe.worlds.behavior.planner.search import plan
 from clframe.worlds.behavior.sampling import sample
 from clframe.worlds.behavior.verbs import Verb
-from clframe.worlds.tabletop.cameras import Pictures
+from clframe.worlds.tabletop.cameras import Cameras
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 STORED = "behavior_physics.json"
@@ -47,7 +47,7 @@ SIZE, BAR = 320, 26
 EVERY = 6
 """Low-level steps between two pictures of a film, which so runs at six times the speed."""
 RATE = 20.0
-"""Pictures a second; the last one is held."""
+"""Cameras a second; the last one is held."""
 
 
 def measure(corpus: str, name: str, seed: int, row: dict[str, Any]) -> None:
@@ -177,7 +177,7 @@ def page(record: dict[str, Any], seeds: list[int]) -> str:
 
 
 class Film:
-    """Pictures of an episode, with what is done and Q written below.
+    """Cameras of an episode, with what is done and Q written below.
 
     Args:
         env: Whose table is filmed.
@@ -186,7 +186,7 @@ class Film:
     def __init__(self, env: PhysicalBehaviorEnv) -> None:
         assert env.table is not None
         self.env = env
-        self.pictures = Pictures(env.table, SIZE, samples=2)
+        self.pictures = Cameras(env.table, SIZE, samples=2)
         self.frames: list[NDArray[np.uint8]] = []
         self.marks: list[int] = []
         """The frame at the end of every primitive."""

@@ -39,7 +39,7 @@ SHIFT = 4
 def render(
     suite: str, states: int, mixtures: int, robots: list[RobotKind], seed: int
 ) -> dict[str, Any]:
-    """Pictures ``[states, cameras, side, side, 3]`` and labels ``[states, cameras, 4, points]``."""
+    """Cameras ``[states, cameras, side, side, 3]`` and labels ``[states, cameras, 4, points]``."""
     problems = [task.problem for task in tasks(suite)]
     names = point_names(problems)
     pictures = np.empty((states, len(CAMERAS), SIDE, SIDE, 3), np.uint8)
@@ -61,7 +61,7 @@ def render(
 
 
 def moved(pictures: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Pictures shifted and recolored at random, and their labels."""
+    """Cameras shifted and recolored at random, and their labels."""
     n = len(pictures)
     wide = functional.pad(pictures, [SHIFT] * 4, mode="replicate")
     shifts = torch.randint(0, 2 * SHIFT + 1, (n, 2), generator=generator)

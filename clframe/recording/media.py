@@ -121,10 +121,10 @@ def kind_of(name: str, value: Any) -> Kind:
     )
 
 
-def picture(value: Any) -> Any:
+def pixels_of(value: Any) -> Any:
     """An array or tensor as bytes of height x width (x channels), or films with time before that.
 
-    >>> picture(np.ones((2, 3, 1))).shape, int(picture(np.ones((2, 3)))[0, 0])
+    >>> pixels_of(np.ones((2, 3, 1))).shape, int(pixels_of(np.ones((2, 3)))[0, 0])
     ((2, 3), 255)
     """
     if isinstance(value, Tensor):

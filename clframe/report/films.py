@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from clframe.report.page_blocks import Block, Details, Notes, Picture, Text
+from clframe.report.page_blocks import Block, Details, ImageBlock, Notes, Text
 
 FOLDER = "films"
 MOST = 12_000_000
@@ -37,7 +37,7 @@ def films(folder: Path, experiences: list[str]) -> Iterator[Block]:
         left -= len(content)
         title = f"After {number + 1}: {name}"
         kind = _HEADS[path.suffix][2]
-        film = Picture(data_address(kind, content), title, film=kind.startswith("video"))
+        film = ImageBlock(data_address(kind, content), title, film=kind.startswith("video"))
         shown.append(Details(title, [film], opened=not shown))
     yield Text(
         "An episode of each task learned so far, after each experience; a green frame is a goal "

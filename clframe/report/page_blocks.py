@@ -115,7 +115,7 @@ class Details:
 
 
 @dataclass(frozen=True)
-class Picture:
+class ImageBlock:
     """A picture or a film within the page."""
 
     kind: ClassVar[str] = "picture"
@@ -129,11 +129,11 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Pictures:
-    """Pictures that stand side by side where there is room."""
+class ImagesBlock:
+    """ImagesBlock that stand side by side where there is room."""
 
     kind: ClassVar[str] = "pictures"
-    pictures: Sequence[Picture]
+    pictures: Sequence[ImageBlock]
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Heading:
 
 
 Block = (
-    Table | Figures | Notes | Text | Pairs | Side | Code | Details | Picture | Pictures | Heading
+    Table | Figures | Notes | Text | Pairs | Side | Code | Details | ImageBlock | ImagesBlock | Heading
 )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clframe.report.films import data_address
-from clframe.report.page_blocks import Block, Picture, Pictures, Text
+from clframe.report.page_blocks import Block, ImageBlock, ImagesBlock, Text
 
 FOLDER = "samples"
 MOST = 2_000_000
@@ -39,13 +39,13 @@ def samples(folder: Path, experiences: int) -> Iterator[Block]:
             left -= len(content)
             title = f"{number + 1}: {name}" if name else f"Experience {number + 1}"
             alt = f"samples of experience {number + 1}" + (f", {name}" if name else "")
-            shown.append(Picture(data_address("image/png", content), alt, title, pixels=True))
+            shown.append(ImageBlock(data_address("image/png", content), alt, title, pixels=True))
     if shown:
         yield Text(
             "A few training samples of each experience, scaled down. Depth, where there is any, is "
             "the lower row: the brighter, the further."
         )
-        yield Pictures(shown)
+        yield ImagesBlock(shown)
     if large:
         yield Text(f"{large} more are in '{FOLDER}' of the run folder.")
     if bad:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Picture = NDArray[np.uint8]
+ImageArray = NDArray[np.uint8]
 
 LARGE, SMALL = 256, 160
 """Pixels of the first camera's picture and of the others', beside it."""
@@ -33,7 +33,7 @@ class Shot:
         ended: Whether this is the last one.
     """
 
-    views: Mapping[str, Picture]
+    views: Mapping[str, ImageArray]
     step: int
     success: bool
     ended: bool = False
@@ -79,7 +79,7 @@ def lines(words: str, size: int, width: float) -> list[str]:
     return [fitted(line, size, width) for line in broken if line]
 
 
-def captioned(shot: Shot, task: str, actor: str, rate: float) -> Picture:
+def captioned(shot: Shot, task: str, actor: str, rate: float) -> ImageArray:
     """All cameras of a step side by side, the first one large, over task and who acts.
 
     Args:
@@ -117,13 +117,13 @@ def captioned(shot: Shot, task: str, actor: str, rate: float) -> Picture:
     return np.asarray(canvas)
 
 
-def _scaled(view: Picture) -> Picture:
+def _scaled(view: ImageArray) -> ImageArray:
     """A small picture enlarged by a whole number, so that words fit below it."""
     times = max(1, LARGE // view.shape[1])
     return np.ascontiguousarray(view.repeat(times, 0).repeat(times, 1))
 
 
-def grid(episodes: Mapping[str, Sequence[Shot]], title: str, rate: float) -> list[Picture]:
+def grid(episodes: Mapping[str, Sequence[Shot]], title: str, rate: float) -> list[ImageArray]:
     """Several episodes at the same time; those that have ended stand still.
 
     Args:
@@ -144,7 +144,7 @@ def grid(episodes: Mapping[str, Sequence[Shot]], title: str, rate: float) -> lis
     ]
 
 
-def _grid_picture(shots: Mapping[str, Shot], title: str, step: int, rate: float) -> Picture:
+def _grid_picture(shots: Mapping[str, Shot], title: str, step: int, rate: float) -> ImageArray:
     from PIL import Image, ImageDraw
 
     columns = max(3, math.ceil(math.sqrt(len(shots))))

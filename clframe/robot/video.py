@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
-from clframe.robot.frames import LARGE, SMALL, Picture, Shot, captioned
+from clframe.robot.frames import LARGE, SMALL, ImageArray, Shot, captioned
 from clframe.worlds.environment import WrappedEnvironment, as_environment
 
 
@@ -30,7 +30,7 @@ class RecordVideo(WrappedEnvironment):
         self.shots: list[Shot] = []
         self._succeeded = False
 
-    def look(self) -> dict[str, Picture]:
+    def look(self) -> dict[str, ImageArray]:
         """What the cameras see now, by their names.
 
         Raises:
@@ -86,7 +86,7 @@ class RecordVideo(WrappedEnvironment):
         *before, last = self.shots
         return [*before, Shot(last.views, last.step, last.success, ended=True)]
 
-    def captioned(self, task: str, actor: str) -> list[Picture]:
+    def captioned(self, task: str, actor: str) -> list[ImageArray]:
         """The pictures of the film, with task, step, success and who acts.
 
         Args:

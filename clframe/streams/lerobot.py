@@ -104,8 +104,8 @@ class Reader:
 
         if picture.shape[:2] == (self.size, self.size):
             return picture
-        image = Image.fromarray(picture)
-        return np.asarray(image.resize((self.size, self.size), Image.Resampling.BOX))
+        opened = Image.fromarray(picture)
+        return np.asarray(opened.resize((self.size, self.size), Image.Resampling.BOX))
 
 
 def lerobot(

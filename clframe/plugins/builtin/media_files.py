@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clframe.recording.media import FILMS, IMAGES, Heatmap, Media, Table, kind_of, picture
+from clframe.recording.media import FILMS, IMAGES, Heatmap, Media, Table, kind_of, pixels_of
 from clframe.report import figures
 from clframe.report.figure_style import new_figure, style
 from clframe.utils.files import write_bytes
@@ -47,7 +47,7 @@ def write(run_dir: Path, name: str, value: Any, caption: str, stem: str) -> Medi
     elif kind == "text":
         ending, content = ".txt", str(value).encode()
     elif kind == "film":
-        ending, content = FILMS[0], _gif(picture(value))
+        ending, content = FILMS[0], _gif(pixels_of(value))
     else:
         ending, content = IMAGES[0], _png(value)
     parts = [re.sub(r"[^\w.-]", "_", part).strip(".") or "_" for part in name.split("/")]
@@ -87,7 +87,7 @@ def _png(value: Any) -> bytes:
         return figures.to_png_bytes(value)
     from PIL import Image
 
-    image = value if hasattr(value, "getbands") else Image.fromarray(picture(value))
+    image = value if hasattr(value, "getbands") else Image.fromarray(pixels_of(value))
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
     return buffer.getvalue()

@@ -47,7 +47,7 @@ class Row(Protocol):
         """
 
 
-Picture = Path | Row
+ImageSource = Path | Row
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class PictureSettings:
         return self.num_workers is None and n * int(np.prod(shape)) <= _IN_MEMORY
 
 
-def open_picture(picture: Picture, size: int | None, color: Color) -> Pixels:
+def open_picture(picture: ImageSource, size: int | None, color: Color) -> Pixels:
     """One picture, channels first, scaled to a square if ``size`` says so.
 
     Raises:
@@ -89,8 +89,8 @@ def open_picture(picture: Picture, size: int | None, color: Color) -> Pixels:
         opened: Any = (
             Image.fromarray(content) if isinstance(content, np.ndarray) else opened_image(content)
         )
-        with opened as image:
-            pixels = image.convert("RGB" if color == "rgb" else "L")
+        with opened as file:
+            pixels = file.convert("RGB" if color == "rgb" else "L")
             if size is not None and pixels.size != (size, size):
                 pixels = pixels.resize((size, size), Image.Resampling.BILINEAR)
             array = np.asarray(pixels, dtype=np.uint8)
@@ -99,7 +99,7 @@ def open_picture(picture: Picture, size: int | None, color: Color) -> Pixels:
     return array[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1))
 
 
-def stored_bytes(picture: Picture) -> bytes:
+def stored_bytes(picture: ImageSource) -> bytes:
     """Return the bytes that hold an image, without opening it.
 
     Raises:
@@ -111,22 +111,22 @@ def stored_bytes(picture: Picture) -> bytes:
         raise DataError(f"image '{picture}' cannot be read: {error.strerror or error}") from error
 
 
-def _stored_at(pictures: Sequence[Picture], place: int) -> bytes:
+def _stored_at(pictures: Sequence[ImageSource], place: int) -> bytes:
     return stored_bytes(pictures[place])
 
 
 def find_bad(
-    pictures: Sequence[Picture], size: int | None, color: Color
-) -> list[tuple[Picture, OSError]]:
+    pictures: Sequence[ImageSource], size: int | None, color: Color
+) -> list[tuple[ImageSource, OSError]]:
     """The pictures that cannot be read, and why; each is opened."""
     return survey(pictures, size, color)[0]
 
 
 def survey(
-    pictures: Sequence[Picture], size: int | None, color: Color
-) -> tuple[list[tuple[Picture, OSError]], Counter[tuple[int, int]]]:
+    pictures: Sequence[ImageSource], size: int | None, color: Color
+) -> tuple[list[tuple[ImageSource, OSError]], Counter[tuple[int, int]]]:
     """Open each image; return those that cannot be read, and how many have which size."""
-    bad: list[tuple[Picture, OSError]] = []
+    bad: list[tuple[ImageSource, OSError]] = []
     sizes: Counter[tuple[int, int]] = Counter()
     with ProgressMeter("pictures", len(pictures), "files") as meter:
         for picture in pictures:
@@ -140,7 +140,7 @@ def survey(
 
 
 def read_pictures(
-    pictures: Sequence[Picture], size: int | None, color: Color, on_bad: OnBad
+    pictures: Sequence[ImageSource], size: int | None, color: Color, on_bad: OnBad
 ) -> tuple[Tensor, list[int]]:
     """All pictures as one tensor of bytes, and the positions of those that could be read.
 
@@ -154,7 +154,7 @@ def read_pictures(
         DataError: A file cannot be read, or sizes differ.
     """
     good: list[int] = []
-    bad: list[tuple[Picture, OSError]] = []
+    bad: list[tuple[ImageSource, OSError]] = []
     room: Pixels | None = None
     with ProgressMeter("pictures", len(pictures), "files") as meter:
         for position, picture in enumerate(pictures):
@@ -183,7 +183,7 @@ def read_pictures(
 class PictureFiles:
     """Pictures as a map-style data set: each is read anew when it is wanted."""
 
-    def __init__(self, pictures: Sequence[Picture], size: int | None, color: Color) -> None:
+    def __init__(self, pictures: Sequence[ImageSource], size: int | None, color: Color) -> None:
         self.pictures = pictures
         self.size = size
         self.color: Color = color
@@ -200,7 +200,7 @@ class PictureFiles:
         return torch.from_numpy(pixels), 0
 
 
-def say_bad(bad: Sequence[tuple[Picture, OSError]], n: int, on_bad: OnBad) -> None:
+def say_bad(bad: Sequence[tuple[ImageSource, OSError]], n: int, on_bad: OnBad) -> None:
     """Stop at pictures that cannot be read, or say which ones are left out."""
     names = ", ".join(f"'{picture}'" for picture, _ in bad[:_NAMED])
     more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clframe.errors import DataError, nearest
-from clframe.streams.custom.image_data import Picture
+from clframe.streams.custom.image_data import ImageSource
 from clframe.utils.regular import parse_json, read_json, read_text
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -38,7 +38,7 @@ class Entry:
         columns: What else is known of it, by name: domain, time.
     """
 
-    path: Picture
+    path: ImageSource
     label: str | int
     split: str | None
     columns: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Pictures of a world: the agent's camera and the one at the wrist, by ray casting."""
+"""Cameras of a world: the agent's camera and the one at the wrist, by ray casting."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIGHTING = Lighting(
 )
 
 
-class Pictures:
+class Cameras:
     """Takes pictures of one world.
 
     Args:

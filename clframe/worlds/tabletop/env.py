@@ -17,7 +17,7 @@ from clframe.worlds.bddl import Leniency, Problem, parse
 from clframe.worlds.environment import Environment
 from clframe.worlds.perturbation import Perturbation
 from clframe.worlds.tabletop import suites
-from clframe.worlds.tabletop.cameras import CAMERAS, Pictures
+from clframe.worlds.tabletop.cameras import CAMERAS, Cameras
 from clframe.worlds.tabletop.compiler import AGENT_CAMERA, ROBOTS, RobotKind
 from clframe.worlds.tabletop.disturbance import Disturber
 from clframe.worlds.tabletop.observation import (
@@ -107,8 +107,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]], Environment):
             if perturbation.axis == "wording":
                 self.language = paraphrase(self.language, perturbation.level)
         self._state = StateVector(self.world, layout)
-        self._pictures = Pictures(self.world, size) if cameras else None
-        self._films: dict[int, Pictures] = {}
+        self._pictures = Cameras(self.world, size) if cameras else None
+        self._films: dict[int, Cameras] = {}
         self._steps = 0
         self.disturber: Disturber | None = None
         self.action_space = spaces.Box(-1.0, 1.0, (ACTION_SIZE,), np.float32)
@@ -179,7 +179,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]], Environment):
     def picture(self, camera: str, size: int) -> NDArray[np.uint8]:
         """What a camera sees now, for people: with smooth edges."""
         if size not in self._films:
-            self._films[size] = Pictures(self.world, size, samples=2)
+            self._films[size] = Cameras(self.world, size, samples=2)
             if self._perturber is not None:
                 self._perturber.dress(self._films[size])
         return self._films[size].take(camera).rgb

@@ -30,7 +30,7 @@ from clframe.worlds.tabletop.world import MOVE, TURN, World
 
 if TYPE_CHECKING:
     from clframe.worlds.render import Lighting
-    from clframe.worlds.tabletop.cameras import Pictures
+    from clframe.worlds.tabletop.cameras import Cameras
 
 AXES = {
     "layout": "things start up to 6 cm, furniture up to 3 cm outside of where the task puts them",
@@ -188,7 +188,7 @@ class Perturber:
             if np.linalg.norm(world.position(HAND) - goal) < 0.005 and abs(turn).max() < 0.02:
                 break
 
-    def dress(self, pictures: Pictures) -> None:
+    def dress(self, pictures: Cameras) -> None:
         """Let pictures show this episode's light and colors."""
         if self._lighting is not None:
             pictures.lighting = self._lighting

@@ -121,10 +121,10 @@ def test_orders_differ() -> None:
 
 @pytest.mark.parametrize("number", ["0", "7"])
 def test_pictures_are_those_of_casting_all_rays(number: str) -> None:
-    from clframe.worlds.tabletop.cameras import CAMERAS, Pictures
+    from clframe.worlds.tabletop.cameras import CAMERAS, Cameras
 
     env = make("tabletop_goal", number)
-    pictures = Pictures(env.world)
+    pictures = Cameras(env.world)
     rng = np.random.default_rng(1)
     for seed in range(2):
         env.reset(seed=seed)

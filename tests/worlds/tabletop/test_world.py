@@ -9,7 +9,7 @@ import pytest
 from clframe.streams.tabletop import tasks
 from clframe.worlds.bddl import Literal
 from clframe.worlds.render import View
-from clframe.worlds.tabletop.cameras import CAMERAS, Pictures
+from clframe.worlds.tabletop.cameras import CAMERAS, Cameras
 from clframe.worlds.tabletop.gripper import HAND, HOME, MAX_OPENING
 from clframe.worlds.tabletop.poses import quat_of_matrix, rotate_z
 from clframe.worlds.tabletop.world import MOVE, World
@@ -203,7 +203,7 @@ def test_behaviors_kinematic_predicates(world: World) -> None:
 
 def test_physics_is_the_same_whether_or_not_it_is_watched() -> None:
     plain, watched = make_world("tabletop_long", 2), make_world("tabletop_long", 2)
-    pictures = Pictures(watched, 32)
+    pictures = Cameras(watched, 32)
     off = pictures.take("agentview").rgb
     for _ in range(5):
         action = np.array([0.3, 0.1, -0.5, 0, 0, 0.2, 1.0])
@@ -221,7 +221,7 @@ def test_physics_is_the_same_whether_or_not_it_is_watched() -> None:
 def test_no_part_of_a_body_is_left_out_of_pictures(camera: str) -> None:
     """Rays cast together see what a single ray sees, at the hand, fixtures and near things too."""
     world = make_world("tabletop_goal", 3)
-    frame = Pictures(world, 48).take(camera)
+    frame = Cameras(world, 48).take(camera)
     view = View.of_camera(world.model, world.data, camera)
     rows, columns = np.mgrid[0:48:2, 0:48:2].reshape(2, -1)
     half = np.tan(np.radians(view.fovy) / 2)

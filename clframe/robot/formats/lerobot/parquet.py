@@ -94,9 +94,9 @@ def _files(pictures: NDArray[Any]) -> Iterable[bytes]:
     depth = pictures.dtype != np.uint8
     for picture in pictures:
         content = io.BytesIO()
-        image = Image.fromarray(picture.astype(np.float32) if depth else picture)
+        opened = Image.fromarray(picture.astype(np.float32) if depth else picture)
         if depth:
-            image.save(content, "TIFF", compression="tiff_adobe_deflate")
+            opened.save(content, "TIFF", compression="tiff_adobe_deflate")
         else:
-            image.save(content, "PNG", compress_level=1)
+            opened.save(content, "PNG", compress_level=1)
         yield content.getvalue()

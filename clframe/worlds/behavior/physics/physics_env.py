@@ -23,7 +23,7 @@ from clframe.worlds.behavior.sampling import Instance, sample
 from clframe.worlds.behavior.state import State
 from clframe.worlds.behavior.tracker import GoalTracker
 from clframe.worlds.behavior.verbs import PRIMITIVES, REFUSED, Verb
-from clframe.worlds.tabletop.cameras import Pictures
+from clframe.worlds.tabletop.cameras import Cameras
 from clframe.worlds.tabletop.compiler import AGENT_CAMERA
 from clframe.worlds.tabletop.world import RATE
 
@@ -85,7 +85,7 @@ class PhysicalBehaviorEnv(BehaviorEnv):
         self.table: Table | None = None
         self.watcher: Watcher | None = None
         """Called with every low-level action after it was done; for filming."""
-        self._video: Pictures | None = None
+        self._video: Cameras | None = None
         self.last_refusal = ""
         """What kept the last primitive from being done."""
         super().__init__(problem, instance, horizon, slots, record)
@@ -213,7 +213,7 @@ class PhysicalBehaviorEnv(BehaviorEnv):
             return None
         if self._video is None:
             assert self.table is not None
-            self._video = Pictures(self.table, 256, samples=2)
+            self._video = Cameras(self.table, 256, samples=2)
         return self._video.take(AGENT_CAMERA).rgb
 
     def save(self) -> dict[str, Any]:
