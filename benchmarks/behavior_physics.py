@@ -1,14 +1,14 @@
-"""BEHAVIOR's activities with physics: how many fit on a table, how many reach Q = 1, and films.
+"""BEHAVIOR's activities with physics: how many fit on a table, how many reach Q = 1, and videos.
 
     python benchmarks/behavior_physics.py [--seeds 0 1 2] [--at-most SECONDS]
-    python benchmarks/behavior_physics.py --film b100/storing_food ... [--seeds 0] [--out FOLDER]
+    python benchmarks/behavior_physics.py --video b100/storing_food ... [--seeds 0] [--out FOLDER]
     python benchmarks/behavior_physics.py --eyes b100/storing_food
 
 Every published activity is set up; what does not fit is noted with the sentence that refuses it.
 The planner's plan is then done by the hand, and made anew where a primitive failed. What was
 measured before is kept, so that the work can be done in pieces (``--at-most`` so many processor
-seconds each); delete docs/results/behavior_physics.json to begin again. A film is an animated GIF
-from the agent's camera with a strip of some of its pictures (PNG). ``--eyes`` makes the picture of
+seconds each); delete docs/results/behavior_physics.json to begin again. A video is an animated GIF
+from the agent's camera with a strip of some of its images (PNG). ``--eyes`` makes the image of
 the world without physics in docs/behavior.md, and says how fast such observations are.
 """
 
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from clframe.errors import ClframeError
-from clframe.robot.film_files import write
+from clframe.robot.video.video_files import write
 from clframe.utils.files import write_json
 from clframe.worlds.behavior.corpus import CORPORA, activities, load_activity
 from clframe.worlds.behavior.egocentric import EgocentricEnv
@@ -45,7 +45,7 @@ RESULTS = Path(__file__).parent.parent / "docs" / "results"
 STORED = "behavior_physics.json"
 SIZE, BAR = 320, 26
 EVERY = 6
-"""Low-level steps between two pictures of a film, which so runs at six times the speed."""
+"""Low-level steps between two images of a video, which so runs at six times the speed."""
 RATE = 20.0
 """Cameras a second; the last one is held."""
 
@@ -142,7 +142,7 @@ def page(record: dict[str, Any], seeds: list[int]) -> str:
             f"| {len(solved)} | {first} | {always} | {medians[0]:g} | {medians[1]:g} "
             f"| {medians[2]:.1f} |"
         )
-    lines += ["", "![Films of activities](behavior_physics.png)", ""]
+    lines += ["", "![Videos of activities](behavior_physics.png)", ""]
     lines += [
         "## Why others do not fit",
         "",
@@ -173,20 +173,20 @@ def page(record: dict[str, Any], seeds: list[int]) -> str:
     return "\n".join(lines) + "\n"
 
 
-# ---------------------------------------------------------------------- films
+# ---------------------------------------------------------------------- videos
 
 
-class Film:
+class Video:
     """Cameras of an episode, with what is done and Q written below.
 
     Args:
-        env: Whose table is filmed.
+        env: Whose table is recorded.
     """
 
     def __init__(self, env: PhysicalBehaviorEnv) -> None:
         assert env.table is not None
         self.env = env
-        self.pictures = Cameras(env.table, SIZE, samples=2)
+        self.images = Cameras(env.table, SIZE, samples=2)
         self.frames: list[NDArray[np.uint8]] = []
         self.marks: list[int] = []
         """The frame at the end of every primitive."""
@@ -200,8 +200,8 @@ class Film:
             self.take()
 
     def take(self) -> None:
-        """Add a picture of now."""
-        seen = self.pictures.take("agentview").rgb
+        """Add an image of now."""
+        seen = self.images.take("agentview").rgb
         sheet = Image.new("RGB", (SIZE, SIZE + BAR), (24, 24, 28))
         sheet.paste(Image.fromarray(seen), (0, 0))
         draw = ImageDraw.Draw(sheet)
@@ -212,7 +212,7 @@ class Film:
         self.frames.append(np.asarray(sheet))
 
     def step(self, action: int) -> Any:
-        """One primitive of the environment, filmed."""
+        """One primitive of the environment, recorded."""
         verb, slot = divmod(int(action), self.env.slots)
         self.caption = f"{Verb(verb).name.lower()} {self.env.household.names[slot]}"
         result = PhysicalBehaviorEnv.step(self.env, action)
@@ -221,33 +221,33 @@ class Film:
         return result
 
 
-def film(corpus: str, name: str, seed: int, out: Path) -> None:
-    """Film the solution of an activity."""
+def video(corpus: str, name: str, seed: int, out: Path) -> None:
+    """Video the solution of an activity."""
     env = PhysicalBehaviorEnv((corpus, name), instance=seed)
-    taken = Film(env)
+    taken = Video(env)
     taken.take()
-    env.step = taken.step  # type: ignore[method-assign]  # filmed from here on
+    env.step = taken.step  # type: ignore[method-assign]  # recorded from here on
     found = solve(env, seconds=2.0)
     write(out / f"{corpus}_{name}.gif", taken.frames, RATE)
-    picture = Image.fromarray(np.concatenate([taken.frames[k] for k in _chosen(taken)], axis=1))
-    picture.save(out / f"{corpus}_{name}.png")
-    print(f"{corpus}/{name}: Q = {found.score:.2f}, {len(taken.frames)} pictures", flush=True)
+    image = Image.fromarray(np.concatenate([taken.frames[k] for k in _chosen(taken)], axis=1))
+    image.save(out / f"{corpus}_{name}.png")
+    print(f"{corpus}/{name}: Q = {found.score:.2f}, {len(taken.frames)} images", flush=True)
 
 
-def _chosen(taken: Film, count: int = 5) -> list[int]:
+def _chosen(taken: Video, count: int = 5) -> list[int]:
     """Frames for a strip: the start, the middle of some motions, the end."""
     last = len(taken.frames) - 1
     return [round(last * k / (count - 1)) for k in range(count)]
 
 
-def films(names: list[str], seed: int, out: Path) -> None:
-    """Film activities that have no film yet, and put their strips on one sheet."""
+def videos(names: list[str], seed: int, out: Path) -> None:
+    """Video activities that have no video yet, and put their strips on one sheet."""
     rows = []
     for full in names:
         corpus, name = full.split("/")
         path = out / f"{corpus}_{name}.png"
         if not path.exists():
-            film(corpus, name, seed, out)
+            video(corpus, name, seed, out)
         rows.append(np.asarray(Image.open(path)))
     sheet = Image.fromarray(np.concatenate(rows))
     sheet = sheet.resize((1000, round(sheet.height * 1000 / sheet.width)))
@@ -260,12 +260,12 @@ def eyes(full: str, seed: int, path: Path, count: int = 10, size: int = 200) -> 
     corpus, name = full.split("/")
     env = EgocentricEnv((corpus, name), instance=seed)
     steps = plan(env.instance).steps
-    pictures = [env.look(size, 2)[0]]
+    images = [env.look(size, 2)[0]]
     for verb, slot in steps[: count - 1]:
         env.step(env.action(verb, slot))
-        pictures.append(env.look(size, 2)[0])
+        images.append(env.look(size, 2)[0])
     half = count // 2
-    rows = [np.concatenate(row, axis=1) for row in (pictures[:half], pictures[half:])]
+    rows = [np.concatenate(row, axis=1) for row in (images[:half], images[half:])]
     Image.fromarray(np.concatenate(rows)).quantize(200).save(path, optimize=True)
     for pixels in (64, 128):
         env = EgocentricEnv((corpus, name), instance=seed, size=pixels)
@@ -276,15 +276,15 @@ def eyes(full: str, seed: int, path: Path, count: int = 10, size: int = 200) -> 
                 env.step(env.action(verb, slot))
                 done += 1
         rate = done / (time.process_time() - began)
-        print(f"{full}: {rate:.0f} steps a second with pictures of {pixels} pixels", flush=True)
+        print(f"{full}: {rate:.0f} steps a second with images of {pixels} pixels", flush=True)
 
 
 def main() -> None:
-    """Measure or film."""
+    """Measure or video."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--at-most", type=float, default=float("inf"))
-    parser.add_argument("--film", nargs="+", metavar="CORPUS/ACTIVITY")
+    parser.add_argument("--video", nargs="+", metavar="CORPUS/ACTIVITY")
     parser.add_argument("--eyes", metavar="CORPUS/ACTIVITY")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
@@ -292,8 +292,8 @@ def main() -> None:
     if given.eyes:
         eyes(given.eyes, given.seeds[0], given.out.parent / "behavior_eyes.png")
         return
-    if given.film:
-        films(given.film, given.seeds[0], given.out)
+    if given.video:
+        videos(given.video, given.seeds[0], given.out)
         return
     stored = given.out / STORED
     record: dict[str, Any] = {corpus: {} for corpus in CORPORA}

@@ -147,7 +147,7 @@ def outcome(name: str, words: list[str], run: Path, place: Path) -> tuple[int, A
 
 
 def named(path: Path, made: Any) -> bool:
-    """Whether a report names a picture that it could not show."""
+    """Whether a report names an image that it could not show."""
     kept = path.parent.name == "samples" and isinstance(made, list)
     return kept and any(f"{path.name.partition('_')[0]}_" in text for text in made[1].values())
 

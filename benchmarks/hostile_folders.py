@@ -192,8 +192,8 @@ def prepare(place: Path) -> Bases:
         demos = []
         for _ in range(3):
             state = draw.uniform(-0.7, 0.7, (12, 2)).astype(np.float32)
-            picture = draw.integers(0, 255, (12, 8, 8, 3), np.uint8)
-            demos.append(Demonstration(state.copy(), {"state": state, "top_rgb": picture}))
+            image = draw.integers(0, 255, (12, 8, 8, 3), np.uint8)
+            demos.append(Demonstration(state.copy(), {"state": state, "top_rgb": image}))
         recordings.append(Recording(name, f"{name} it", {}, demos))
     write_lerobot(place / "lerobot", recordings)
     guard = place / "guard"

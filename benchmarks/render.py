@@ -1,10 +1,10 @@
-"""How many RGB-D pictures a second one core renders by casting rays.
+"""How many RGB-D images a second one core renders by casting rays.
 
-    python benchmarks/render.py [--seconds 2] [--json FILE] [--picture FILE]
+    python benchmarks/render.py [--seconds 2] [--json FILE] [--image FILE]
 
 The scene is a table with an arm and ten things on it: 26 geoms, some textured, one light that casts
 shadows. "fixed" moves the camera around one scene, as a stream does within a segment; "new"
-also writes, compiles and places a scene of new colours and places for each picture. Times are CPU
+also writes, compiles and places a scene of new colours and places for each image. Times are CPU
 seconds of this process (one thread), medians over five blocks, so that a busy machine disturbs
 little.
 """
@@ -34,7 +34,7 @@ TEXTURES: dict[str | int, Texture] = {
 }
 BLOCKS = 5
 BOUNDS = {"fixed": 200, "new": 140}
-"""Pictures a second asked for at 64x64 with shadows."""
+"""Images a second asked for at 64x64 with shadows."""
 
 
 def table_scene(seed: int) -> str:
@@ -104,7 +104,7 @@ def view(step: int) -> View:
 
 
 def fixed(size: int, samples: int, lighting: Lighting | None) -> Callable[[int], Frame]:
-    """Pictures of one scene; without lighting, depth and geoms only."""
+    """Images of one scene; without lighting, depth and geoms only."""
     model, data = compiled(0)
     camera = RayCamera(model, size, size, samples, TEXTURES)
     rgb = lighting is not None
@@ -112,7 +112,7 @@ def fixed(size: int, samples: int, lighting: Lighting | None) -> Callable[[int],
 
 
 def new(size: int, samples: int, lighting: Lighting | None) -> Callable[[int], Frame]:
-    """A scene for each picture."""
+    """A scene for each image."""
 
     def render(step: int) -> Frame:
         model, data = compiled(step)
@@ -122,8 +122,8 @@ def new(size: int, samples: int, lighting: Lighting | None) -> Callable[[int], F
     return render
 
 
-def seconds_per_picture(render: Callable[[int], Frame], seconds: float) -> float:
-    """The median over blocks of the CPU time of one picture."""
+def seconds_per_image(render: Callable[[int], Frame], seconds: float) -> float:
+    """The median over blocks of the CPU time of one image."""
     render(0)
     began = time.process_time()
     for step in range(5):
@@ -156,14 +156,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=2.0, help="CPU seconds for each case")
     parser.add_argument("--json", type=Path, help="also write the figures here")
-    parser.add_argument("--picture", type=Path, help="also save the scene, enlarged, as PNG here")
+    parser.add_argument("--image", type=Path, help="also save the scene, enlarged, as PNG here")
     arguments = parser.parse_args()
     model, _ = compiled(0)
     report: dict[str, Any] = {"mujoco": mujoco.__version__, "geoms": model.ngeom, "cases": {}}
     print(f"MuJoCo {mujoco.__version__}, {model.ngeom} geoms, one core\n")
-    print("| picture | ms | a second |\n| --- | --- | --- |")
+    print("| image | ms | a second |\n| --- | --- | --- |")
     for name, (make, *settings) in CASES.items():
-        cost = seconds_per_picture(make(*settings), arguments.seconds)
+        cost = seconds_per_image(make(*settings), arguments.seconds)
         report["cases"][name] = {"ms": 1000 * cost, "per_second": 1 / cost}
         print(f"| {name} | {1000 * cost:.2f} | {1 / cost:.0f} |", flush=True)
     for kind, name in (("fixed", "64x64, shadow"), ("new", "64x64, shadow, new scene each")):
@@ -172,14 +172,14 @@ def main() -> None:
         print(f"\n{word}: {rate:.0f} a second with a {kind} scene, {BOUNDS[kind]} asked for")
     if arguments.json:
         write_json(arguments.json, report)
-    if arguments.picture:
+    if arguments.image:
         from PIL import Image
 
         shown = []
         for size, samples in ((64, 1), (64, 2), (256, 2)):
             rgb = fixed(size, samples, Lighting())(3).rgb
             shown.append(rgb.repeat(512 // size, axis=0).repeat(512 // size, axis=1))
-        Image.fromarray(np.concatenate(shown, axis=1)).save(arguments.picture)
+        Image.fromarray(np.concatenate(shown, axis=1)).save(arguments.image)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from clframe.report.measured import step_curves
 
 METRICS = ("min_acc", "wc_acc", "stability_gap", "wf_10", "wp_10", "auc")
 _FIRST = 30
-"""Steps of an experience that the second picture shows."""
+"""Steps of an experience that the second image shows."""
 
 
 def run(strategy: str, seed: int, data_dir: str | None) -> clframe.Result:
@@ -63,8 +63,8 @@ def figure(result: clframe.Result) -> Any:
     """All steps of a run, and the first ones of each experience for the tasks learned before."""
     curves = step_curves(result)
     assert curves is not None
-    picture = new_figure(10.5, 3.9)
-    whole, close = picture.subplots(1, 2, width_ratios=[2, 1])
+    image = new_figure(10.5, 3.9)
+    whole, close = image.subplots(1, 2, width_ratios=[2, 1])
     shades = colors(len(result.matrix.columns))
     for number, (task, color) in enumerate(zip(result.matrix.columns, shades, strict=True)):
         steps = [
@@ -88,8 +88,8 @@ def figure(result: clframe.Result) -> Any:
     whole.set_ylabel("accuracy (%)")
     whole.set_title("each task, at every step", fontsize=10, color=INK, loc="left")
     close.set_title("earlier tasks, mean", fontsize=10, color=INK, loc="left")
-    picture.legend(loc="outside lower center", frameon=False, fontsize=8.5, ncols=5)
-    return picture
+    image.legend(loc="outside lower center", frameon=False, fontsize=8.5, ncols=5)
+    return image
 
 
 def table(found: dict[str, dict[str, Any]]) -> str:
@@ -111,7 +111,7 @@ def table(found: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def page(found: dict[str, dict[str, Any]], command: str, strategy: str, picture: str) -> str:
+def page(found: dict[str, dict[str, Any]], command: str, strategy: str, image: str) -> str:
     """The results page."""
     source = next(iter(found.values()))["source"]
     return f"""# The stability gap of replay
@@ -123,7 +123,7 @@ an experience with little forgetting, loses much of the past in its first steps 
 afterwards. The matrix, measured at the ends, does not show that. Here it is `strategy={strategy}`
 on class-incremental split MNIST (what is learned and how: the script's first lines).
 
-![accuracy within training]({picture})
+![accuracy within training]({image})
 
 Left: all tasks at every step of the first seed; grey lines are the ends of experiences. Right: the
 mean over the tasks learned before, from the last value before an experience (0) over its first
@@ -157,9 +157,9 @@ def main() -> None:
     if arguments.markdown:
         words = [w if w != arguments.data_dir else "DIR" for w in sys.argv[1:]]
         command = shlex.join(["python", "benchmarks/stability_gap.py", *words])
-        picture = arguments.markdown.with_suffix(".png")
-        save(figure(results[arguments.seeds[0]]), picture)
-        text = page(found, command, arguments.strategy, picture.name)
+        image = arguments.markdown.with_suffix(".png")
+        save(figure(results[arguments.seeds[0]]), image)
+        text = page(found, command, arguments.strategy, image.name)
         arguments.markdown.write_text(text)
         numbers = arguments.markdown.with_suffix(".json")
         numbers.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")

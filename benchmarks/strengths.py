@@ -5,9 +5,9 @@ Candidates are tried on goals that nothing is measured on.
     python benchmarks/strengths.py --out runs/strengths [--markdown docs/results/strengths.md]
 
 Each cell is ``clframe fit experiment=<experiment> <strength> stream.goal_seed=5 seed=10`` (see
-grid.py for what is run and kept); of Continual World the first five tasks, by pictures three. The
+grid.py for what is run and kept); of Continual World the first five tasks, by images three. The
 best candidate of a method is what its experiment has, and what continual_world.py, tabletop.py,
-tabletop_pictures.py, point_robot.py and behavior_learning.py measure on other goals and seeds. The
+tabletop_images.py, point_robot.py and behavior_learning.py measure on other goals and seeds. The
 table is printed and written to ``table.md`` in the output folder, what was measured to
 ``table.json``; with ``--markdown`` a page, and its numbers beside it.
 """
@@ -28,8 +28,8 @@ GOAL_SEED = 5
 EXPERIMENTS: dict[str, tuple[str, list[str]]] = {
     "point_robot": ("point_robot/", []),
     "tabletop_goal": ("tabletop/goal5_", []),
-    "tabletop_pictures": (
-        "tabletop/pictures_",
+    "tabletop_images": (
+        "tabletop/images_",
         ["stream.tasks=[0,5,7]", "stream.eval_episodes=10", "max_epochs=30"],
     ),
     "cw10": (
@@ -64,7 +64,7 @@ CANDIDATES: dict[str, dict[str, tuple[float, ...]]] = {
         "si": (1, 10, 100),
         "mas": (1, 10, 100),
     },
-    "tabletop_pictures": {"ewc": (1e4, 1e5, 1e6, 1e7)},
+    "tabletop_images": {"ewc": (1e4, 1e5, 1e6, 1e7)},
     "cw10": {"ewc": (1000,), "si": (1, 10, 100), "mas": (1, 10, 100)},
     "behavior_12": {"ewc": (100, 300, 1000, 10000), "packnet": (0.8, 0.85, 0.9)},
 }
@@ -159,12 +159,12 @@ def page(found: grid.Found, command: str, numbers_file: str) -> str:
 
 Candidates for `strategy.ewc.weight`, `strategy.si.c`, `strategy.mas.weight` and
 `strategy.packnet.prune` in the experiments `point_robot/<method>`, `tabletop/goal5_<method>`,
-`tabletop/pictures_<method>` (three of its tasks, half of its epochs, 10 episodes each),
+`tabletop/images_<method>` (three of its tasks, half of its epochs, 10 episodes each),
 `continual_world/<method>` (the first five tasks, 10 episodes each) and `behavior/<method>`, all
 on `stream.goal_seed={GOAL_SEED}` and seed 10, on which nothing else is measured. Final success (of
 `behavior_12`: Q), mean over tasks. The best candidate, in bold (of several the middle one), is what
 the experiments have, and what [point_robot.md](point_robot.md), [tabletop.md](tabletop.md),
-[tabletop_pictures.md](tabletop_pictures.md), [continual_world.md](continual_world.md) and
+[tabletop_images.md](tabletop_images.md), [continual_world.md](continual_world.md) and
 [behavior_learning.md](behavior_learning.md) measure on other goals and seeds. What is not in the
 table was not tried. One seed and few episodes: differences of a few hundredths mean nothing.
 
@@ -176,7 +176,7 @@ of Continual World's code, ended lower on push-wall and stick-pull than with the
 Adam's steps are divided by, and where it is stiff its steps pass the anchor; the implicit step does
 neither.
 
-By pictures no weight holds an old task. A likely reason, which was not tested: the policy is
+By images no weight holds an old task. A likely reason, which was not tested: the policy is
 LIBERO's, with one head of ReLU units for all tasks, and after the three tasks 28, 50 and 25 % of
 the weights of its three hidden layers have no Fisher information at all (read off the checkpoint of
 weight 1e7). A new task may change these as it likes, and with them what the head does on old ones.

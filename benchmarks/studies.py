@@ -4,7 +4,7 @@
         [--out runs/studies] [--seeds 0 1 2] [--page docs/results/tabletop_studies.md]
 
 What is run is `experiment=tabletop_studies/small` (three tasks, a perceptron that is told the
-state) with other settings, for ``policies`` `experiment=tabletop_studies/pictures`. The table is
+state) with other settings, for ``policies`` `experiment=tabletop_studies/images`. The table is
 printed and the figure written to the output folder. With ``--page`` the measured values are kept
 in a JSON file beside the page, the figure is put there, and the page is made anew of all studies
 that have values. The studies at the paper's size are experiments: docs/tabletop.md names them.
@@ -130,8 +130,8 @@ def algorithms(out: Path, seed: int) -> dict[str, list[str]]:
 
 
 def policies(out: Path, seed: int) -> dict[str, list[str]]:
-    """The three policies of Table 1, from pictures."""
-    base = ["experiment=tabletop_studies/pictures", "stream.goal_seed=3"]
+    """The three policies of Table 1, from images."""
+    base = ["experiment=tabletop_studies/images", "stream.goal_seed=3"]
     # What each takes of the stem that is faster and of the head that learns in fewer steps.
     helped = {
         "resnet_rnn": ["model.stem=patch"],
@@ -209,7 +209,7 @@ STUDIES: Mapping[str, Study] = {
     "policies": Study(
         "Policies (LIBERO, Table 1)",
         "ResNet-RNN, ResNet-T and ViT-T in small, each with an encoder that it learns itself from "
-        "the pictures of two cameras: a knob, then a drawer, with the arm, under replay, 1,200 "
+        "the images of two cameras: a knob, then a drawer, with the arm, under replay, 1,200 "
         "steps of 16 windows each at most. Other than LIBERO's: ResNets begin with "
         "`model.stem=patch`, heads of transformers read all tokens (`model.readout=all`). In "
         "LIBERO it depends on suite and algorithm which is best.",
@@ -286,8 +286,8 @@ def main() -> None:
         stored[arguments.study] = found
         stored = {name: stored[name] for name in STUDIES if name in stored}
         values.write_text(json.dumps(stored, indent=1, allow_nan=False) + "\n")
-        picture = f"{arguments.page.stem}_{arguments.study}.png"
-        figures.write(study.figure(found), arguments.page.with_name(picture))
+        image = f"{arguments.page.stem}_{arguments.study}.png"
+        figures.write(study.figure(found), arguments.page.with_name(image))
         arguments.page.write_text(page(stored, arguments.page.stem))
 
 

@@ -7,7 +7,7 @@ and kept); ``<method>_shared`` has one head for all tasks. The table is printed 
 ``table.md`` in the output folder, everything that was measured to ``table.json``; with
 ``--markdown`` a page is written, and its numbers beside it.
 
-Published: LIBERO's Table 8, ResNet-T on LIBERO-Goal (Liu et al., 2023): ten tasks, pictures, human
+Published: LIBERO's Table 8, ResNet-T on LIBERO-Goal (Liu et al., 2023): ten tasks, images, human
 demonstrations and another simulator. The numbers stand beside each other to compare the order of
 methods and not their values.
 """
@@ -121,7 +121,7 @@ task's number, and has a head for each task (`<method>_shared`: one for all, `{S
 the current task is measured before learning and every 25 of 50 epochs by 10 rollouts of at most 120
 steps, the best of these points is kept, then all tasks learned so far are measured. LIBERO takes
 every 5 of 50 epochs, 20 rollouts and 600 steps (`experiment=tabletop/libero_<method>`). Published:
-LIBERO's Table 8, ResNet-T on the ten tasks of LIBERO-Goal (Liu et al., 2023), with pictures, human
+LIBERO's Table 8, ResNet-T on the ten tasks of LIBERO-Goal (Liu et al., 2023), with images, human
 demonstrations, another simulator and one head; to be compared in the order of methods and not in
 values. Mean ± standard error over seeds.
 

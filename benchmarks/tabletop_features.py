@@ -1,4 +1,4 @@
-"""What the frozen encoder of tabletop pictures saves, and what its features tell.
+"""What the frozen encoder of tabletop images saves, and what its features tell.
 
     python benchmarks/tabletop_features.py step [--rounds 20]
     python benchmarks/tabletop_features.py probe --data-dir FOLDER [--demos 40] [--weights FILE]
@@ -34,7 +34,7 @@ WINDOWS, STEPS = 16, 5
 
 
 def batch(features: int) -> dict[str, Tensor]:
-    """A batch of windows with pictures, or with so many features of four views of them."""
+    """A batch of windows with images, or with so many features of four views of them."""
     shape = (WINDOWS, STEPS, 3, 64, 64)
     seen = (
         torch.rand(WINDOWS, STEPS, 4, features).half()

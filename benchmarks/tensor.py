@@ -90,7 +90,7 @@ def page(found: grid.Found, command: str, numbers_file: str) -> str:
     run = next(iter(next(iter(found.values())).values()))
     stem = Path(numbers_file).stem
     axes = "\n".join(f"- `{axis}`: {AXES[axis]}." for axis in run["tensor"]["axes"])
-    pictures = "\n\n".join(
+    images = "\n\n".join(
         f"![{_method(c)}]({stem}_{_method(c)}.png)\n\n*{_method(c)}*" for c in found
     )
     seconds = [r["eval_seconds"] for seeds in found.values() for r in seeds.values()]
@@ -122,7 +122,7 @@ Mean ± standard error over seeds.
 
 Means over seeds; level 0 is the skill as it was demonstrated:
 
-{pictures}
+{images}
 
 The values of each run are in `{numbers_file}`.
 """

@@ -47,8 +47,8 @@ Rules that hold for all hooks:
 * ``learner.log("my_plugin/norm", value)`` in any hook sends a number to every logger at the current
   step (``learner.log_dict`` several), as in a LightningModule: ``on_step``, ``on_epoch``,
   ``reduce_fx`` and ``batch_size`` mean what they mean there. Give it tensors as they are: they are
-  read from the device later, many at once. ``learner.log_media("my_plugin/seen", picture)`` does
-  the same for pictures, films, tables and texts.
+  read from the device later, many at once. ``learner.log_media("my_plugin/seen", image)`` does
+  the same for images, videos, tables and texts.
 """
 
 from __future__ import annotations

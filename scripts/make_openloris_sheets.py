@@ -19,7 +19,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 SIZE, GAP, LINE = 112, 3, 13
 
 
-def picture(factor: str, segment: int, instance: str, size: int = SIZE) -> Image.Image:
+def image(factor: str, segment: int, instance: str, size: int = SIZE) -> Image.Image:
     """The middle frame of an instance in a segment, larger than the stream's but the same scene."""
     settings = RenderSettings(size=size, frames=3, samples=2)
     rgb = render_segment(factor, segment, [instance], settings).rgb[1]
@@ -27,7 +27,7 @@ def picture(factor: str, segment: int, instance: str, size: int = SIZE) -> Image
 
 
 def sheet(tiles: Sequence[tuple[str, Image.Image]], columns: int) -> Image.Image:
-    """Pictures in rows, each with its name below."""
+    """Images in rows, each with its name below."""
     rows = -(-len(tiles) // columns)
     whole = Image.new("RGB", (columns * (SIZE + GAP), rows * (SIZE + LINE)), "white")
     pen = ImageDraw.Draw(whole)
@@ -46,14 +46,14 @@ def save(whole: Image.Image, path: Path) -> None:
 
 def main() -> None:
     """Make both sheets."""
-    objects = [(name, picture("illumination", 2, name)) for name in catalog.instances()]
+    objects = [(name, image("illumination", 2, name)) for name in catalog.instances()]
     save(sheet(objects, 11), DOCS / "openloris_objects.png")
     tiles = []
     for factor in catalog.FACTORS:
         for name in ("cup_01", "scissors_01", "toy_03", "headphone_03"):
             for level in (1, 2, 3):
                 words = f"{factor[:5]}. {catalog.LEVELS[factor][level - 1]}"
-                tiles.append((words, picture(factor, 3 * level - 1, name)))
+                tiles.append((words, image(factor, 3 * level - 1, name)))
     save(sheet(tiles, 12), DOCS / "openloris_factors.png")
 
 

@@ -1,10 +1,10 @@
-"""Train the encoder of tabletop pictures that ``model.encoder=frozen`` uses.
+"""Train the encoder of tabletop images that ``model.encoder=frozen`` uses.
 
     python scripts/train_tabletop_encoder.py --out FILE [--states 12000] [--epochs 8]
-        [--mixtures 300] [--pictures FILE] [--start FILE] [--suite tabletop_90] [--robots hand arm]
+        [--mixtures 300] [--images FILE] [--start FILE] [--suite tabletop_90] [--robots hand arm]
 
 Renders random states of a suite's scenes, and of mixtures of their things, with both cameras (kept
-in ``--pictures`` if given), and trains :class:`clframe.models.libero.keypoints.KeypointNet` to say
+in ``--images`` if given), and trains :class:`clframe.models.libero.keypoints.KeypointNet` to say
 where things are in them. One state in twenty is left out of training and tells the error in
 pixels. Uses one core.
 """
@@ -33,7 +33,7 @@ PER_START = 4
 """States that are drawn from one start state."""
 HELD_OUT = 20
 SHIFT = 4
-"""Pixels by which training pictures are moved each way."""
+"""Pixels by which training images are moved each way."""
 
 
 def render(
@@ -42,7 +42,7 @@ def render(
     """Cameras ``[states, cameras, side, side, 3]`` and labels ``[states, cameras, 4, points]``."""
     problems = [task.problem for task in tasks(suite)]
     names = point_names(problems)
-    pictures = np.empty((states, len(CAMERAS), SIDE, SIDE, 3), np.uint8)
+    images = np.empty((states, len(CAMERAS), SIDE, SIDE, 3), np.uint8)
     labels = np.empty((states, len(CAMERAS), 4, len(names)), np.float32)
     rng = np.random.default_rng(seed)
     mixed = mixed_problems(problems, mixtures, rng)
@@ -55,15 +55,15 @@ def render(
         for number, row in enumerate(share):
             scene.draw(rng, start=number % PER_START == 0)
             for place, camera in enumerate(CAMERAS):
-                pictures[row, place], found = scene.take(camera)
+                images[row, place], found = scene.take(camera)
                 labels[row, place] = found.across, found.down, found.depth, found.seen
-    return {"pictures": pictures, "labels": labels, "names": np.array(names)}
+    return {"images": images, "labels": labels, "names": np.array(names)}
 
 
-def moved(pictures: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def moved(images: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Cameras shifted and recolored at random, and their labels."""
-    n = len(pictures)
-    wide = functional.pad(pictures, [SHIFT] * 4, mode="replicate")
+    n = len(images)
+    wide = functional.pad(images, [SHIFT] * 4, mode="replicate")
     shifts = torch.randint(0, 2 * SHIFT + 1, (n, 2), generator=generator)
     down = shifts[:, :1] + torch.arange(SIDE)
     right = shifts[:, 1:] + torch.arange(SIDE)
@@ -113,24 +113,24 @@ def train(
     """The trained network and what it reaches on states that it has not seen."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
-    pictures = torch.from_numpy(kept["pictures"])
+    images = torch.from_numpy(kept["images"])
     labels = torch.from_numpy(kept["labels"])
-    held = torch.arange(len(pictures)) % HELD_OUT == 0
-    test = (pictures[held].flatten(0, 1), labels[held].flatten(0, 1))
-    pictures, labels = pictures[~held].flatten(0, 1), labels[~held].flatten(0, 1)
+    held = torch.arange(len(images)) % HELD_OUT == 0
+    test = (images[held].flatten(0, 1), labels[held].flatten(0, 1))
+    images, labels = images[~held].flatten(0, 1), labels[~held].flatten(0, 1)
     net = KeypointNet([str(name) for name in kept["names"]])
     if start is not None:
         net.load_state_dict(read(start)[0].state_dict())
     optimizer = torch.optim.AdamW(net.parameters(), weight_decay=1e-2)
-    steps = epochs * (len(pictures) // batch)
+    steps = epochs * (len(images) // batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, steps, pct_start=0.15)
     result: dict[str, Any] = {}
     started = time.process_time()
     for epoch in range(epochs):
         net.train()
-        order = torch.randperm(len(pictures), generator=generator)
+        order = torch.randperm(len(images), generator=generator)
         for chosen in order[: len(order) // batch * batch].split(batch):
-            seen = pictures[chosen].permute(0, 3, 1, 2).float() / 255
+            seen = images[chosen].permute(0, 3, 1, 2).float() / 255
             x, y = moved(seen, labels[chosen], generator)
             with torch.autocast("cpu", torch.bfloat16):
                 found = net(x)
@@ -145,18 +145,18 @@ def train(
 
 
 @torch.no_grad()
-def measure(net: KeypointNet, pictures: Tensor, labels: Tensor) -> dict[str, float]:
+def measure(net: KeypointNet, images: Tensor, labels: Tensor) -> dict[str, float]:
     """Loss, pixels and centimeters of error, and the share of points rightly called seen."""
     net.eval()
     sums = torch.zeros(4)
-    for x, y in zip(pictures.split(256), labels.split(256), strict=True):
+    for x, y in zip(images.split(256), labels.split(256), strict=True):
         found = net(x.permute(0, 3, 1, 2).float() / 255)
         loss, pixels = loss_of(found, y)
         seen = y[:, 3] > 0
         depth = (found.depth - y[:, 2]).abs()[seen].mean() * 100
         right = ((found.seen > 0) == seen).float().mean()
         sums += torch.stack([loss, pixels, depth, right]) * len(x)
-    loss, pixels, depth, right = (sums / len(pictures)).tolist()
+    loss, pixels, depth, right = (sums / len(images)).tolist()
     return {
         "loss": round(loss, 3),
         "pixels": round(pixels, 3),
@@ -169,7 +169,7 @@ def main() -> None:
     """Render, train, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--pictures", type=Path)
+    parser.add_argument("--images", type=Path)
     parser.add_argument("--suite", default="tabletop_90")
     parser.add_argument("--robots", nargs="+", choices=ROBOTS, default=list(ROBOTS))
     parser.add_argument("--states", type=int, default=12_000)
@@ -181,20 +181,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    if given.pictures is not None and given.pictures.exists():
-        with np.load(given.pictures, allow_pickle=False) as file:
+    if given.images is not None and given.images.exists():
+        with np.load(given.images, allow_pickle=False) as file:
             kept = {name: file[name] for name in file.files}
     else:
         started = time.process_time()
         kept = render(given.suite, given.states, given.mixtures, given.robots, given.seed)
         print(f"{given.states} states rendered in {time.process_time() - started:.0f} s of CPU")
-        if given.pictures is not None:
-            np.savez(given.pictures, **kept)
+        if given.images is not None:
+            np.savez(given.images, **kept)
     net, result = train(kept, given.epochs, given.batch, given.rate, given.seed, given.start)
     settings = {
         name: getattr(given, name) for name in ("suite", "robots", "mixtures", "epochs", "seed")
     }
-    note = {**settings, "states": len(kept["pictures"]), "unseen": result}
+    note = {**settings, "states": len(kept["images"]), "unseen": result}
     given.out.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(given.out, to_bytes(net, note))
     print(f"{given.out}: {given.out.stat().st_size / 1e6:.2f} MB")

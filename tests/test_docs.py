@@ -44,11 +44,11 @@ def test_the_plugin_of_the_readme_works(tmp_path: Path) -> None:
     assert (result.matrix.values != plain.matrix.values).any()
 
 
-def test_the_readme_is_one_screen_with_a_picture() -> None:
+def test_the_readme_is_one_screen_with_a_image() -> None:
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 85
-    (picture,) = re.findall(r"!\[.+\]\((.+)\)", text)
-    assert (ROOT / picture).stat().st_size > 10_000
+    (image,) = re.findall(r"!\[.+\]\((.+)\)", text)
+    assert (ROOT / image).stat().st_size > 10_000
     for link in re.findall(r"\]\((?!http)([^)#]+)", text):
         assert (ROOT / link).exists(), link
 

@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # BEHAVIOR's episodes are measured by its metrics, in the processes that run them.
     "streams": CORE | {"metrics", "robot", "worlds"},
     "plugins": METHODS,
-    # A picture of the matrix is drawn by the report.
+    # An image of the matrix is drawn by the report.
     "plugins.builtin": METHODS | {"report", "runs", "training"},
     # What is done with runs.
     "report": CORE | {"metrics", "runs"},

@@ -1,4 +1,4 @@
-"""``clframe data check`` for data sets of pictures: what is found, missing and unreadable."""
+"""``clframe data check`` for data sets of images: what is found, missing and unreadable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TEN = 10
 """Experiences of these streams, each with classes of its own."""
 
 
-def check_pictures(stream: str, path: Path, quick: bool) -> None:
+def check_images(stream: str, path: Path, quick: bool) -> None:
     """Print what a folder or list holds for a stream.
 
     Args:
@@ -42,27 +42,27 @@ def check_pictures(stream: str, path: Path, quick: bool) -> None:
     from clframe.streams.custom.image_data import survey
 
     entries = _reader(stream)(path)
-    print_out(f"{stream} in {path}: {len(entries):,} pictures of {_n_classes(entries)} classes")
+    print_out(f"{stream} in {path}: {len(entries):,} images of {_n_classes(entries)} classes")
     for line in _table(entries):
         print_out(line)
     if stream == "folder" and (empty := _empty_folders(path)):
         print_out(f"folders without an image: {len(empty):,}: {_some(empty)}")
-    pictures = [entry.path for entry in entries]
-    gone = [p for p in pictures if isinstance(p, Path) and not os.path.isfile(p)]
+    images = [entry.path for entry in entries]
+    gone = [p for p in images if isinstance(p, Path) and not os.path.isfile(p)]
     if gone:
         print_out(f"missing: {len(gone):,} of {len(entries):,}: {_some(gone)}")
-    absent = {id(picture) for picture in gone}
-    here = [picture for picture in pictures if id(picture) not in absent]
+    absent = {id(image) for image in gone}
+    here = [image for image in images if id(image) not in absent]
     if quick:
         print_out("not opened: --quick was given, so the command to train with is not known")
         _check_classes(entries, path)
         return
     unreadable, sizes = survey(here, None, "rgb")
-    bad = [picture for picture, _ in unreadable]
+    bad = [image for image, _ in unreadable]
     print_out(f"unreadable: {f'{len(bad):,}: {_some(bad)}' if bad else 'none'}")
     if len(gone) + len(bad) == len(entries):
-        raise DataError(f"no picture of '{path}' can be read")
-    left_out = {id(picture) for picture in (*gone, *bad)}
+        raise DataError(f"no image of '{path}' can be read")
+    left_out = {id(image) for image in (*gone, *bad)}
     good = [entry for entry in entries if id(entry.path) not in left_out]
     _check_classes(good, path)
     settings: dict[str, Any] = {"path": str(path)}
@@ -164,7 +164,7 @@ def _reader(stream: str) -> Callable[[Path], list[Entry]]:
 
 
 def _table(entries: Sequence[Entry]) -> list[str]:
-    """One line for each split and part, with its pictures and classes."""
+    """One line for each split and part, with its images and classes."""
     rows: Counter[tuple[str, str]] = Counter()
     classes: dict[tuple[str, str], set[str | int]] = {}
     for entry in entries:
@@ -172,7 +172,7 @@ def _table(entries: Sequence[Entry]) -> list[str]:
         key = (entry.split or "not split", part)
         rows[key] += 1
         classes.setdefault(key, set()).add(entry.label)
-    lines = [f"{'split':<12}{'part':<14}{'classes':>8}{'pictures':>10}"]
+    lines = [f"{'split':<12}{'part':<14}{'classes':>8}{'images':>10}"]
     for split, part in sorted(rows):
         n, own = rows[split, part], len(classes[split, part])
         lines.append(f"{split:<12}{part:<14}{own:>8}{n:>10,}")

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from clframe.worlds.objects.frames.clips import Clip
     from clframe.worlds.objects.frames.layouts import Found
 
-PICTURES = (
+IMAGES = (
     *("clear10", "core50", "cub200", "domainnet", "imagenet_r", "tiny_imagenet"),
     *("file_list", "folder", "hf"),
 )
-DATASETS = ("openloris", *PICTURES)
+DATASETS = ("openloris", *IMAGES)
 FETCHED = ("mnist", "fashion_mnist", "cifar10")
 _SHOWN = 5
 """Names of a list that are printed; the rest is counted."""
@@ -44,8 +44,8 @@ def parser() -> Parser:
         "What is there, what is missing, and which streams can use it.",
         [
             ("clframe data check openloris ~/openloris", "images by factor, level and split"),
-            ("clframe data check core50 ~/CORe50", "pictures by split, class and part"),
-            ("clframe data check folder ~/birds --quick", "without opening the pictures"),
+            ("clframe data check core50 ~/CORe50", "images by split, class and part"),
+            ("clframe data check folder ~/birds --quick", "without opening the images"),
         ],
     )
     check.add_argument(
@@ -53,7 +53,7 @@ def parser() -> Parser:
     )
     check.add_argument("folder", type=Path, metavar="DIR", help="its folder (or list)")
     check.add_argument(
-        "--quick", action="store_true", help="look whether pictures are there, open none of them"
+        "--quick", action="store_true", help="look whether images are there, open none of them"
     )
     return parser
 
@@ -74,9 +74,9 @@ def _check(dataset: str, folder: Path, quick: bool) -> None:
     if dataset == "openloris":
         check_openloris(folder)
         return
-    from clframe.cli._data_images import check_pictures
+    from clframe.cli._data_images import check_images
 
-    check_pictures(dataset, folder, quick)
+    check_images(dataset, folder, quick)
 
 
 def get_dataset(name: str, data_dir: Path) -> None:

@@ -58,7 +58,7 @@ def parser() -> Parser:
     add("--task", metavar="NAME", help="whose demonstration")
     add("--demo", type=whole(), default=0, metavar="N", help="which one; default: 0")
     add("--all", action="store_true", help="all there are, of this task or of every one")
-    add("--out", type=Path, metavar="FILE", help="film it: FILE.mp4, FILE.gif or a folder")
+    add("--out", type=Path, metavar="FILE", help="video it: FILE.mp4, FILE.gif or a folder")
     add("--every", type=whole(1), metavar="N", help="record every so many steps; default: each")
     _demos_convert.add_subcommands(parser)
     return parser
@@ -164,15 +164,15 @@ def play(arguments: argparse.Namespace) -> None:
     Raises:
         DataError: It does not.
     """
-    from clframe.robot import film_files
+    from clframe.robot.video import video_files
 
     folder, tasks = _resolve("play", arguments)
     out = None if arguments.out is None else arguments.out.expanduser()
     if out is not None:
-        film_files.check_target(out)
+        video_files.check_target(out)
     if arguments.all:
         if out is not None:
-            raise SettingError("clframe demos play: --all makes no films; leave --out out")
+            raise SettingError("clframe demos play: --all makes no videos; leave --out out")
         _play_all(folder, [task.how for task in tasks if task.taught or arguments.task])
         return
     if arguments.task is None:
@@ -184,15 +184,17 @@ def play(arguments: argparse.Namespace) -> None:
 def _play_one(
     folder: Path, how: Evaluation, number: int, out: Path | None, every: int | None
 ) -> None:
-    from clframe.robot import collect, demonstrations, film_files, video
+    from clframe.robot import collect, demonstrations
     from clframe.robot.replay import replay
+    from clframe.robot.video import video_files
+    from clframe.robot.video.record_video import RecordVideo
 
     path = collect.path_of(how.robot, folder, how.goal_seed)
     demo = demonstrations.read(path, number + 1)[number]
     environment = how.robot.make_recording()
     rate = environment.rate
-    every = every or (1 if out is None else film_files.stride(out, rate))
-    recorded = video.RecordVideo(environment, every) if out is not None else None
+    every = every or (1 if out is None else video_files.stride(out, rate))
+    recorded = RecordVideo(environment, every) if out is not None else None
     result = replay(how.robot, recorded or environment, demo)
     print_out(
         f"{how.robot.name}, demonstration {number}: {len(demo)} steps, goal "
@@ -201,9 +203,9 @@ def _play_one(
         f"{' (the same in every bit)' if result.equal else f' (first at step {result.first})'}"
     )
     if recorded is not None and out is not None:
-        pictures = recorded.captioned(how.robot.language, f"the expert, demonstration {number}")
-        film_files.write(out, pictures, rate / every)
-        print_out(f"{len(pictures)} pictures in {out}")
+        images = recorded.captioned(how.robot.language, f"the expert, demonstration {number}")
+        video_files.write(out, images, rate / every)
+        print_out(f"{len(images)} images in {out}")
     if not (result.equal and result.reached):
         raise _differs(path, how, f"demonstration {number}", result.first)
 

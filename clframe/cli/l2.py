@@ -25,7 +25,7 @@ def parser() -> Parser:
 
     parser = Parser(
         "l2",
-        "Lifelong-learning metrics (New et al., 2022) of l2logger folders: tables, JSON, pictures.",
+        "Lifelong-learning metrics (New et al., 2022) of l2logger folders: tables, JSON, images.",
         [
             ("clframe l2 RUN/log", "the lifetime of a run"),
             ("clframe l2 RUN/log --ste experts --out DIR", "with experts: RP and SE"),
@@ -42,12 +42,12 @@ def parser() -> Parser:
     add("--settings", metavar="FILE", help="JSON file with settings by name")
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="perf_measure=reward, ...")
     add("--data-range", metavar="FILE", help="JSON file: task -> {min, max}, to scale by")
-    add("--no-plots", action="store_true", help="write no pictures")
+    add("--no-plots", action="store_true", help="write no images")
     return parser
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the tables, write JSON and pictures."""
+    """Print the tables, write JSON and images."""
     options = parser().parse(words)
     from clframe.metrics.l2.evaluate import evaluate
     from clframe.metrics.l2.lifetimes import evaluate_lifetimes

@@ -38,7 +38,7 @@ def parser() -> Parser:
     add("--task", metavar="NAME", help="only this task")
     add("--episodes", type=whole(1), metavar="N", help="how many; default: as the stream says")
     add("--perturb", metavar="AXIS=LEVEL", help="perturb the episodes, as in camera=0.5")
-    add("--video", type=Path, metavar="FILE", help="film an episode: FILE.mp4, FILE.gif, a folder")
+    add("--video", type=Path, metavar="FILE", help="video an episode: FILE.mp4, FILE.gif, a folder")
     add("--every", type=whole(1), metavar="N", help="record every so many steps; default: each")
     add("--saliency", action="store_true", help="show in the video what the policy acts on")
     return parser
@@ -56,7 +56,7 @@ def main(words: Sequence[str]) -> int:
     from clframe.utils.statistics import wilson
 
     if arguments.video is not None:
-        from clframe.robot.film_files import check_target
+        from clframe.robot.video.video_files import check_target
 
         check_target(arguments.video)
     learner, tasks = _load(arguments.run, arguments.task, arguments.plugin_path)
@@ -136,35 +136,35 @@ def _load(
 
 
 def _check_saliency(arguments: argparse.Namespace, how: Evaluation) -> None:
-    from clframe.robot.saliency import check
+    from clframe.robot.video.saliency import check
 
     if arguments.video is None:
-        raise SettingError("clframe rollout: --saliency is shown in a film: add --video FILE")
+        raise SettingError("clframe rollout: --saliency is shown in a video: add --video FILE")
     check(how)
 
 
 def _record(learner: Learner, task: Task, how: Evaluation, arguments: argparse.Namespace) -> None:
-    """Record a film of the task's first episode, in this process."""
+    """Record a video of the task's first episode, in this process."""
     from clframe.config.read_config import read_content
-    from clframe.robot.film_files import stride, write
-    from clframe.robot.filming import actor, film_episode
-    from clframe.robot.video import RecordVideo
+    from clframe.robot.video.record_episode import actor, record_episode
+    from clframe.robot.video.record_video import RecordVideo
+    from clframe.robot.video.video_files import stride, write
 
     path, environment = arguments.video.expanduser(), how.robot.make()
     rate = environment.rate
     every = arguments.every or stride(path, rate)
     recorded: RecordVideo
     if arguments.saliency:
-        from clframe.robot.saliency import SalientVideo
+        from clframe.robot.video.saliency import SalientVideo
 
         recorded = salient = SalientVideo(environment, every)
-        outcome = film_episode(learner, task, how, recorded)
+        outcome = record_episode(learner, task, how, recorded)
         salient.overlay(learner, task, how)
     else:
         recorded = RecordVideo(environment, every)
-        outcome = film_episode(learner, task, how, recorded)
+        outcome = record_episode(learner, task, how, recorded)
     strategy = read_content(arguments.run)["strategy_name"] or "policy"
-    pictures = recorded.captioned(how.robot.language or task.name, actor(strategy, learner))
-    write(path, pictures, rate / every)
+    images = recorded.captioned(how.robot.language or task.name, actor(strategy, learner))
+    write(path, images, rate / every)
     end = "reaches the goal" if outcome.success else "does not reach the goal"
-    print_out(f"the first episode {end}: {len(pictures)} pictures in {path}")
+    print_out(f"the first episode {end}: {len(images)} images in {path}")

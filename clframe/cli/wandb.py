@@ -21,7 +21,7 @@ def parser() -> Parser:
     """The arguments of the command."""
     parser = Parser(
         "wandb",
-        "Send finished runs to Weights & Biases: numbers, matrices, films, results. Each is a W&B "
+        "Send finished runs to Weights & Biases: numbers, matrices, videos, results. Each is a W&B "
         "run; settings are those of logger.wandb.",
         [
             ("clframe wandb RUN", "one run"),
@@ -71,8 +71,8 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
 def send(run: Run, settings: dict[str, Any]) -> None:
     """Make a W&B run of what a run folder holds."""
     from clframe.loggers.wandb import run_id, wandb
-    from clframe.plugins.builtin.films import FOLDER
     from clframe.plugins.builtin.media_files import of_matrix
+    from clframe.plugins.builtin.videos import FOLDER
     from clframe.recording.media import Media
 
     folder = run.folder
@@ -93,8 +93,8 @@ def send(run: Run, settings: dict[str, Any]) -> None:
         first = len(matrix.rows) - len(matrix.learned)
         place = {"experience": float(learned)}
         logger.log_media(of_matrix(folder, _upto(run, first + learned), learned), step, place)
-        for film in sorted((folder / FOLDER).glob(f"exp{learned - 1}.*")):
-            media = Media("films", "film", f"{FOLDER}/{film.name}", f"after {learned}")
+        for video in sorted((folder / FOLDER).glob(f"exp{learned - 1}.*")):
+            media = Media("videos", "video", f"{FOLDER}/{video.name}", f"after {learned}")
             logger.log_media([media], step, place)
     files = [folder / name for name in ("results.json", "matrix.csv", "config.yaml")]
     logger.log_files("results", "results", files, ["final"])

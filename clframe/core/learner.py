@@ -262,14 +262,14 @@ class Learner(LightningModule):
             step_log.log(self, name, value, arguments)
 
     def log_media(self, name: str, value: Any, caption: str = "") -> None:
-        """Send a picture, a film, a table or a text to every logger that takes such.
+        """Send an image, a video, a table or a text to every logger that takes such.
 
         It is kept as a file below ``media/`` in the run folder; a logger that takes numbers alone
         goes without, which is said once.
 
         Args:
             name: What loggers call it, such as ``my_plugin/prototypes``.
-            value: A picture (array, tensor, PIL's, matplotlib's), a film (array with time first, or
+            value: An image (array, tensor, PIL's, matplotlib's), a video (array with time first, or
                 the ``Path`` of a GIF or MP4), a ``clframe.Table``, a ``clframe.Heatmap`` or a text;
                 see :mod:`clframe.recording.media`.
             caption: A line below it.

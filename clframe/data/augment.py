@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Augmentation(abc.ABC):
     """A random change of each sample of a batch.
 
-    Pictures have four dimensions (samples, channels, height, width); arrays of three (depth, masks)
+    Images have four dimensions (samples, channels, height, width); arrays of three (depth, masks)
     go with them where the change is one of place.
     """
 
@@ -44,7 +44,7 @@ class Augmentation(abc.ABC):
         """Random numbers, one row for each of n samples."""
 
     @abc.abstractmethod
-    def apply(self, x: Tensor, drawn: Tensor, picture: bool) -> Tensor:
+    def apply(self, x: Tensor, drawn: Tensor, image: bool) -> Tensor:
         """Four-dimensional arrays, changed as drawn."""
 
     def __call__(self, x: Any) -> Any:
@@ -77,7 +77,7 @@ class Crop(Augmentation):
         """Rows and columns to move by."""
         return torch.randint(2 * self.padding + 1, (n, 2), device=device)
 
-    def apply(self, x: Tensor, drawn: Tensor, picture: bool) -> Tensor:
+    def apply(self, x: Tensor, drawn: Tensor, image: bool) -> Tensor:
         """Each sample moved."""
         n, channels, height, width = x.shape
         wide = functional.pad(x, (self.padding,) * 4)
@@ -103,7 +103,7 @@ class Flip(Augmentation):
         """Which samples are mirrored."""
         return torch.rand(n, device=device) < self.p
 
-    def apply(self, x: Tensor, drawn: Tensor, picture: bool) -> Tensor:
+    def apply(self, x: Tensor, drawn: Tensor, image: bool) -> Tensor:
         """Some samples mirrored."""
         return torch.where(drawn.view(-1, 1, 1, 1), x.flip(3), x)
 
@@ -123,7 +123,7 @@ class Rotate(Augmentation):
         """Angles."""
         return (2 * torch.rand(n, device=device) - 1) * math.radians(self.degrees)
 
-    def apply(self, x: Tensor, drawn: Tensor, picture: bool) -> Tensor:
+    def apply(self, x: Tensor, drawn: Tensor, image: bool) -> Tensor:
         """Each sample rotated; a mean of two depths or masks is none, so those take the nearest."""
         height, width = x.shape[2:]
         cosine, sine, zero = drawn.cos(), drawn.sin(), torch.zeros_like(drawn)
@@ -133,7 +133,7 @@ class Rotate(Augmentation):
             torch.stack([sine * width / height, cosine, zero], 1),
         ]
         grid = functional.affine_grid(torch.stack(rows, 1), list(x.shape), align_corners=False)
-        mode = "bilinear" if picture else "nearest"
+        mode = "bilinear" if image else "nearest"
         rotated = functional.grid_sample(x.to(torch.float32), grid, mode, align_corners=False)
         return _as_stored(rotated, x)
 
@@ -163,8 +163,8 @@ class Jitter(Augmentation):
         strengths = _constants(self.strengths, device)
         return 1 + strengths * (2 * torch.rand(n, 3, device=device) - 1)
 
-    def apply(self, x: Tensor, drawn: Tensor, picture: bool) -> Tensor:
-        """Each picture in other colors."""
+    def apply(self, x: Tensor, drawn: Tensor, image: bool) -> Tensor:
+        """Each image in other colors."""
         brightness, contrast, saturation = drawn.view(-1, 3, 1, 1, 1).unbind(1)
         most = 1.0 if x.is_floating_point() else 255.0
         changed = (x.to(torch.float32) * brightness).clamp_(0, most)

@@ -208,8 +208,8 @@ class TensorData(IndexedData):
 
     Example:
         >>> import torch
-        >>> pictures = torch.full((2, 1, 2, 2), 255, dtype=torch.uint8)  # scaled to 0..1 when used
-        >>> data = TensorData(pictures, torch.tensor([3, 7]))
+        >>> images = torch.full((2, 1, 2, 2), 255, dtype=torch.uint8)  # scaled to 0..1 when used
+        >>> data = TensorData(images, torch.tensor([3, 7]))
         >>> next(data.batches(torch.tensor([0]), 1)).x.max().item()
         1.0
     """

@@ -108,7 +108,7 @@ def _of_dataset(
     if not all(isinstance(value, Tensor) for value in values):
         raise DataError(
             f"{what} gives inputs of type {type(first).__name__}; they must be tensors (for "
-            "pictures give the data set the transform torchvision.transforms.ToTensor())"
+            "images give the data set the transform torchvision.transforms.ToTensor())"
         )
     change = transform or (
         scale_images if tensors_of(first)[0].dtype == torch.uint8 else keep_inputs

@@ -1,6 +1,6 @@
 """Any logger of Lightning's kind, named by its class: MLflow, Comet, Neptune, one's own.
 
-It is given the numbers of the run and its config. Pictures, films and tables go where the kind of
+It is given the numbers of the run and its config. Images, videos and tables go where the kind of
 logger is known to take them: one that has ``log_image`` and ``log_table`` as W&B's, a writer with
 ``add_image`` as TensorBoard's, or a client with ``log_artifact`` as MLflow's.
 """
@@ -125,7 +125,7 @@ def _as_wandb(logger: Any, media: Media, path: Path, step: int) -> None:
         logger.log_table(media.name, columns=table["columns"], data=table["rows"], step=step)
     elif media.kind == "image":
         logger.log_image(media.name, images=[str(path)], step=step)
-    elif media.kind == "film" and hasattr(logger, "log_video"):
+    elif media.kind == "video" and hasattr(logger, "log_video"):
         logger.log_video(media.name, videos=[str(path)], step=step)
     elif media.kind == "text" and hasattr(logger, "log_text"):
         logger.log_text(media.name, columns=["text"], data=[[path.read_text()]], step=step)

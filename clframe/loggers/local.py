@@ -163,7 +163,7 @@ class Board(TensorBoardLogger, RunLogger):
     def log_media(
         self, media: Sequence[Media], step: int, numbers: Mapping[str, float] | None = None
     ) -> None:
-        """Add pictures and films as they are, tables and texts as text."""
+        """Add images and videos as they are, tables and texts as text."""
         for one in media:
             path = self._run_dir / one.path
             if not path.is_file():
@@ -176,14 +176,14 @@ class Board(TensorBoardLogger, RunLogger):
                 if one.name not in self._told:
                     self._told.add(one.name)
                     warn_user(
-                        f"logger tensorboard shows no MP4 and goes without '{one.name}'; films as "
+                        f"logger tensorboard shows no MP4 and goes without '{one.name}'; videos as "
                         "GIF (logging.videos=gif) are shown"
                     )
             else:
-                self._add_picture(one.name, path, step)
+                self._add_image(one.name, path, step)
 
-    def _add_picture(self, name: str, path: Path, step: int) -> None:
-        """A PNG, JPEG or GIF with its own bytes, so that a film stays one."""
+    def _add_image(self, name: str, path: Path, step: int) -> None:
+        """A PNG, JPEG or GIF with its own bytes, so that a video stays one."""
         from clframe.utils.image_files import opened_image
 
         writer = self.experiment._get_file_writer()

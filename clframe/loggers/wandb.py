@@ -38,7 +38,7 @@ POINTS = "points.jsonl"
 """Beside it: everything that was logged."""
 _STEP = "trainer/global_step"
 _AXIS = "experience"
-_BY_EXPERIENCE = ("eval/", "matrix", "films", "samples")
+_BY_EXPERIENCE = ("eval/", "matrix", "videos", "samples")
 _MEDIA = "_media"
 _ARTIFACT = "_artifact"
 _TIMEOUTS = ("init_timeout", "finish_timeout", "login_timeout")
@@ -152,7 +152,7 @@ class WandbRun(WandbLogger, RunLogger):
     def log_media(
         self, media: Sequence[Media], step: int, numbers: Mapping[str, float] | None = None
     ) -> None:
-        """Send pictures, films, tables and texts in one row."""
+        """Send images, videos, tables and texts in one row."""
         files = {one.name: [one.kind, one.path, one.caption] for one in media}
         self._log({**(numbers or {}), _STEP: step, _MEDIA: files})
 
@@ -199,7 +199,7 @@ class WandbRun(WandbLogger, RunLogger):
             return {}
         if kind == "image":
             return {name: package.Image(str(path), caption=caption or None)}
-        if kind == "film":
+        if kind == "video":
             return {name: package.Video(str(path), caption=caption or None)}
         if kind == "text":
             return {name: package.Html(f"<pre>{html.escape(path.read_text())}</pre>")}
@@ -299,7 +299,7 @@ def wandb(
     log_model: bool | Literal["all"] = False,
     timeout: float = 30.0,
 ) -> WandbRun:
-    """Weights & Biases: config, losses, matrices, films, pictures, results and checkpoints.
+    """Weights & Biases: config, losses, matrices, videos, images, results and checkpoints.
 
     What is left out is taken from W&B's own variables (``WANDB_PROJECT``, ``WANDB_NAME``, ...).
 

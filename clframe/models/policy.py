@@ -47,23 +47,23 @@ class Body:
 
 
 class ImageEncoder(nn.Module):
-    """Looks at the pictures at the end of a vector and puts what it sees in their place.
+    """Looks at the images at the end of a vector and puts what it sees in their place.
 
     Args:
         n_inputs: Length of the vector.
-        side: Pixels of a picture's side.
-        pictures: How many there are.
+        side: Pixels of an image's side.
+        images: How many there are.
         width: Numbers that stand for them afterwards.
     """
 
-    def __init__(self, n_inputs: int, side: int, pictures: int, width: int = 64) -> None:
+    def __init__(self, n_inputs: int, side: int, images: int, width: int = 64) -> None:
         super().__init__()
-        channels = 3 * pictures
+        channels = 3 * images
         self.shape = (channels, side, side)
         self.plain = n_inputs - math.prod(self.shape)
         if self.plain < 0 or side < 8:
             raise SettingError(
-                f"model.picture={side} and model.pictures={pictures} need pictures of at least 8 "
+                f"model.image={side} and model.images={images} need images of at least 8 "
                 f"pixels, and {math.prod(self.shape)} of the inputs, of which there are {n_inputs}"
             )
         # Each halves the sides.
@@ -141,8 +141,8 @@ def policy(
     hidden: list[int] | tuple[int, ...] = (256, 256, 256),
     actions: ActionSettings = SQUARED_ERROR,
     layer_norm: bool = False,
-    picture: int | None = None,
-    pictures: int = 1,
+    image: int | None = None,
+    images: int = 1,
     heads: Literal["shared", "task"] = "shared",
     activation: Activation = "relu",
     stream: Stream | None = None,
@@ -164,23 +164,23 @@ def policy(
         hidden: Width of each hidden layer.
         actions: The head: how actions are learned and done.
         layer_norm: Normalise the first hidden layer and squash it by tanh, as in Continual World.
-        picture: The inputs end with pictures of so many pixels a side; None for none.
-        pictures: How many, one for each camera and observation of the window.
+        image: The inputs end with images of so many pixels a side; None for none.
+        images: How many, one for each camera and observation of the window.
         heads: ``shared``: one output layer. ``task``: one for each task of the stream, chosen by
             the task's index, whether or not the inputs tell the task.
         activation: Of the hidden layers (but for a first one with ``layer_norm``, and those that
-            look at pictures); ``leaky_relu`` has the slope 0.2 of Continual World.
+            look at images); ``leaky_relu`` has the slope 0.2 of Continual World.
         stream: Gives the number of tasks to ``heads=task``; of robot tasks for all heads but
             ``mse``.
     """
-    at_least(pictures, 1, "model.pictures")
+    at_least(images, 1, "model.images")
     n_tasks = None if heads == "shared" else len(robot_stream(stream, "model.heads=task").tasks)
     if not actions.plain and stream is not None:
         check_actions(stream, actions)
     layers: list[nn.Module] = [nn.Flatten()]
     width = math.prod(input_shape)
-    if picture is not None:
-        encoder = ImageEncoder(width, picture, pictures)
+    if image is not None:
+        encoder = ImageEncoder(width, image, images)
         layers.append(encoder)
         width = encoder.n_outputs
     layers += hidden_layers(width, hidden, layer_norm, activation)

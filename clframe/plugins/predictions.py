@@ -110,8 +110,8 @@ class Predictions(Plugin):
         tested = [unit for unit in range(n) if sum(square[unit])]
         names = [str(unit) for unit in tested]
         shares = [[square[i][j] / sum(square[i]) for j in tested] for i in tested]
-        picture = Heatmap(shares, names, names, x="predicted", y="label")
-        learner.log_media("confusion", picture, f"after {row}")
+        image = Heatmap(shares, names, names, x="predicted", y="label")
+        learner.log_media("confusion", image, f"after {row}")
 
     def _add(
         self, learner: Learner, task: Task, table: Tensor, first_k: Tensor, confusion: Tensor

@@ -1,13 +1,13 @@
-"""Pictures, tables, films and texts that go to the loggers of a run, beside its numbers.
+"""Images, tables, videos and texts that go to the loggers of a run, beside its numbers.
 
 A plugin sends one with ``learner.log_media(name, value)``. What a value may be:
 
-* a picture: an array of height x width (x 1, 3 or 4 channels), a tensor with its channels first,
-  a picture of PIL's, a figure of matplotlib's, or the path of a PNG or JPEG file;
-* a film: an array of time x height x width x channels, or the path of a GIF or MP4 file;
+* an image: an array of height x width (x 1, 3 or 4 channels), a tensor with its channels first,
+  an image of PIL's, a figure of matplotlib's, or the path of a PNG or JPEG file;
+* a video: an array of time x height x width x channels, or the path of a GIF or MP4 file;
 * a :class:`Table`; a :class:`Heatmap`, which is drawn; a text.
 
-Numbers of a picture are bytes, or floats from 0 to 1.
+Numbers of an image are bytes, or floats from 0 to 1.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from torch import Tensor
 
 from clframe.errors import PluginError
 
-Kind = Literal["image", "film", "table", "text"]
+Kind = Literal["image", "video", "table", "text"]
 
 IMAGES = (".png", ".jpg", ".jpeg")
-FILMS = (".gif", ".mp4")
+VIDEOS = (".gif", ".mp4")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Numbers by row and column, drawn as a picture with their names.
+    """Numbers by row and column, drawn as an image with their names.
 
     Args:
         values: Rows of numbers; None where there is none.
@@ -75,7 +75,7 @@ class Heatmap:
 
 @dataclass(frozen=True)
 class Media:
-    """A picture, a film, a table or a text as a file of the run folder.
+    """An image, a video, a table or a text as a file of the run folder.
 
     Args:
         name: What loggers call it.
@@ -98,12 +98,12 @@ def kind_of(name: str, value: Any) -> Kind:
     """
     if isinstance(value, Table):
         return "table"
-    if isinstance(value, Heatmap) or hasattr(value, "savefig") or _is_picture_of_pil(value):
+    if isinstance(value, Heatmap) or hasattr(value, "savefig") or _is_image_of_pil(value):
         return "image"
     if isinstance(value, Path):
-        if value.suffix.lower() in (*IMAGES, *FILMS) and value.is_file():
-            return "film" if value.suffix.lower() in FILMS else "image"
-        known = ", ".join((*IMAGES, *FILMS))
+        if value.suffix.lower() in (*IMAGES, *VIDEOS) and value.is_file():
+            return "video" if value.suffix.lower() in VIDEOS else "image"
+        known = ", ".join((*IMAGES, *VIDEOS))
         problem = "is no file" if not value.is_file() else f"ends in none of {known}"
         raise PluginError(f"learner.log_media('{name}', ...): '{value}' {problem}")
     if isinstance(value, str):
@@ -112,17 +112,17 @@ def kind_of(name: str, value: Any) -> Kind:
         if value.ndim in (2, 3):
             return "image"
         if value.ndim == 4:
-            return "film"
+            return "video"
     shape = getattr(value, "shape", None)
     got = f"a {type(value).__name__}" + ("" if shape is None else f" of shape {tuple(shape)}")
     raise PluginError(
-        f"learner.log_media('{name}', ...) takes a picture, a film, a table or a text, got {got}: "
+        f"learner.log_media('{name}', ...) takes an image, a video, a table or a text, got {got}: "
         "see clframe.recording.media; numbers go to learner.log"
     )
 
 
 def pixels_of(value: Any) -> Any:
-    """An array or tensor as bytes of height x width (x channels), or films with time before that.
+    """An array or tensor as bytes of height x width (x channels), or videos with time before that.
 
     >>> pixels_of(np.ones((2, 3, 1))).shape, int(pixels_of(np.ones((2, 3)))[0, 0])
     ((2, 3), 255)
@@ -142,5 +142,5 @@ def pixels_of(value: Any) -> Any:
     return array.round().astype(np.uint8) if array.dtype != np.uint8 else array
 
 
-def _is_picture_of_pil(value: Any) -> bool:
+def _is_image_of_pil(value: Any) -> bool:
     return hasattr(value, "save") and hasattr(value, "getbands")

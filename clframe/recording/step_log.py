@@ -46,7 +46,7 @@ class StepLog:
         self.sink: Sink | None = None
         """Where values go; None drops them, since the run has no logger."""
         self.media_sink: MediaSink | None = None
-        """Where pictures, tables and films go; None drops them, since the run has no logger."""
+        """Where images, tables and videos go; None drops them, since the run has no logger."""
         self.takes_media = False
         """Whether a logger does, so that it is worth the trouble to make some."""
         self._points: list[tuple[int, str, Value]] = []

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 12
 _MOST_NUMBERED = 15
-_MOST_CLASSES = 200  # beyond, a cell of the picture is smaller than a dot
+_MOST_CLASSES = 200  # beyond, a cell of the image is smaller than a dot
 
 
 class StepCurves(NamedTuple):
@@ -157,7 +157,7 @@ def confusion_figure(square: Sequence[Sequence[float]], width: float = HALF) -> 
     numbered = side <= _MOST_NUMBERED and cell >= 0.2
     figure = new_figure(width, 1.0 + min(cell, 0.36 if numbered else 9 / side) * len(known))
     axes = figure.add_subplot()
-    picture = axes.imshow(shares, cmap="viridis", vmin=0, vmax=1, aspect="auto")
+    image = axes.imshow(shares, cmap="viridis", vmin=0, vmax=1, aspect="auto")
     for i, line in enumerate(shares if numbered else ()):
         for j, share in enumerate(line):
             if share >= 0.005:
@@ -175,7 +175,7 @@ def confusion_figure(square: Sequence[Sequence[float]], width: float = HALF) -> 
     axes.set_yticks(rows, [str(known[i]) for i in rows])
     axes.set_xlabel("predicted class")
     axes.set_ylabel("class")
-    bar = figure.colorbar(picture, ax=axes, fraction=0.05, pad=0.02, aspect=30)
+    bar = figure.colorbar(image, ax=axes, fraction=0.05, pad=0.02, aspect=30)
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=MUTED, labelcolor=INK, labelsize=8, length=0)
     bar.set_ticks([0, 0.5, 1], labels=["0", "50", "100"])

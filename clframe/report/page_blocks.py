@@ -116,14 +116,14 @@ class Details:
 
 @dataclass(frozen=True)
 class ImageBlock:
-    """A picture or a film within the page."""
+    """An image or a video within the page."""
 
-    kind: ClassVar[str] = "picture"
+    kind: ClassVar[str] = "image"
     data: str
     """A `data:` address."""
     alt: str
     caption: str = ""
-    film: bool = False
+    video: bool = False
     pixels: bool = False
     """Whether it is small and its pixels are to be seen."""
 
@@ -132,8 +132,8 @@ class ImageBlock:
 class ImagesBlock:
     """ImagesBlock that stand side by side where there is room."""
 
-    kind: ClassVar[str] = "pictures"
-    pictures: Sequence[ImageBlock]
+    kind: ClassVar[str] = "images"
+    images: Sequence[ImageBlock]
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,17 @@ class Heading:
 
 
 Block = (
-    Table | Figures | Notes | Text | Pairs | Side | Code | Details | ImageBlock | ImagesBlock | Heading
+    Table
+    | Figures
+    | Notes
+    | Text
+    | Pairs
+    | Side
+    | Code
+    | Details
+    | ImageBlock
+    | ImagesBlock
+    | Heading
 )
 
 

@@ -15,7 +15,6 @@ from clframe.report.classes import class_blocks
 from clframe.report.diagnostics import troubles
 from clframe.report.figure_specs import Drawing
 from clframe.report.figures import accuracy_curves, learning_curves, loss_curves, matrix_heatmap
-from clframe.report.films import films
 from clframe.report.lifetime import lifetime_figure, lifetime_of, tasks_come_back
 from clframe.report.metric_formats import (
     HEADLINES,
@@ -50,6 +49,7 @@ from clframe.report.page_blocks import (
 from clframe.report.run_settings import fit_command
 from clframe.report.samples import samples
 from clframe.report.tensor import perturbed_results, tensor_curves
+from clframe.report.videos import videos
 from clframe.runs.reader import Run
 
 _MOST_PANELS = 20  # experiences shown while learning; more would be a wall of small figures
@@ -131,7 +131,7 @@ def _sections(run: Run, experts: Sequence[Path]) -> Iterator[Section]:
     yield from measured.sections(result)
     learned = [row for row in result.matrix.rows if row != BEFORE]
     yield Section("samples", "Samples of each experience", list(samples(run.folder, len(learned))))
-    yield Section("films", "Films", list(films(run.folder, learned)))
+    yield Section("videos", "Videos", list(videos(run.folder, learned)))
     yield Section("troubles", "What went wrong, and where", list(troubles(run)))
     yield Section("metrics", "Metrics", [*_metric_tables(run), *_list_tables(run)])
     timing = {timing_words(name): format_timing(name, x) for name, x in run.timing.items()}

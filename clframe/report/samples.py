@@ -1,4 +1,4 @@
-"""The pictures of samples that a run kept of each experience, on its page."""
+"""The images of samples that a run kept of each experience, on its page."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from clframe.report.films import data_address
 from clframe.report.page_blocks import Block, ImageBlock, ImagesBlock, Text
+from clframe.report.videos import data_address
 
 FOLDER = "samples"
 MOST = 2_000_000
-"""Bytes of pictures within one page."""
+"""Bytes of images within one page."""
 _LARGEST = 50_000_000
 _HEAD = b"\x89PNG\r\n\x1a\n"
 
@@ -64,7 +64,7 @@ def _found(folder: Path) -> list[tuple[int, str, Path]]:
 
 
 def _content(path: Path) -> bytes | None:
-    """A picture; None where there is none that could be shown."""
+    """An image; None where there is none that could be shown."""
     if path.is_symlink() or not path.is_file():
         return None
     try:

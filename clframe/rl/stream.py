@@ -53,9 +53,9 @@ def live_stream(
             "recordings only"
         )
     inputs: Any = evaluation.inputs
-    if not isinstance(inputs, ObservationTransform) or inputs.pictures:
+    if not isinstance(inputs, ObservationTransform) or inputs.images:
         raise SettingError(
-            f"learner={learner} learns from states, but stream '{stream.name}' gives pictures"
+            f"learner={learner} learns from states, but stream '{stream.name}' gives images"
         )
     decisions = math.ceil(evaluation.horizon / action_repeat)
     if buffer_size < decisions * environments:

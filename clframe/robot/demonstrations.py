@@ -145,7 +145,7 @@ def write_group(group: Any, demo: Demonstration) -> None:
 
 
 def packing(values: NDArray[Any]) -> dict[str, Any]:
-    """How pictures are compressed: strips of some frames at a time.
+    """How images are compressed: strips of some frames at a time.
 
     Within 32 KB, which is as far as gzip looks back, a strip of the frame before is found again,
     and most of it has not moved. Bytes of depth are sorted by their place in the number.

@@ -145,7 +145,7 @@ def policy_of(learner: Learner, task: Task, inputs: ObservationTransform | Seque
     generator = torch.Generator(device=device)
     # Apart from the learner's own draws, so that measuring changes nothing about learning.
     generator.manual_seed(task.index)
-    names = (STATE, *inputs.pictures)
+    names = (STATE, *inputs.images)
     policy = learner.policy
 
     def act(windows: Observation, begun: NDArray[np.bool_]) -> NDArray[Any]:

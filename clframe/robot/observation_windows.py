@@ -65,16 +65,16 @@ class ObservationTransform:
     """What the policy is given for stored windows of observations: the stream's transform.
 
     One vector: the state's windows, scaled and laid end to end, the task's vector (its number as a
-    one-hot code, or its instruction), and then the pictures, flattened with channels first, as
-    numbers in 0..1. (``model=policy`` with ``picture=SIZE`` reshapes them.)
+    one-hot code, or its instruction), and then the images, flattened with channels first, as
+    numbers in 0..1. (``model=policy`` with ``image=SIZE`` reshapes them.)
 
     Args:
         normalizer: Of the state; looked up with the first sample, since it may have to be read.
         state_size: Numbers of a state.
         tasks: One vector for each task.
         window: Observations in a window.
-        pictures: Names of observations that are pictures, square and all of one size.
-        picture_size: Pixels of their side.
+        images: Names of observations that are images, square and all of one size.
+        image_size: Pixels of their side.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class ObservationTransform:
         state_size: int,
         tasks: NDArray[np.float32],
         window: int = 1,
-        pictures: Sequence[str] = (),
-        picture_size: int = 0,
+        images: Sequence[str] = (),
+        image_size: int = 0,
     ) -> None:
-        self.window, self.pictures = window, tuple(pictures)
+        self.window, self.images = window, tuple(images)
         self.state_size = state_size
-        seen = len(self.pictures) * window * 3 * picture_size**2
+        seen = len(self.images) * window * 3 * image_size**2
         self.size = window * state_size + tasks.shape[1] + seen
         self.tasks = torch.from_numpy(tasks)
         self.coded = False
@@ -139,15 +139,15 @@ class ObservationTransform:
         """Stored windows and the task of each to inputs."""
         normalized = self.normalized(x[STATE]).flatten(1)
         parts = [normalized, self.task_vectors(task)]
-        parts += [_flattened(x[name]) for name in self.pictures]
+        parts += [_flattened(x[name]) for name in self.images]
         if self.coded:
             parts.append(functional.one_hot(task, len(self.tasks)).to(normalized.dtype))
         return torch.cat(parts, 1)
 
 
-def _flattened(pictures: Tensor) -> Tensor:
-    """Windows of pictures ``[n, window, h, w, 3]`` as rows of numbers in 0..1, channels first."""
-    return pictures.permute(0, 1, 4, 2, 3).flatten(1).to(torch.float32).div_(255.0)
+def _flattened(images: Tensor) -> Tensor:
+    """Windows of images ``[n, window, h, w, 3]`` as rows of numbers in 0..1, channels first."""
+    return images.permute(0, 1, 4, 2, 3).flatten(1).to(torch.float32).div_(255.0)
 
 
 @dataclass
@@ -196,7 +196,7 @@ def data_of(
 
     Labels are actions, chunks of so many of them, or numbers of choices.
     """
-    samples = windowed(demos, inputs.window, (STATE, *inputs.pictures))
+    samples = windowed(demos, inputs.window, (STATE, *inputs.images))
     labels = samples.actions[:, 0].long() if discrete else samples.actions
     if chunk > 1:
         labels = chunk_labels(labels, [len(demo) for demo in demos], chunk)

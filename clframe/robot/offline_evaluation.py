@@ -97,7 +97,7 @@ def _one_by_one(
 ) -> NDArray[Any]:
     """Of a policy without memory: every window of observations by itself."""
     act = policy_of(learner, task, how.inputs)
-    names = (STATE, *how.inputs.pictures)
+    names = (STATE, *how.inputs.images)
     samples = windowed(demos, how.inputs.window, names).inputs
     parts = []
     for start in range(0, len(samples[STATE]), _ROWS):
@@ -111,7 +111,7 @@ def _in_order(
 ) -> NDArray[Any]:
     """Of a policy that remembers: all demonstrations side by side, step after step."""
     act = policy_of(learner, task, how.inputs)
-    names = (STATE, *how.inputs.pictures)
+    names = (STATE, *how.inputs.images)
     longest = max(len(demo) for demo in demos)
     chosen: list[NDArray[Any]] = []
     for step in range(longest):

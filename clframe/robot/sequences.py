@@ -24,29 +24,29 @@ from clframe.robot.demonstrations import Demonstration
 from clframe.robot.observation_windows import STATE, ObservationTransform, joined
 
 Encode: TypeAlias = "Callable[[Tensor, str, int], Tensor]"
-"""Frames ``[n, side, side, 3]`` as bytes, of which pictures and task, to features ``[n, ...]``."""
+"""Frames ``[n, side, side, 3]`` as bytes, of which images and task, to features ``[n, ...]``."""
 
 
 class SequenceInputs:
     """What a policy for sequences is given: the stream's transform, in parts by name.
 
     Args:
-        inputs: The same for policies that take one vector: gives normalizer, tasks and pictures.
+        inputs: The same for policies that take one vector: gives normalizer, tasks and images.
         parts: Which numbers of the state each part has.
-        picture_size: Pixels of a picture's side.
+        image_size: Pixels of an image's side.
     """
 
     window = 1
     """Observations that a policy is given at a time while it acts; it remembers the others."""
 
     def __init__(
-        self, inputs: ObservationTransform, parts: Mapping[str, Sequence[int]], picture_size: int
+        self, inputs: ObservationTransform, parts: Mapping[str, Sequence[int]], image_size: int
     ) -> None:
-        self.inputs, self.pictures = inputs, inputs.pictures
+        self.inputs, self.images = inputs, inputs.images
         self.parts = {name: torch.tensor(list(numbers)) for name, numbers in parts.items()}
         self.layout = ObservationLayout(
-            self.pictures,
-            picture_size,
+            self.images,
+            image_size,
             {name: len(numbers) for name, numbers in parts.items()},
             inputs.tasks.shape[1],
         )
@@ -60,20 +60,20 @@ class SequenceInputs:
     def __call__(self, x: Any, task: Tensor) -> dict[str, Tensor]:
         """Stored sequences and the task of each to inputs.
 
-        Pictures stay bytes, channels first; features of pictures stay as they are.
+        Images stay bytes, channels first; features of images stay as they are.
         """
         state = self.inputs.normalized(x[STATE])
         if next(iter(self.parts.values())).device != state.device:
             self.parts = {name: index.to(state.device) for name, index in self.parts.items()}
         return {
             **{name: state[..., index] for name, index in self.parts.items()},
-            **{name: _channels_first(x[name]) for name in self.pictures},
+            **{name: _channels_first(x[name]) for name in self.images},
             TASK: self.inputs.task_vectors(task),
         }
 
 
-def _channels_first(pictures: Tensor) -> Tensor:
-    return pictures.permute(0, 1, 4, 2, 3) if pictures.dtype == torch.uint8 else pictures
+def _channels_first(images: Tensor) -> Tensor:
+    return images.permute(0, 1, 4, 2, 3) if images.dtype == torch.uint8 else images
 
 
 class SequenceData(IndexedData):
@@ -125,13 +125,13 @@ def sequences_of(
         window: Steps of a sequence.
         inputs: What the policy is given.
         chunk: Actions to predict at each step.
-        encode: Makes features of pictures, once for each frame; None leaves pictures.
+        encode: Makes features of images, once for each frame; None leaves images.
     """
     lengths = [len(demo) for demo in demos]
     rows = sequence_rows(lengths, window)
-    frames = {name: torch.from_numpy(joined(demos, name)) for name in (STATE, *inputs.pictures)}
+    frames = {name: torch.from_numpy(joined(demos, name)) for name in (STATE, *inputs.images)}
     if encode is not None:
-        frames |= {name: encode(frames[name], name, task) for name in inputs.pictures}
+        frames |= {name: encode(frames[name], name, task) for name in inputs.images}
     actions = torch.from_numpy(np.concatenate([demo.actions for demo in demos]))
     if chunk > 1:
         actions = chunk_labels(actions, lengths, chunk)

@@ -123,7 +123,7 @@ class ImitationStream(RobotStream):
         Args:
             window: Steps of a sequence.
             chunk: Actions that are predicted at each of them.
-            encode: Makes features of pictures, once for each frame; None leaves pictures.
+            encode: Makes features of images, once for each frame; None leaves images.
 
         Raises:
             SettingError: Observations are put together to windows already.
@@ -239,8 +239,8 @@ def imitation_stream(
     normalizer: Normalizer | None = None,
     seed: int = 0,
     source: str = "",
-    pictures: Sequence[str] = (),
-    picture_size: int = 0,
+    images: Sequence[str] = (),
+    image_size: int = 0,
     parts: Mapping[str, Sequence[int]] | None = None,
     read: Read | None = None,
     mask: slice | None = None,
@@ -264,8 +264,8 @@ def imitation_stream(
             demonstrations, so that nothing is known of later tasks.
         seed: What the stream was made with.
         source: Which data this is.
-        pictures: Observations that are pictures.
-        picture_size: Pixels of a picture's side.
+        images: Observations that are images.
+        image_size: Pixels of an image's side.
         parts: For policies that take the state in parts (hand, gripper): which of its numbers each
             has. What is in no part they do not see; None is one part of all.
         read: Reads a task's demonstrations; None makes them with the expert where they are not
@@ -281,7 +281,7 @@ def imitation_stream(
 
     def collected(number: int) -> list[Demonstration]:
         path = recorder.need(tasks[number])
-        demos = demonstrations.read(path, imitation.num_demos, (STATE, *pictures))
+        demos = demonstrations.read(path, imitation.num_demos, (STATE, *images))
         numbers = 1 if discrete else action_size
         demonstrations.check_sizes(demos, path, {"actions": numbers, STATE: state_size})
         return without_retries(demos) if imitation.retries == "cut" else demos
@@ -307,8 +307,8 @@ def imitation_stream(
         state_size,
         vectors([task.language for task in tasks]),
         imitation.window,
-        pictures,
-        picture_size,
+        images,
+        image_size,
     )
 
     @functools.cache
@@ -375,7 +375,7 @@ def imitation_stream(
         learner=ChoiceLearner if discrete else ImitationLearner,
         read=demos_of,
         read_validation=validation_demos,
-        sequence_inputs=SequenceInputs(inputs, parts or {STATE: range(state_size)}, picture_size),
+        sequence_inputs=SequenceInputs(inputs, parts or {STATE: range(state_size)}, image_size),
         normalizer=normalizer,
         discrete=discrete,
         mask=mask,

@@ -37,7 +37,7 @@ DEFAULT_PLUGINS = (
     "loop",
     "accuracy",
     "rollouts",
-    "films",
+    "videos",
     "samples",
     "held_out",
 )

@@ -69,14 +69,14 @@ class Reader:
 
     Args:
         states: Observations that the state is put together of.
-        pictures: Observations that are pictures.
-        size: Pixels of a picture's side.
+        images: Observations that are images.
+        size: Pixels of an image's side.
         center: Of the actions, per number.
         half: Half the range of the actions; they are read in units of it.
     """
 
     states: tuple[str, ...]
-    pictures: tuple[str, ...]
+    images: tuple[str, ...]
     size: int
     center: NDArray[np.float32]
     half: NDArray[np.float32]
@@ -87,7 +87,7 @@ class Reader:
         folders = {id(folder): folder for folder, _ in places}
         for key, folder in folders.items():
             episodes = [episode for other, episode in places if other is folder]
-            demos = folder.read(episodes, (*self.states, *self.pictures), self._shrunk)
+            demos = folder.read(episodes, (*self.states, *self.images), self._shrunk)
             for episode, demo in zip(episodes, demos, strict=True):
                 found[key, episode.index] = demo
         return [self._given(found[id(folder), episode.index]) for folder, episode in places]
@@ -95,16 +95,16 @@ class Reader:
     def _given(self, demo: Demonstration) -> Demonstration:
         seen = demo.observations
         state = np.concatenate([seen[name] for name in self.states], 1).astype(np.float32)
-        pictures = {name: seen[name] for name in self.pictures}
+        images = {name: seen[name] for name in self.images}
         actions = (demo.actions - self.center) / self.half
-        return Demonstration(actions, {STATE: state, **pictures})
+        return Demonstration(actions, {STATE: state, **images})
 
-    def _shrunk(self, picture: NDArray[Any]) -> NDArray[Any]:
+    def _shrunk(self, image: NDArray[Any]) -> NDArray[Any]:
         from PIL import Image
 
-        if picture.shape[:2] == (self.size, self.size):
-            return picture
-        opened = Image.fromarray(picture)
+        if image.shape[:2] == (self.size, self.size):
+            return image
+        opened = Image.fromarray(image)
         return np.asarray(opened.resize((self.size, self.size), Image.Resampling.BOX))
 
 
@@ -129,7 +129,7 @@ def lerobot(
         by: What an experience is: every ``task`` (instruction), or every ``dataset``.
         cameras: The policy sees through these (by the data set's names, such as ``top``), beside
             the state; choose a model that sees with it (resnet_t, ...). null: the state alone.
-        size: Pixels of a picture's side; larger ones are made smaller.
+        size: Pixels of an image's side; larger ones are made smaller.
         max_episodes: Take at most so many episodes of each experience; null is all.
         held_out: Share of an experience's episodes that are not learned from, but measured on, and
             at least one. A hash of the seed and of an episode's number decides, so episodes that
@@ -170,8 +170,8 @@ def lerobot(
         source=f"{sum(len(kept) for kept, _ in sides)} episodes of "
         f"{', '.join(folder.root.name for folder in folders)}; "
         f"{sum(len(others) for _, others in sides)} more are measured on",
-        pictures=reader.pictures,
-        picture_size=size,
+        images=reader.images,
+        image_size=size,
         read=learned,
     )
     tasks = []
@@ -237,9 +237,9 @@ def _reader(folders: Sequence[LerobotFolder], cameras: list[str] | None, size: i
     """
     first = folders[0]
     states = _states(first)
-    pictures = tuple(_picture(first, camera) for camera in cameras or ())
+    images = tuple(_image(first, camera) for camera in cameras or ())
     for folder in folders:
-        for name in (*states, *pictures):
+        for name in (*states, *images):
             if name not in folder.observations:
                 raise DataError(
                     f"'{folder.root}' has no '{first.observations[name]}', which '{first.root}' "
@@ -253,7 +253,7 @@ def _reader(folders: Sequence[LerobotFolder], cameras: list[str] | None, size: i
                     f"'{first.root}'; all data sets of a stream must have the same"
                 )
     center, half = _range(folders)
-    return Reader(states, pictures, size, center, half)
+    return Reader(states, images, size, center, half)
 
 
 def _states(folder: LerobotFolder) -> tuple[str, ...]:
@@ -276,7 +276,7 @@ def _size(folder: LerobotFolder, name: str) -> int:
     return int(folder.features[folder.observations[name]]["shape"][0])
 
 
-def _picture(folder: LerobotFolder, camera: str) -> str:
+def _image(folder: LerobotFolder, camera: str) -> str:
     known = [
         name.removesuffix(RGB)
         for name, feature in folder.observations.items()

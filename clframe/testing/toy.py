@@ -103,7 +103,7 @@ def run_built(built: Built) -> Result:
 def toy_model(plugins: Sequence[Plugin], stream: Stream) -> Any:
     """A small model: a perceptron, or a transformer if a plugin needs one.
 
-    The transformer sees a vector of the toy stream as a picture of two rows.
+    The transformer sees a vector of the toy stream as an image of two rows.
 
     Example:
         >>> stream = toy_stream()

@@ -29,7 +29,7 @@ class Environment:
     action_space: Any = None
     render_mode: str | None = None
     video_cameras: tuple[str, ...] = ()
-    """Cameras of videos, the most important one first; see :meth:`picture`."""
+    """Cameras of videos, the most important one first; see :meth:`image`."""
     rate: float = RATE
     """Steps a second."""
 
@@ -66,7 +66,7 @@ class Environment:
         """Return an image for people if ``render_mode`` is ``rgb_array``, else None."""
         return None
 
-    def picture(self, camera: str, size: int) -> NDArray[np.uint8]:
+    def image(self, camera: str, size: int) -> NDArray[np.uint8]:
         """Return what one of ``video_cameras`` sees now, ``size`` pixels a side."""
         raise NotImplementedError
 
@@ -119,9 +119,9 @@ class WrappedEnvironment(Environment):
         """The inner environment's image."""
         return self.environment.render()
 
-    def picture(self, camera: str, size: int) -> NDArray[np.uint8]:
+    def image(self, camera: str, size: int) -> NDArray[np.uint8]:
         """What a camera of the inner environment sees."""
-        return self.environment.picture(camera, size)
+        return self.environment.image(camera, size)
 
     def close(self) -> None:
         """Close the inner environment."""
@@ -133,7 +133,7 @@ class WrappedEnvironment(Environment):
         return self.environment.innermost
 
 
-_OPTIONAL = ("measures", "simulator_state", "model_file", "render", "picture", "close")
+_OPTIONAL = ("measures", "simulator_state", "model_file", "render", "image", "close")
 
 
 class ForeignEnvironment(Environment):

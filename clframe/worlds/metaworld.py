@@ -133,7 +133,7 @@ def _environment_class() -> Any:
         Args:
             name: Of the task, without ``-v3``.
             camera: One of Meta-World's, or None.
-            size: Pixels of a picture's side.
+            size: Pixels of an image's side.
             variation: Every episode has the goal and places that this seed draws; None: its own.
         """
 
@@ -200,10 +200,10 @@ def _environment_class() -> Any:
         def _observe(self) -> dict[str, NDArray[Any]]:
             seen: dict[str, NDArray[Any]] = {"state": self.raw.astype(np.float32)}
             if self.camera is not None:
-                seen[f"{self.camera}_rgb"] = self.picture(self.camera, self.size)
+                seen[f"{self.camera}_rgb"] = self.image(self.camera, self.size)
             return seen
 
-        def picture(self, camera: str, size: int) -> NDArray[np.uint8]:
+        def image(self, camera: str, size: int) -> NDArray[np.uint8]:
             """What a camera sees, right side up, by ray casting."""
             from clframe.worlds.render import RayCamera, View
 
@@ -217,8 +217,8 @@ def _environment_class() -> Any:
             return np.ascontiguousarray(rgb[::-1, ::-1]) if camera in _UPSIDE_DOWN else rgb
 
         def render(self) -> NDArray[np.uint8] | None:
-            """A picture for people."""
-            return None if self.render_mode is None else self.picture("corner", 192)
+            """An image for people."""
+            return None if self.render_mode is None else self.image("corner", 192)
 
         def simulator_state(self) -> NDArray[np.float64]:
             """Time, positions and velocities, as robomimic's files have them."""

@@ -65,18 +65,18 @@ class PointEnvironment(Environment):
         return self._observe(), reward, False, False, {"success": near}
 
     def render(self) -> NDArray[np.uint8] | None:
-        """A picture: the point dark, the shown goal light, its place green."""
+        """An image: the point dark, the shown goal light, its place green."""
         if self.render_mode is None:
             return None
-        picture = np.full((96, 96, 3), 240, np.uint8)
+        image = np.full((96, 96, 3), 240, np.uint8)
         for spot, color in (
             (self.goal, (190, 200, 230)),
             (self.place, (60, 160, 80)),
             (self.position, (40, 40, 60)),
         ):
             x, y = np.clip(((spot + 1.3) / 2.6 * 95).astype(int), 3, 92)
-            picture[95 - y - 3 : 95 - y + 4, x - 3 : x + 4] = color
-        return picture
+            image[95 - y - 3 : 95 - y + 4, x - 3 : x + 4] = color
+        return image
 
 
 def expert(environment: Any) -> Iterator[NDArray[Any]]:

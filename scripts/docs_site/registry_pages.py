@@ -20,7 +20,7 @@ SINGLE_PAGES = (
     "model", "learner", "optimizer", "scheduler", "logger", *SETTINGS, "experiment",
 )  # fmt: skip
 """Kinds of which all names share a page."""
-_OWN_DATA = {"folder": "DIR", "file_list": "pictures.csv", "hf": "DIR", "lerobot": "DIR"}
+_OWN_DATA = {"folder": "DIR", "file_list": "images.csv", "hf": "DIR", "lerobot": "DIR"}
 _SCENARIOS = ("task", "domain", "class")
 
 

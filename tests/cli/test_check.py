@@ -233,12 +233,12 @@ class Grows(Plugin):
 
 
 class Refuses(Plugin):
-    """Wants pictures."""
+    """Wants images."""
 
     @hookimpl
     def configure(self) -> None:
         """Refuse."""
-        raise PluginError("plugin 'refuses' needs pictures")
+        raise PluginError("plugin 'refuses' needs images")
 
 
 class Raises(Plugin):

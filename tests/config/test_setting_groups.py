@@ -77,7 +77,7 @@ def test_a_config_of_an_older_version_ends_in_one_message(
     assert main(["fit", *QUICK, f"run_dir={run}"]) == 0
     content = yaml.safe_load((run / "config.yaml").read_text())
     content["trainer"] |= content.pop("evaluation")
-    content["trainer"] |= {"films": content["logging"].pop("videos"), **content.pop("logging")}
+    content["trainer"] |= {"videos": content["logging"].pop("videos"), **content.pop("logging")}
     (run / "config.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
     capfd.readouterr()
     for words in (["fit", f"resume={run}"], ["fork", str(run), "--at", "1"], ["verify", str(run)]):

@@ -59,7 +59,7 @@ def test_every_strategy_composes_and_is_made(name: str) -> None:
 
 @pytest.mark.parametrize("name", REGISTRY.names("model"))
 def test_every_model_composes_and_is_made_or_says_what_it_needs(name: str) -> None:
-    # These two take color pictures of some size; the weights of the one are a package apart.
+    # These two take color images of some size; the weights of the one are a package apart.
     others = {"frozen": ["model.pretrained=false"], "vgg": []}
     stream_name = "split_cifar10" if name in others else "split_mnist"
     config = compose([f"model={name}", f"stream={stream_name}", *others.get(name, [])])

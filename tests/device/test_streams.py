@@ -73,7 +73,7 @@ OWN = ("folder", "file_list", "lerobot")
 PUBLISHED = {"clear10", "core50", "cub200", "domainnet", "hf", "imagenet_r", "tiny_imagenet"}
 """Other layouts of such files, of which the same is made as of a folder."""
 ELSEWHERE = {"libero_10"}
-"""LIBERO's environments need files that are not ours to pass on. What its streams give, pictures of
+"""LIBERO's environments need files that are not ours to pass on. What its streams give, images of
 two cameras and sequences, test_models.py has with LIBERO's policies."""
 
 
@@ -111,12 +111,12 @@ def test_streams(name: str, settings: dict[str, Any], model: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("name", OWN)
 def test_streams_of_files(name: str, tmp_path: Path) -> None:
-    path, model = (_recordings if name == "lerobot" else _pictures)(tmp_path, name)
+    path, model = (_recordings if name == "lerobot" else _images)(tmp_path, name)
     same_on_both(maker(start_of(name, {"path": str(path)}), model, ER))
 
 
-def _pictures(root: Path, name: str) -> tuple[Path, dict[str, Any]]:
-    """Three pictures of each of four classes, as a folder or as a list of them."""
+def _images(root: Path, name: str) -> tuple[Path, dict[str, Any]]:
+    """Three images of each of four classes, as a folder or as a list of them."""
     rows = ["file,label"]
     for k, label in enumerate("abcd"):
         (root / "zoo" / label).mkdir(parents=True)

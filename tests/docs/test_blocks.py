@@ -1,6 +1,6 @@
 """Every block of Python in README and docs/ runs, page by page, one after the other.
 
-What a page takes for granted (a folder of pictures, a scene, a run) is made first. Training is cut
+What a page takes for granted (a folder of images, a scene, a run) is made first. Training is cut
 to a few batches; nothing else differs from what is written.
 """
 
@@ -46,10 +46,10 @@ def _why_not(block: Any) -> str | None:
 # ------------------------------------------------------------ what pages take for granted
 
 
-def _pictures(folder: Path) -> None:
+def _images(folder: Path) -> None:
     generator = np.random.default_rng(0)
     for number in range(6):
-        place = folder / "pictures" / f"class{number}"
+        place = folder / "images" / f"class{number}"
         place.mkdir(parents=True)
         for sample in range(12):
             pixels = generator.integers(0, 60, (16, 16, 3), dtype=np.uint8)
@@ -79,8 +79,8 @@ def _scene(folder: Path) -> None:
 
 
 MADE_FIRST: dict[str, Callable[[Path], None]] = {
-    "README.md": _pictures,
-    "docs/start.md": _pictures,
+    "README.md": _images,
+    "docs/start.md": _images,
     "docs/reports.md": _run,
     "docs/speed.md": _arrays,
     "docs/render.md": _scene,

@@ -37,7 +37,7 @@ SMALL = {
 """What is appended to commands that would take long, by what they contain."""
 PLACEHOLDERS = {
     "RUN": "run",
-    "DIR": "pictures",
+    "DIR": "images",
     "plugin NAME": "plugin Mine",
     "list NAME": "list er",
     "seed=0..9": "seed=0..1",
@@ -90,10 +90,10 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, s
     place = tmp_path_factory.mktemp("first")
     noise = np.random.default_rng(0)
     for label in ("apple", "bolt", "cup", "drill", "egg", "fork"):
-        (place / "pictures" / label).mkdir(parents=True)
+        (place / "images" / label).mkdir(parents=True)
         for number in range(10):
             pixels = noise.integers(0, 255, (12, 12, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(place / "pictures" / label / f"{number}.png")
+            Image.fromarray(pixels).save(place / "images" / label / f"{number}.png")
     for block in pages.blocks(PAGES[0]):
         if "class Shrink(Plugin)" in block.text:
             (place / "shrink.py").write_text(block.text)

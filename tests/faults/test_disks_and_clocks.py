@@ -18,7 +18,7 @@ from tests.helpers.processes import Process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mounts, and replaces libc's clock")
 DEMOS = ["stream=point_robot", "stream.n_tasks=2"]
-PICTURES = ["stream=openloris_illumination", "stream.n_instances=2", "stream.frames=4"]
+IMAGES = ["stream=openloris_illumination", "stream.n_instances=2", "stream.frames=4"]
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_run_whose_data_does_not_fit(processes: Any, disk: Callable[[str], Pat
 def test_a_cache_that_does_not_fit(processes: Any, disk: Callable[[str], Path]) -> None:
     data = disk("64k")
     rest = ["stream.size=32", "logger=none", "max_epochs=1", "model=mlp", "model.hidden=[4]"]
-    words = ["fit", *PICTURES, *rest, f"data_dir={data}"]
+    words = ["fit", *IMAGES, *rest, f"data_dir={data}"]
     code, error = processes.call(*words, "run_dir=run")
     assert code == 2
     said = processes.sentences(error)[-1]

@@ -101,7 +101,7 @@ class Tab:
             self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code)
 
     def screenshot(self, path: Path, *, whole: bool = True) -> None:
-        """A picture of the whole page, or of what is in the window."""
+        """An image of the whole page, or of what is in the window."""
         answer = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(answer["data"]))
 

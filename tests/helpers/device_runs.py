@@ -129,15 +129,15 @@ def same_on_both(make: Prepare, allowed: Sequence[str] = ()) -> None:
 
 
 def small_images(n_experiences: int = 2, side: int = 16, samples: int = 12) -> Stream:
-    """Two classes of some random pictures (3 channels, uint8) in each experience."""
+    """Two classes of some random images (3 channels, uint8) in each experience."""
     generator = torch.Generator().manual_seed(5)
 
-    def pictures(number: int) -> TensorData:
+    def images(number: int) -> TensorData:
         y = torch.arange(2 * number, 2 * number + 2).repeat(samples)
         x = torch.randint(256, (2 * samples, 3, side, side), generator=generator, dtype=torch.uint8)
         return TensorData(x, y, number)
 
-    parts = [pictures(number) for number in range(n_experiences)]
+    parts = [images(number) for number in range(n_experiences)]
     tasks = [
         Task(i, f"task{i}", (2 * i, 2 * i + 1), lambda i=i: parts[i])  # type: ignore[misc]
         for i in range(n_experiences)
@@ -146,4 +146,4 @@ def small_images(n_experiences: int = 2, side: int = 16, samples: int = 12) -> S
         Experience(i, f"exp{i}", (tasks[i],), lambda i=i: parts[i])  # type: ignore[misc]
         for i in range(n_experiences)
     ]
-    return Stream("pictures", "class", experiences, tasks, (3, side, side), 2 * n_experiences)
+    return Stream("images", "class", experiences, tasks, (3, side, side), 2 * n_experiences)

@@ -18,15 +18,15 @@ SIDE = 16
 
 
 class SeenPoint(PointEnvironment):
-    """A point whose goal is to be seen only: a bright spot in two pictures."""
+    """A point whose goal is to be seen only: a bright spot in two images."""
 
     def _observe(self) -> dict[str, Any]:
-        pictures = {name: np.zeros((SIDE, SIDE, 3), np.uint8) for name in CAMERAS}
+        images = {name: np.zeros((SIDE, SIDE, 3), np.uint8) for name in CAMERAS}
         for number, name in enumerate(CAMERAS):
             center = self.goal - number * self.position
             x, y = np.clip(((center + 1.3) / 2.6 * SIDE).astype(int), 1, SIDE - 2)
-            pictures[name][y - 1 : y + 2, x - 1 : x + 2] = 255
-        return {"state": np.concatenate([self.position, self.goal]).astype(np.float32), **pictures}
+            images[name][y - 1 : y + 2, x - 1 : x + 2] = 255
+        return {"state": np.concatenate([self.position, self.goal]).astype(np.float32), **images}
 
 
 def expert(environment: Any) -> Iterator[Any]:
@@ -61,7 +61,7 @@ def seen_stream(
         folder,
         4,
         2,
-        pictures=CAMERAS,
-        picture_size=SIDE,
+        images=CAMERAS,
+        image_size=SIDE,
         parts={"place": (0, 1)},
     )

@@ -1,4 +1,4 @@
-"""The toy stream as small pictures, for networks with convolutions."""
+"""The toy stream as small images, for networks with convolutions."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from clframe.testing import toy_stream
 
 
 def toy_images(scenario: str, samples: int = 40) -> Stream:
-    """Three experiences of two classes of pictures, 1 x 6 x 6."""
+    """Three experiences of two classes of images, 1 x 6 x 6."""
     plain = toy_stream(scenario, features=36, samples=samples)  # type: ignore[arg-type]
 
-    def pictures(of: Task | Experience) -> TensorData:
+    def images(of: Task | Experience) -> TensorData:
         data = of.data
         assert isinstance(data, TensorData)
         x = data.gather(torch.arange(len(data))).view(-1, 1, 6, 6)
         return TensorData(x, data.labels, data.tasks, transform=keep_inputs)
 
     tasks = [
-        dataclasses.replace(task, load=functools.partial(pictures, task)) for task in plain.tasks
+        dataclasses.replace(task, load=functools.partial(images, task)) for task in plain.tasks
     ]
     experiences = [
-        dataclasses.replace(one, tasks=(tasks[one.index],), load=functools.partial(pictures, one))
+        dataclasses.replace(one, tasks=(tasks[one.index],), load=functools.partial(images, one))
         for one in plain.experiences
     ]
     return dataclasses.replace(

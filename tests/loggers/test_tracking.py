@@ -261,7 +261,7 @@ class Draws(Plugin):
         if len(learner.seen) == 1:
             learner.log_media("draws/grey", np.eye(4))
             learner.log_media("draws/color", torch.rand(3, 5, 6), caption="noise")
-            learner.log_media("draws/film", np.zeros((3, 4, 4, 3), np.uint8))
+            learner.log_media("draws/video", np.zeros((3, 4, 4, 3), np.uint8))
             learner.log_media("draws/map", Heatmap([[1.0, None]], ["a"], ["b", "c"]))
             learner.log_media("draws/table", Table(["a", "b"], [[1, "x"]]))
             learner.log_media("draws/text", "words")
@@ -290,7 +290,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_tensorboard_has_media_config_and_hyperparameters(drawn: Path) -> None:
     tags = {tag for tag, _, _ in tensorboard_files.points_of_board(str(drawn))}
     assert {"terms/ewc", "train/loss", "eval/mean", "matrix_image", "confusion"} <= tags
-    assert {"draws/grey", "draws/color", "draws/film", "draws/map"} <= tags
+    assert {"draws/grey", "draws/color", "draws/video", "draws/map"} <= tags
     assert {"config/text_summary", "matrix/text_summary", "draws/table/text_summary"} <= tags
     assert any(tag.startswith("_hparams_") for tag in tags)
     from PIL import Image

@@ -120,13 +120,13 @@ def test_every_plugins_term_adds_up_to_the_loss(logged: Logged) -> None:
 
 
 def test_media_are_there_for_each_experience(folder: Path, logged: Logged) -> None:
-    for key in ("matrix/nrows", "matrix_image/path", "films/path", "matrix_image/_type"):
+    for key in ("matrix/nrows", "matrix_image/path", "videos/path", "matrix_image/_type"):
         values = [(row["experience"], row[key]) for row in logged.rows if key in row]
         assert [place for place, _ in values] == [1, 2], (key, sorted(logged.rows[-1]))
     assert [v for _, v in logged.column("matrix/nrows")] == [2, 3]  # with the row "before"
     assert [v for _, v in logged.column("act/seen/nrows")] == [1, 2]
     files = folder / "run" / "wandb"
-    for _, name in logged.column("films/path"):
+    for _, name in logged.column("videos/path"):
         (sent,) = files.glob(f"offline-run-*/files/{name}")
         assert sent.read_bytes()[:3] == b"GIF"
     assert [row["experience"] for row in logged.rows if "eval/mean" in row] == [0, 1, 2]

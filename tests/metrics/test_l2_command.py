@@ -1,4 +1,4 @@
-"""`clframe l2`: tables, valid JSON and pictures."""
+"""`clframe l2`: tables, valid JSON and images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clframe.cli.l2 import main
 from clframe.metrics import l2
 
 DATA = Path(__file__).parents[1] / "data" / "l2metrics"
-PICTURES = ("l2_lifetime.png", "l2_evaluations.png", "l2_experts.png", "l2_transfer.png")
+IMAGES = ("l2_lifetime.png", "l2_evaluations.png", "l2_experts.png", "l2_transfer.png")
 
 
 def strict_json(path: Path) -> dict[str, object]:
@@ -42,13 +42,13 @@ def test_one_lifetime(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         assert value is None or f"{value:.3f}" in printed.out
     for task in ("a_1", "b_1"):
         assert f"\n{task} " in printed.out
-    for name in PICTURES:
+    for name in IMAGES:
         head = (out / name).read_bytes()[:24]
         assert head[1:4] == b"PNG"
         width, height = struct.unpack(">II", head[16:24])
         assert width > 500
         assert height > 200
-    assert sorted(p.name for p in out.iterdir()) == sorted([*PICTURES, "l2metrics.json"])
+    assert sorted(p.name for p in out.iterdir()) == sorted([*IMAGES, "l2metrics.json"])
 
 
 def test_reference_profile_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,14 +33,14 @@ CAMERAS = ("front_rgb", "wrist_rgb")
 
 
 class SeenPoint(PointEnvironment):
-    """A point whose goal is to be seen only: a bright spot in two pictures."""
+    """A point whose goal is to be seen only: a bright spot in two images."""
 
     def _observe(self) -> dict[str, Any]:
-        pictures = {name: np.zeros((SIDE, SIDE, 3), np.uint8) for name in CAMERAS}
+        images = {name: np.zeros((SIDE, SIDE, 3), np.uint8) for name in CAMERAS}
         for number, name in enumerate(CAMERAS):
             x, y = ((self.goal - number * self.position + 2.6) / 5.2 * (SIDE - 8)).astype(int)
-            pictures[name][y : y + 8, x : x + 8] = 255
-        return {"state": np.concatenate([self.position, self.goal]).astype(np.float32), **pictures}
+            images[name][y : y + 8, x : x + 8] = 255
+        return {"state": np.concatenate([self.position, self.goal]).astype(np.float32), **images}
 
 
 def expert(environment: Any) -> Iterator[Any]:
@@ -57,7 +57,7 @@ def seen_stream(folder: Path) -> ImitationStream:
     settings = ImitationSettings(num_demos=2, eval_episodes=2, horizon=6, num_workers=0, num_envs=2)
     return imitation_stream(
         "seen", tasks, range(2), settings, folder, 4, 2,
-        pictures=CAMERAS, picture_size=SIDE, parts={"place": (0, 1)},
+        images=CAMERAS, image_size=SIDE, parts={"place": (0, 1)},
     )  # fmt: skip
 
 
@@ -99,8 +99,8 @@ def test_a_network_is_kept_without_code(weights: Path) -> None:
     net, digest = read(weights)
     again, same = read(weights)
     assert digest == same
-    pictures = torch.rand(2, 3, SIDE, SIDE)
-    torch.testing.assert_close(net.features(pictures), again.features(pictures))
+    images = torch.rand(2, 3, SIDE, SIDE)
+    torch.testing.assert_close(net.features(images), again.features(images))
     with np.load(weights, allow_pickle=False) as kept:
         assert kept["stem.0.weight"].dtype == np.float16
     weights.write_bytes(weights.read_bytes()[:100])
@@ -136,15 +136,15 @@ def test_frames_are_encoded_once_with_changed_views(weights: Path, tmp_path: Pat
 # ------------------------------------------------------------ policies
 
 
-def test_features_stand_for_their_pictures(weights: Path, tmp_path: Path) -> None:
+def test_features_stand_for_their_images(weights: Path, tmp_path: Path) -> None:
     prepared = prepare(seen_stream(tmp_path), "naive", model(weights))
     data = prepared.stream.experiences[0].data
     policy: Any = prepared.learner.model.eval()
     batch = next(data.batches(torch.arange(3), 3))
     assert batch.x["front_rgb"].dtype == torch.float16
     raw = seen_stream(tmp_path).sequences(3).experiences[0].data
-    pictures = next(raw.batches(torch.arange(3), 3))
-    torch.testing.assert_close(policy(batch.x), policy(pictures.x), atol=2e-3, rtol=2e-2)
+    images = next(raw.batches(torch.arange(3), 3))
+    torch.testing.assert_close(policy(batch.x), policy(images.x), atol=2e-3, rtol=2e-2)
     # In training one view a sequence is drawn.
     policy.train()
     chosen = policy.features.encode.reader._views([batch.x["front_rgb"]])[0]

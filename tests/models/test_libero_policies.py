@@ -95,13 +95,13 @@ def test_neither_convolution_nor_linear_are_the_lstm_and_the_embeddings_alone() 
 
 
 def test_film_scales_by_one_plus_gamma_and_shifts_by_beta() -> None:
-    film = FiLM(1, 2)
+    video = FiLM(1, 2)
     with torch.no_grad():
-        film.linear.weight.zero_()
-        film.linear.bias.copy_(torch.tensor([10.0, 20.0, 0.5, -1.0]))
+        video.linear.weight.zero_()
+        video.linear.bias.copy_(torch.tensor([10.0, 20.0, 0.5, -1.0]))
     maps = torch.arange(8.0).reshape(1, 2, 2, 2)
     expected = torch.stack([1.5 * maps[:, 0] + 10, 0 * maps[:, 1] + 20], 1)
-    torch.testing.assert_close(film(maps, torch.ones(1, 1)), expected)
+    torch.testing.assert_close(video(maps, torch.ones(1, 1)), expected)
 
 
 def test_the_spatial_softmax_tells_where_the_mass_is() -> None:
@@ -266,10 +266,10 @@ def test_nothing_is_remembered_between_evaluations() -> None:
         torch.testing.assert_close(policy(x)[:, 0], answers[0])
 
 
-# ------------------------------------------------------------ pictures in training
+# ------------------------------------------------------------ images in training
 
 
-def test_pictures_of_a_sample_are_moved_alike_and_only_in_training() -> None:
+def test_images_of_a_sample_are_moved_alike_and_only_in_training() -> None:
     torch.manual_seed(0)
     ramp = torch.arange(16.0).expand(16, 16) + 16 * torch.arange(16.0)[:, None]
     view = ramp.expand(4, 3, 3, 16, 16) / 256
@@ -313,8 +313,8 @@ def test_sequences_hold_every_step_once_and_repeat_the_last(tmp_path: Path) -> N
     (batch,) = data.batches(torch.tensor([last - 1]), 1)
     actions = torch.from_numpy(demos[0].actions)
     assert torch.equal(batch.y[0], actions[[last - 1, last, last, last]])
-    picture = torch.from_numpy(demos[0].observations["front_rgb"][last]).permute(2, 0, 1)
-    assert torch.equal(batch.x["front_rgb"][0, 1], picture)
+    image = torch.from_numpy(demos[0].observations["front_rgb"][last]).permute(2, 0, 1)
+    assert torch.equal(batch.x["front_rgb"][0, 1], image)
     assert batch.x["place"].shape == (1, 4, 2)
     assert batch.x[TASK].tolist() == [[1.0, 0.0]]
     stored = sum(value.nbytes for value in demos[0].observations.values())
@@ -379,7 +379,7 @@ def test_the_fisher_of_single_sequences_can_be_had(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_policy_learns_where_to_go_from_pictures(tmp_path: Path) -> None:
+def test_a_policy_learns_where_to_go_from_images(tmp_path: Path) -> None:
     result = clframe.fit(
         seen_stream(tmp_path, 1, 60, eval_episodes=20, horizon=30, num_envs=20),
         "naive",
@@ -481,7 +481,7 @@ def build(stream: Stream | dict[str, Any] | str, **model: Any) -> Any:
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="'vit_t' needs robot observations, which stream"):
         build("split_mnist")
-    with pytest.raises(SettingError, match="'vit_t' needs pictures, and stream 'point_robot'"):
+    with pytest.raises(SettingError, match="'vit_t' needs images, and stream 'point_robot'"):
         build({"name": "point_robot", "num_demos": 2})
     with pytest.raises(SettingError, match=r"set model\.window instead"):
         build(seen_stream(tmp_path, window=3))

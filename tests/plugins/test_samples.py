@@ -16,8 +16,8 @@ from clframe.plugins.builtin.samples import strip
 
 def _pixels(content: bytes | None) -> Any:
     assert content is not None
-    with Image.open(io.BytesIO(content)) as picture:
-        return np.asarray(picture)
+    with Image.open(io.BytesIO(content)) as image:
+        return np.asarray(image)
 
 
 def test_depth_is_a_row_below_the_colors() -> None:
@@ -31,12 +31,12 @@ def test_depth_is_a_row_below_the_colors() -> None:
     assert pixels[8, 8].tolist() == [255, 255, 255]
 
 
-def test_bytes_sequences_and_normalized_inputs_are_pictures_and_vectors_are_none() -> None:
+def test_bytes_sequences_and_normalized_inputs_are_images_and_vectors_are_none() -> None:
     sequence = torch.zeros(3, 5, 3, 10, 10, dtype=torch.uint8)
     sequence[:, 2] = 200
     pixels = _pixels(strip({"eye": sequence, "joints": torch.zeros(3, 5, 7)}))
     assert pixels.shape == (10, 30, 3)
-    assert (pixels == 200).all(), "the picture in the middle"
+    assert (pixels == 200).all(), "the image in the middle"
     normalized = torch.tensor([-2.0, 3.0]).view(2, 1, 1, 1).expand(2, 1, 96, 96)
     pixels = _pixels(strip(normalized))
     assert pixels.shape == (48, 96, 3), "scaled down"
@@ -44,7 +44,7 @@ def test_bytes_sequences_and_normalized_inputs_are_pictures_and_vectors_are_none
     assert strip(torch.zeros(4, 9)) is None
 
 
-def test_cached_features_are_no_pictures() -> None:
+def test_cached_features_are_no_images() -> None:
     views = torch.randn(6, 1, 4, 1440, dtype=torch.float16)
     assert strip({"agentview": views, "wrist": views}) is None
 

@@ -128,9 +128,9 @@ def test_a_report_opens_without_a_fault(
         browser.open(address, width, dark=dark)
         assert browser.evaluate(FAULTS) == []
         assert browser.evaluate(CONTRAST) == []
-        picture = tmp_path / f"{name}_{width}.png"
-        browser.screenshot(picture)
-        assert picture.stat().st_size > 20_000
+        image = tmp_path / f"{name}_{width}.png"
+        browser.screenshot(image)
+        assert image.stat().st_size > 20_000
         assert browser.logged == []
         others = [asked for asked in browser.requests if not asked.startswith("data:")]
         assert others == [address]

@@ -47,7 +47,7 @@ class Odd(PointEnvironment):
         if self.steps == 3 and self.what == "size":
             seen["state"] = seen["state"][:2]
         if self.steps == 3 and self.what == "name":
-            seen = {"picture": seen["state"]}
+            seen = {"image": seen["state"]}
         return seen, reward, terminated, truncated, info
 
 
@@ -116,7 +116,7 @@ def test_a_worker_process_says_the_same(tmp_path: Path) -> None:
     [
         (functools.partial(Odd, "nan"), "at step 3 gave a state whose number 1 is nan"),
         (functools.partial(Odd, "size"), r"at step 3 gave a state of shape \(2,\), but .* \(4,\)"),
-        (functools.partial(Odd, "name"), "at step 3 gave no 'state', only picture"),
+        (functools.partial(Odd, "name"), "at step 3 gave no 'state', only image"),
         (
             functools.partial(Odd, "", None, spaces.Box(-0.01, 0.01, (4,))),
             r"at step 0 gave a state outside of its observation_space: number 1 is \S+, not in "

@@ -32,12 +32,12 @@ SIDE = 16
 def demo(length: int, states: int, seed: int, known: bool = True) -> Demonstration:
     rng = np.random.default_rng(seed)
     across = np.linspace(0, 200, SIDE)[None, :, None, None] + np.zeros((length, SIDE, SIDE, 3))
-    picture = (across + 4 * np.arange(length)[:, None, None, None] % 50).astype(np.uint8)
+    image = (across + 4 * np.arange(length)[:, None, None, None] % 50).astype(np.uint8)
     return Demonstration(
         rng.uniform(-1, 1, (length, 7)).astype(np.float32),
         {
             "state": rng.standard_normal((length, 5)).astype(np.float32),
-            "agentview_rgb": picture,
+            "agentview_rgb": image,
             "wrist_rgb": rng.integers(0, 256, (length, SIDE, SIDE, 3), np.uint8),
             "wrist_depth": rng.uniform(0.1, 3, (length, SIDE, SIDE)).astype(np.float32),
             "ee_pos": rng.standard_normal((length, 3)).astype(np.float32),
@@ -113,7 +113,7 @@ def test_robomimic_has_what_its_readers_ask_for(tasks: list[Recording], tmp_path
             np.testing.assert_array_equal(now[-1], after[-1])
 
 
-def test_libero_has_its_names_its_rows_and_its_pictures(
+def test_libero_has_its_names_its_rows_and_its_images(
     tasks: list[Recording], tmp_path: Path
 ) -> None:
     path = tmp_path / "lift_demo.hdf5"
@@ -163,8 +163,8 @@ def test_lerobot_there_and_back(tasks: list[Recording], tmp_path: Path) -> None:
         assert_same(task, back)
 
 
-def test_lerobot_with_films(tasks: list[Recording], tmp_path: Path) -> None:
-    pytest.importorskip("av", reason="films need av")
+def test_lerobot_with_videos(tasks: list[Recording], tmp_path: Path) -> None:
+    pytest.importorskip("av", reason="videos need av")
     smooth = [
         dataclasses.replace(
             task,
@@ -211,18 +211,18 @@ def test_statistics_are_those_of_all_rows(tasks: list[Recording], tmp_path: Path
     said = LerobotFolder(tmp_path / "set").stats
     demos = [one for task in tasks for one in task.demos]
     actions = np.concatenate([one.actions for one in demos]).astype(float)
-    pictures = np.concatenate([one.observations["wrist_rgb"] for one in demos]) / 255.0
+    images = np.concatenate([one.observations["wrist_rgb"] for one in demos]) / 255.0
     depth = np.concatenate([one.observations["wrist_depth"] for one in demos]).astype(float)
     for name in ("min", "max", "mean", "std"):
         np.testing.assert_allclose(said["action"][name], getattr(actions, name)(0))
-        per_channel = getattr(pictures, name)((0, 1, 2)).reshape(3, 1, 1)
+        per_channel = getattr(images, name)((0, 1, 2)).reshape(3, 1, 1)
         np.testing.assert_allclose(said["observation.images.wrist"][name], per_channel)
         whole = getattr(depth, name)()
         np.testing.assert_allclose(said["observation.images.wrist_depth"][name], [[[whole]]])
     assert said["action"]["count"] == [31]
     one = demos[0].observations["wrist_rgb"]
     wanted = np.quantile(one, [0.01, 0.5, 0.9], axis=(0, 1, 2), method="inverted_cdf") / 255
-    found = stats.of_pictures(one)
+    found = stats.of_images(one)
     for row, name in zip(wanted, ("q01", "q50", "q90"), strict=True):
         np.testing.assert_allclose(found[name].ravel(), row)
 
@@ -254,7 +254,7 @@ def cut_rows(root: Path) -> None:
     pq.write_table(pq.read_table(path).slice(0, 12), path)
 
 
-def no_picture(root: Path) -> None:
+def no_image(root: Path) -> None:
     path = root / "data/chunk-000/file-000.parquet"
     table = pq.read_table(path)
     name = "observation.images.wrist"
@@ -289,7 +289,7 @@ def no_picture(root: Path) -> None:
         (drop_column, "has no column 'action'"),
         (wrong_shape, "column 'action' has 7 numbers per row, but meta/info.json says 6"),
         (cut_rows, "has 3 rows, but meta/episodes says 6"),
-        (no_picture, "holds what is no picture"),
+        (no_image, "holds what is no image"),
     ],
 )
 def test_bad_folders_are_one_sentence(

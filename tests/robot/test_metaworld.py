@@ -200,7 +200,7 @@ def test_a_whole_stream_fills_its_matrix(
 
 
 @needed
-def test_pictures_need_no_gl() -> None:
+def test_images_need_no_gl() -> None:
     environment = simulation.make("push", camera="corner", size=24)
     seen, _ = environment.reset(seed=0)
     assert seen["corner_rgb"].shape == (24, 24, 3)
@@ -257,11 +257,11 @@ def test_a_policy_can_see_through_a_camera(tmp_path: Path) -> None:
     result = clframe.fit(
         {**stream, **small},
         {"replay": {"size": 10}},
-        {"name": "policy", "hidden": [8], "picture": 8, "pictures": 2},
+        {"name": "policy", "hidden": [8], "image": 8, "images": 2},
         max_epochs=1,
         run_dir=False,
         progress=False,
     )
     assert result.matrix.values.shape == (2, 1)
     with pytest.raises(SettingError, match="of the inputs, of which there are"):
-        clframe.fit("metaworld_cw10", model={"name": "policy", "picture": 64}, run_dir=False)
+        clframe.fit("metaworld_cw10", model={"name": "policy", "image": 64}, run_dir=False)

@@ -1,4 +1,4 @@
-"""Perturbation saliency: Greydanus et al., by hand and in a film."""
+"""Perturbation saliency: Greydanus et al., by hand and in a video."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from PIL import Image, ImageFilter
 import clframe
 from clframe.api import load_learner
 from clframe.cli.main import main
-from clframe.robot.saliency import overlay, perturbed, saliency
+from clframe.robot.video.saliency import overlay, perturbed, saliency
 
 SIZE, POINTS = 16, 4
 
@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
             **{"name": "tabletop_goal", "num_demos": 1, "eval_episodes": 1, "horizon": 6},
             **{"num_workers": 0, **settings},
         },
-        model={"name": "policy", "picture": SIZE, "hidden": [8]},
+        model={"name": "policy", "image": SIZE, "hidden": [8]},
         strategy="naive",
         max_epochs=1,
         data_dir=folder,
@@ -38,7 +38,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Corner(torch.nn.Module):
-    """A policy that acts on the red of the upper left quarter of the first picture alone."""
+    """A policy that acts on the red of the upper left quarter of the first image alone."""
 
     def __init__(self, before: int) -> None:
         super().__init__()
@@ -53,8 +53,8 @@ def test_what_a_policy_acts_on_is_salient(run: Path) -> None:
     learner, _ = load_learner(run)
     task = learner.stream.tasks[0]
     how = task.evaluation
-    pictures = 2 * 3 * SIZE * SIZE
-    learner.model = Corner(how.inputs.size - pictures)
+    images = 2 * 3 * SIZE * SIZE
+    learner.model = Corner(how.inputs.size - images)
     learner._split_model = False
     learner.eval()
     seen, _ = how.robot.environment().reset(seed=0)
@@ -63,20 +63,20 @@ def test_what_a_policy_acts_on_is_salient(run: Path) -> None:
     assert found.max() == found[:2, :2].max()
     assert found[2:, 2:].max() < found.max() / 10
     # Equations 1 and 2 at one point, by loops.
-    picture = seen["agentview_rgb"]
-    blurred = Image.fromarray(picture).filter(ImageFilter.GaussianBlur(SIZE * 3 / 64))
+    image = seen["agentview_rgb"]
+    blurred = Image.fromarray(image).filter(ImageFilter.GaussianBlur(SIZE * 3 / 64))
     center = 0.5 * SIZE / POINTS
     total = 0.0
     for y in range(8):
         for x in range(8):
             off = (x + 0.5 - center) ** 2 + (y + 0.5 - center) ** 2
             mask = np.exp(-off / (2 * (SIZE * 5 / 64) ** 2))
-            one, other = float(picture[y, x, 0]), float(np.asarray(blurred)[y, x, 0])
+            one, other = float(image[y, x, 0]), float(np.asarray(blurred)[y, x, 0])
             total += (np.rint((1 - mask) * one + mask * other) - one) / 255
     assert found[0, 0] == pytest.approx(0.5 * 7 * (total / 64) ** 2, rel=1e-3, abs=1e-9)
 
 
-def test_a_picture_without_detail_stays_as_it_is() -> None:
+def test_a_image_without_detail_stays_as_it_is() -> None:
     flat = np.full((SIZE, SIZE, 3), 90, np.uint8)
     assert (perturbed(flat) == 90).all()
     assert np.array_equal(overlay(flat, np.zeros((POINTS, POINTS))), flat)
@@ -87,10 +87,10 @@ def test_a_picture_without_detail_stays_as_it_is() -> None:
     assert (red[32:, 32:] == 90).all()
 
 
-def test_a_film_shows_it(run: Path, tmp_path: Path, capsys: Any) -> None:
+def test_a_video_shows_it(run: Path, tmp_path: Path, capsys: Any) -> None:
     for more in ([], ["--saliency"]):
-        film = tmp_path / f"film{len(more)}"
-        assert main(["rollout", str(run), "--episodes", "1", "--video", str(film), *more]) == 0
+        video = tmp_path / f"video{len(more)}"
+        assert main(["rollout", str(run), "--episodes", "1", "--video", str(video), *more]) == 0
     plain, red = ([*map(_pixels, sorted(f.iterdir()))] for f in sorted(tmp_path.iterdir()))
     assert len(plain) == len(red) == 6
     assert any((a != b).any() for a, b in zip(plain, red, strict=True))

@@ -31,7 +31,7 @@ def test_candidates_are_runs_of_the_experiments_on_goals_of_their_own(bench: Any
         assert config.stream["goal_seed"] == bench.GOAL_SEED
         stream = next(stream for stream in bench.EXPERIMENTS if name.startswith(f"{stream}_"))
         # The experiments on images are on the same goals as those on states.
-        learned = {"tabletop_pictures": "tabletop_goal"}.get(stream, stream)
+        learned = {"tabletop_images": "tabletop_goal"}.get(stream, stream)
         assert learned in config.stream["name"]
         label, _, strength = name.removeprefix(f"{stream}_").partition("_")
         if strength:

@@ -391,8 +391,8 @@ def dataset(tmp_path: Path) -> Path:
     demos = []
     for _ in range(2):
         state = draw.uniform(-0.7, 0.7, (6, 2)).astype(np.float32)
-        picture = draw.integers(0, 255, (6, 8, 8, 3), np.uint8)
-        demos.append(Demonstration(state.copy(), {"state": state, "top_rgb": picture}))
+        image = draw.integers(0, 255, (6, 8, 8, 3), np.uint8)
+        demos.append(Demonstration(state.copy(), {"state": state, "top_rgb": image}))
     write(tmp_path / "set", [Recording("reach", "reach it", {}, demos)])
     return tmp_path / "set"
 

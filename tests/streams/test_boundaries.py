@@ -257,7 +257,7 @@ def test_the_transition_matrix_of_wrong_labels(kind: Any) -> None:
 # ------------------------------------------------------------------------ any base stream
 
 
-def test_wrappers_take_wrappers_and_own_pictures(tmp_path: Path) -> None:
+def test_wrappers_take_wrappers_and_own_images(tmp_path: Path) -> None:
     for k, animal in enumerate(("ant", "bee", "cat", "dog")):
         for n in range(10):
             place = tmp_path / ("train" if n < 8 else "test") / animal / f"{n}.png"

@@ -131,7 +131,7 @@ def _broken(saved: Path, what: str) -> dict[str, Any]:
         save(train, {**images(8), "label": pa.array([0, 1, 2, 9] * 2)}, FEATURES)
     elif what == "image":
         rows = images(8)["image"].to_pylist()
-        rows[2]["bytes"] = b"no picture"
+        rows[2]["bytes"] = b"no image"
         save(train, {**images(8), "image": pa.array(rows, images(8)["image"].type)}, FEATURES)
     elif what == "floats":
         save(train, {"image": [[[0.5] * 3] * 3] * 8, "label": [0, 1] * 4}, {})
@@ -181,7 +181,7 @@ def test_bad_rows_are_left_out_on_request(saved: Path, capsys: pytest.CaptureFix
     assert "unreadable: 1: row 2 of" in capsys.readouterr().out
     stream = clframe.stream("hf", path=str(saved), on_bad="skip")
     assert sum(len(e.data) for e in stream) == 7
-    assert "left out 1 of 16 pictures" in capsys.readouterr().err
+    assert "left out 1 of 16 images" in capsys.readouterr().err
 
 
 def test_another_folder_is_no_data_set(tmp_path: Path) -> None:

@@ -33,9 +33,9 @@ def recording(name: str, turn: float, episodes: int, seed: int, scale: float = 1
     for number in range(episodes):
         state = rng.uniform(-0.7, 0.7, (20 + 3 * number, 2)).astype(np.float32)
         bright = (128 + 127 * state[:, :1]).astype(np.uint8)
-        picture = np.broadcast_to(bright[:, None, None], (len(state), SIDE, SIDE, 3)).copy()
+        image = np.broadcast_to(bright[:, None, None], (len(state), SIDE, SIDE, 3)).copy()
         actions = (scale * state @ matrix.T).astype(np.float32)
-        demos.append(Demonstration(actions, {"state": state, "top_rgb": picture}))
+        demos.append(Demonstration(actions, {"state": state, "top_rgb": image}))
     return Recording(name, f"turn by {turn:g}", {}, demos)
 
 

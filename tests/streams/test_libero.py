@@ -52,9 +52,9 @@ def write_recording(folder: Path, task: LiberoTask, demos: int = 2, steps: int =
             for name, size in (("gripper_states", 2), ("joint_states", 7), ("ee_pos", 3)):
                 group[f"obs/{name}"] = np.repeat(rows + 0.01, size, 1)
             for name in ("agentview_rgb", "eye_in_hand_rgb"):
-                pictures = np.zeros((steps, 128, 128, 3), np.uint8)
-                pictures += np.arange(1, steps + 1, dtype=np.uint8)[:, None, None, None]
-                group[f"obs/{name}"] = pictures
+                images = np.zeros((steps, 128, 128, 3), np.uint8)
+                images += np.arange(1, steps + 1, dtype=np.uint8)[:, None, None, None]
+                group[f"obs/{name}"] = images
             group.attrs["num_samples"] = steps
     return path
 
@@ -267,13 +267,13 @@ def test_a_state_is_the_same_from_a_recording_and_a_simulator() -> None:
     assert state[0, 12 + 7 * layout.objects] == 23
 
 
-def test_pictures_are_shrunk_by_means() -> None:
-    picture = np.zeros((128, 128, 3), np.uint8)
-    picture[::2] = 200
-    assert np.array_equal(shrunk(picture, 64, "x"), np.full((64, 64, 3), 100))
-    assert shrunk(picture, 128, "x") is picture
+def test_images_are_shrunk_by_means() -> None:
+    image = np.zeros((128, 128, 3), np.uint8)
+    image[::2] = 200
+    assert np.array_equal(shrunk(image, 64, "x"), np.full((64, 64, 3), 100))
+    assert shrunk(image, 128, "x") is image
     with pytest.raises(DataError, match=r"128 by 128 pixels.*stream.size=48"):
-        shrunk(picture, 48, "x")
+        shrunk(image, 48, "x")
 
 
 # ------------------------------------------------------------ what is absent

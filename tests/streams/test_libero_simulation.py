@@ -321,10 +321,10 @@ def test_a_video_needs_no_opengl(boxes: Path, tmp_path: Path) -> None:
     environment = environment_of(tasks_of("libero_object")[0], tmp_path, boxes)
     environment.render_mode = "rgb_array"
     environment.reset(seed=0)
-    picture = environment.render()
-    assert picture is not None
-    assert picture.shape == (192, 192, 3)
-    assert picture.std() > 5
+    image = environment.render()
+    assert image is not None
+    assert image.shape == (192, 192, 3)
+    assert image.std() > 5
 
 
 def test_a_recording_and_the_simulator_tell_the_same(boxes: Path, tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_a_recording_and_the_simulator_tell_the_same(boxes: Path, tmp_path: Path
     assert np.allclose(demo.observations["state"], before[1:], atol=1e-5)
 
 
-def test_pictures_are_as_libero_draws_them(boxes: Path, tmp_path: Path) -> None:
+def test_images_are_as_libero_draws_them(boxes: Path, tmp_path: Path) -> None:
     """Upside down, as in its recordings, and shrunk by means."""
     task = tasks_of("libero_object")[0]
     places = Places(tmp_path, assets=boxes)
@@ -376,8 +376,8 @@ def test_pictures_are_as_libero_draws_them(boxes: Path, tmp_path: Path) -> None:
     upright = environment.render()
     assert upright is not None
 
-    def brown(picture: NDArray[Any]) -> NDArray[np.bool_]:
-        red, _, blue = picture.astype(int).transpose(2, 0, 1)
+    def brown(image: NDArray[Any]) -> NDArray[np.bool_]:
+        red, _, blue = image.astype(int).transpose(2, 0, 1)
         return red - blue > 40
 
     flipped = brown(shrunk(upright, 64, "x"))[::-1]

@@ -1,4 +1,4 @@
-"""Streams of the user's own pictures, arrays and data sets."""
+"""Streams of the user's own images, arrays and data sets."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from clframe.testing import check_stream
 ANIMALS = ("ant", "bee", "cat", "dog")
 
 
-def _picture(path: Path, value: int, size: int = 8) -> None:
+def _image(path: Path, value: int, size: int = 8) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(value).integers(0, 40, (size, size, 3)) + value
     Image.fromarray(pixels.astype(np.uint8)).save(path)
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    """Ten pictures of each of four animals, told apart by their brightness."""
+def images(tmp_path: Path) -> Path:
+    """Ten images of each of four animals, told apart by their brightness."""
     for k, animal in enumerate(ANIMALS):
         for n in range(10):
-            _picture(tmp_path / "zoo" / animal / f"{n}.png", 55 * k + n % 3)
+            _image(tmp_path / "zoo" / animal / f"{n}.png", 55 * k + n % 3)
     return tmp_path / "zoo"
 
 
-def test_a_folder_of_pictures_becomes_a_matrix_with_one_command(
-    pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_folder_of_images_becomes_a_matrix_with_one_command(
+    images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["fit", "stream=folder", f"stream.path={pictures}", "stream.n_experiences=2"]
+    words = ["fit", "stream=folder", f"stream.path={images}", "stream.n_experiences=2"]
     code = main([*words, "max_epochs=30", "logger=none", f"run_dir={tmp_path / 'run'}"])
     assert code == 0, capsys.readouterr().err
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["matrix"]["columns"] == ["ant-bee", "cat-dog"]
     assert results["scenario"] == "class"
-    assert results["matrix"]["values"][1][0] == 1.0  # learned from the pictures
-    assert "40 pictures" in results["source"]
+    assert results["matrix"]["values"][1][0] == 1.0  # learned from the images
+    assert "40 images" in results["source"]
 
 
-def test_a_folder_keeps_the_contract(pictures: Path) -> None:
+def test_a_folder_keeps_the_contract(images: Path) -> None:
     for scenario in ("class", "task", "domain"):
-        stream = clframe.stream("folder", path=str(pictures), scenario=scenario)  # type: ignore[arg-type]
+        stream = clframe.stream("folder", path=str(images), scenario=scenario)  # type: ignore[arg-type]
         check_stream(stream)
         assert stream.input_shape == (3, 8, 8)
     assert [e.name for e in stream] == list(ANIMALS)
@@ -58,15 +58,15 @@ def test_a_folder_keeps_the_contract(pictures: Path) -> None:
     assert sum(tested) == pytest.approx(0.2 * 40, abs=4)
 
 
-def test_groups_name_classes(pictures: Path) -> None:
+def test_groups_name_classes(images: Path) -> None:
     groups = [["dog", "ant"], "bee"]
-    stream = clframe.stream("folder", path=str(pictures), groups=groups)
+    stream = clframe.stream("folder", path=str(images), groups=groups)
     assert [e.name for e in stream] == ["dog-ant", "bee"]
     assert stream.experiences[0].outputs == (0, 3)
     with pytest.raises(SettingError, match="no class 'cow' in the data; it has ant, bee"):
-        clframe.stream("folder", path=str(pictures), groups=["cow"])
+        clframe.stream("folder", path=str(images), groups=["cow"])
     with pytest.raises(SettingError, match="'bee' stands in two experiences"):
-        clframe.stream("folder", path=str(pictures), groups=["bee", ["bee"]])
+        clframe.stream("folder", path=str(images), groups=["bee", ["bee"]])
 
 
 def test_domains_are_folders_above_classes(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_domains_are_folders_above_classes(tmp_path: Path) -> None:
         for split, n in (("train", 4), ("test", 2)):
             for k, animal in enumerate(ANIMALS[:2]):
                 for i in range(n):
-                    _picture(tmp_path / split / domain / animal / f"{i}.jpg", 60 * k + i)
+                    _image(tmp_path / split / domain / animal / f"{i}.jpg", 60 * k + i)
     stream = clframe.stream("folder", path=str(tmp_path), by="domain")
     check_stream(stream)
     assert stream.scenario == "domain"
@@ -84,12 +84,12 @@ def test_domains_are_folders_above_classes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "jsonl"])
-def test_a_list_of_files_with_times(pictures: Path, kind: str) -> None:
+def test_a_list_of_files_with_times(images: Path, kind: str) -> None:
     rows = [
-        {"file": str(path.relative_to(pictures)), "label": path.parent.name, "time": 100 - i}
-        for i, path in enumerate(sorted(pictures.rglob("*.png")))
+        {"file": str(path.relative_to(images)), "label": path.parent.name, "time": 100 - i}
+        for i, path in enumerate(sorted(images.rglob("*.png")))
     ]
-    place = pictures / f"list.{kind}"
+    place = images / f"list.{kind}"
     if kind == "csv":
         lines = ["file,label,time", *(f"{r['file']},{r['label']},{r['time']}" for r in rows)]
         place.write_text("\n".join(lines))
@@ -104,16 +104,16 @@ def test_a_list_of_files_with_times(pictures: Path, kind: str) -> None:
     assert stream.experiences[-1].data.labels.unique().tolist() == [0]
 
 
-def test_bad_pictures_are_named_counted_and_left_out_on_request(
-    pictures: Path, capsys: pytest.CaptureFixture[str]
+def test_bad_images_are_named_counted_and_left_out_on_request(
+    images: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (pictures / "bee" / "3.png").write_bytes(b"not a picture")
-    stream = clframe.stream("folder", path=str(pictures))
-    with pytest.raises(DataError, match=r"1 of 40 pictures cannot be read: '.*bee/3\.png'"):
+    (images / "bee" / "3.png").write_bytes(b"not an image")
+    stream = clframe.stream("folder", path=str(images))
+    with pytest.raises(DataError, match=r"1 of 40 images cannot be read: '.*bee/3\.png'"):
         stream.experiences[1].data.gather(torch.arange(1))
-    stream = clframe.stream("folder", path=str(pictures), on_bad="skip")
+    stream = clframe.stream("folder", path=str(images), on_bad="skip")
     assert sum(len(e.data) for e in stream) + sum(len(t.data) for t in stream.tasks) == 39
-    assert "left out 1 of 40 pictures" in capsys.readouterr().err
+    assert "left out 1 of 40 images" in capsys.readouterr().err
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -126,23 +126,23 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("settings", "words"), BAD)
-def test_bad_settings_get_a_sentence(pictures: Path, settings: dict[str, Any], words: str) -> None:
+def test_bad_settings_get_a_sentence(images: Path, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ClframeError, match=words):
-        clframe.stream("folder", **{"path": str(pictures), **settings})
+        clframe.stream("folder", **{"path": str(images), **settings})
 
 
-def test_pictures_of_several_sizes_want_one(pictures: Path) -> None:
-    _picture(pictures / "ant" / "large.png", 3, size=12)
+def test_images_of_several_sizes_want_one(images: Path) -> None:
+    _image(images / "ant" / "large.png", 3, size=12)
     with pytest.raises(SettingError, match=r"set stream\.size"):
-        clframe.stream("folder", path=str(pictures)).experiences[0].data.gather(torch.arange(1))
-    stream = clframe.stream("folder", path=str(pictures), size=6, color="gray")
+        clframe.stream("folder", path=str(images)).experiences[0].data.gather(torch.arange(1))
+    stream = clframe.stream("folder", path=str(images), size=6, color="gray")
     assert stream.experiences[0].data.gather(torch.arange(2)).shape == (2, 1, 6, 6)
 
 
 def test_a_class_in_one_split_only(tmp_path: Path) -> None:
     for place in ("train/ant", "train/bee", "test/ant"):
-        _picture(tmp_path / place / "0.png", 1)
-    with pytest.raises(DataError, match=r"1 class of the training pictures \(bee\) .* no test"):
+        _image(tmp_path / place / "0.png", 1)
+    with pytest.raises(DataError, match=r"1 class of the training images \(bee\) .* no test"):
         clframe.stream("folder", path=str(tmp_path))
 
 
@@ -204,7 +204,7 @@ def _fit(*words: str) -> int:
 
 
 def test_bad_input_is_one_sentence_on_the_command_line(
-    pictures: Path, capsys: pytest.CaptureFixture[str]
+    images: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def says(*words: str) -> str:
         assert _fit(*words) == 2
@@ -213,46 +213,46 @@ def test_bad_input_is_one_sentence_on_the_command_line(
         return line
 
     rows = ["file,label", *(f"{a}/{n}.png,{k}" for k, a in enumerate(ANIMALS) for n in range(10))]
-    (pictures / "list.csv").write_text("\n".join(rows))
-    listed = ("stream=file_list", f"stream.path={pictures / 'list.csv'}")
+    (images / "list.csv").write_text("\n".join(rows))
+    listed = ("stream=file_list", f"stream.path={images / 'list.csv'}")
     message = says(*listed, "stream.class_names=[ant,bee,cat]")
     assert "row 31: label '3' is out of range; class_names has 3 names" in message
-    (pictures / "bee" / "3.png").write_bytes(b"not a picture")
-    (pictures / "cat" / "0.png").write_bytes(b"")
-    message = says("stream=folder", f"stream.path={pictures}")
-    assert "2 of 40 pictures cannot be read: " in message
+    (images / "bee" / "3.png").write_bytes(b"not an image")
+    (images / "cat" / "0.png").write_bytes(b"")
+    message = says("stream=folder", f"stream.path={images}")
+    assert "2 of 40 images cannot be read: " in message
     assert "bee/3.png" in message
     assert "stream.on_bad=skip" in message
     for animal in ANIMALS[:3]:
-        (pictures / "train" / animal).mkdir(parents=True)
-        _picture(pictures / "train" / animal / "0.png", 3)
+        (images / "train" / animal).mkdir(parents=True)
+        _image(images / "train" / animal / "0.png", 3)
     for animal in ANIMALS:
         for n in range(10):
-            (pictures / animal / f"{n}.png").unlink()
-        _picture(pictures / "test" / animal / "0.png", 3)
-    message = says("stream=folder", f"stream.path={pictures}")
-    assert "1 class of the test pictures (dog) have no training sample" in message
+            (images / animal / f"{n}.png").unlink()
+        _image(images / "test" / animal / "0.png", 3)
+    message = says("stream=folder", f"stream.path={images}")
+    assert "1 class of the test images (dog) have no training sample" in message
 
 
-def test_numbers_of_a_list_get_names(pictures: Path) -> None:
+def test_numbers_of_a_list_get_names(images: Path) -> None:
     rows = ["file,label", *(f"{a}/{n}.png,{k}" for k, a in enumerate(ANIMALS) for n in range(10))]
-    (pictures / "list.csv").write_text("\n".join(rows))
-    place = str(pictures / "list.csv")
+    (images / "list.csv").write_text("\n".join(rows))
+    place = str(images / "list.csv")
     stream = clframe.stream("file_list", path=place, class_names=list(ANIMALS), n_experiences=2)
     assert [task.name for task in stream.tasks] == ["ant-bee", "cat-dog"]
 
 
-def test_pictures_too_large_for_memory_are_read_each_time(
-    pictures: Path, monkeypatch: pytest.MonkeyPatch
+def test_images_too_large_for_memory_are_read_each_time(
+    images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_memory = clframe.stream("folder", path=str(pictures)).experiences[0].data
+    in_memory = clframe.stream("folder", path=str(images)).experiences[0].data
     monkeypatch.setattr("clframe.streams.custom.image_data._IN_MEMORY", 100)
-    anew = clframe.stream("folder", path=str(pictures)).experiences[0].data
+    anew = clframe.stream("folder", path=str(images)).experiences[0].data
     assert (type(in_memory).__name__, type(anew).__name__) == ("TensorData", "MapData")
     order = torch.arange(4)
     first, second = (next(iter(data.batches(order, 4))) for data in (in_memory, anew))
     assert torch.equal(first.x, second.x)
-    for path in (pictures / "ant").glob("*.png"):  # some of which are tested on
+    for path in (images / "ant").glob("*.png"):  # some of which are tested on
         path.write_bytes(b"")
-    with pytest.raises(DataError, match=r"picture '.*ant/\d+\.png'"):
+    with pytest.raises(DataError, match=r"image '.*ant/\d+\.png'"):
         list(anew.batches(torch.arange(len(anew)), 4))

@@ -18,7 +18,7 @@ from clframe.cli.main import main
 from clframe.testing import check_stream
 
 
-def picture(path: Path, value: int = 0) -> None:
+def image(path: Path, value: int = 0) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(np.full((6, 6, 3), value % 256, np.uint8)).save(path)
 
@@ -33,7 +33,7 @@ def core50_tree(root: Path, lists: bool = True) -> None:
     for session in range(1, 12):
         for number in range(1, 51):
             place = f"s{session}/o{number}/C_{session:02d}_{number:02d}_000.png"
-            picture(root / "core50_128x128" / place, number)
+            image(root / "core50_128x128" / place, number)
     if not lists:
         return
     train = [s for s in range(1, 12) if s not in (3, 7, 10)]
@@ -60,9 +60,9 @@ def tiny_imagenet_tree(root: Path) -> None:
     write(root / "words.txt", words)
     for k, wnid in enumerate(wnids):
         for n in range(3):
-            picture(root / "train" / wnid / "images" / f"{wnid}_{n}.JPEG", 60 * k)
+            image(root / "train" / wnid / "images" / f"{wnid}_{n}.JPEG", 60 * k)
     for n in range(8):
-        picture(root / "val" / "images" / f"val_{n}.JPEG", n)
+        image(root / "val" / "images" / f"val_{n}.JPEG", n)
     rows = [f"val_{n}.JPEG\t{wnids[n % 4]}\t0\t0\t5\t5" for n in range(8)]
     write(root / "val" / "val_annotations.txt", rows)
 
@@ -71,7 +71,7 @@ def imagenet_r_tree(root: Path) -> None:
     write(root / "README.txt", ["renditions"])
     for k in range(4):
         for n in range(10):
-            picture(root / f"n0144353{k}" / f"art_{n}.jpg", 60 * k)
+            image(root / f"n0144353{k}" / f"art_{n}.jpg", 60 * k)
 
 
 def cub200_tree(root: Path) -> None:
@@ -79,7 +79,7 @@ def cub200_tree(root: Path) -> None:
     write(root / "classes.txt", [f"{k} {name}" for k, name in enumerate(birds, 1)])
     rows = [(n, k, n % 3 != 0) for n, k in enumerate((k for k in (1, 2, 3) for _ in range(6)), 1)]
     for n, k, _ in rows:
-        picture(root / "images" / birds[k - 1] / f"{n}.jpg", 50 * k)
+        image(root / "images" / birds[k - 1] / f"{n}.jpg", 50 * k)
     write(root / "images.txt", [f"{n} {birds[k - 1]}/{n}.jpg" for n, k, _ in rows])
     write(root / "image_class_labels.txt", [f"{n} {k}" for n, k, _ in rows])
     write(root / "train_test_split.txt", [f"{n} {int(train)}" for n, _, train in rows])
@@ -92,7 +92,7 @@ def domainnet_tree(root: Path) -> None:
             for label, name in enumerate(("aircraft_carrier", "zebra")):
                 for k in range(n):
                     place = f"{domain}/{name}/{split}_{k}.jpg"
-                    picture(root / place, 100 * label)
+                    image(root / place, 100 * label)
                     rows.append(f"{place} {label}")
             write(root / f"{domain}_{split}.txt", rows)
 
@@ -105,7 +105,7 @@ def clear10_tree(root: Path) -> None:
             for name in names:
                 places = [f"labeled_images/{bucket}/{name}/{n}.jpg" for n in range(2)]
                 for place in places:
-                    picture(root / split / place, 20 * bucket)
+                    image(root / split / place, 20 * bucket)
                 listed = f"labeled_metadata/{bucket}/{name}.json"
                 content = {str(n): {"IMG_PATH": place} for n, place in enumerate(places)}
                 write(root / split / listed, [json.dumps(content)])
@@ -226,7 +226,7 @@ def test_clear10_by_folders_alone_holds_about_three_of_ten_out(tmp_path: Path) -
     for bucket in (1, 2):
         for name in ("bus", "dress"):
             for n in range(10):
-                picture(tmp_path / "labeled_images" / str(bucket) / name / f"{n}.jpg", n)
+                image(tmp_path / "labeled_images" / str(bucket) / name / f"{n}.jpg", n)
     stream = clframe.stream("clear10", path=str(tmp_path), size=6)
     assert sum(sizes(stream)[1]) == pytest.approx(0.3 * 40, abs=4)
 
@@ -283,14 +283,14 @@ def test_data_check_finds_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(words) == 2
     assert "cannot be read" in capsys.readouterr().err
     assert main([*words, "stream.on_bad=skip"]) == 0
-    assert "left out 2 of 18 pictures" in capsys.readouterr().err
+    assert "left out 2 of 18 images" in capsys.readouterr().err
 
 
 BAD: list[tuple[str, str, str, str]] = [
-    ("cub200", "train_test_split.txt", "1 1\n", "picture 2 of"),
+    ("cub200", "train_test_split.txt", "1 1\n", "image 2 of"),
     ("cub200", "image_class_labels.txt", "1 2 3\n", "line 1: two words should be there"),
-    ("domainnet", "real_train.txt", "zebra.jpg 0\n", "should be DOMAIN/CLASS/picture"),
-    ("tiny_imagenet", "val/val_annotations.txt", "val_0.JPEG n99\n", "line 1: a picture and"),
+    ("domainnet", "real_train.txt", "zebra.jpg 0\n", "should be DOMAIN/CLASS/image"),
+    ("tiny_imagenet", "val/val_annotations.txt", "val_0.JPEG n99\n", "line 1: an image and"),
     ("clear10", "train/labeled_metadata.json", "[]", "should hold a JSON object"),
     ("imagenet_r", "misplaced.jpg", "", "should be in a folder named after its class"),
 ]
@@ -318,4 +318,4 @@ def test_a_class_number_out_of_range(tmp_path: Path, capsys: pytest.CaptureFixtu
     labels = (tmp_path / "image_class_labels.txt").read_text().replace("1 1\n", "1 9\n", 1)
     (tmp_path / "image_class_labels.txt").write_text(labels)
     assert main(["fit", "stream=cub200", f"stream.path={tmp_path}"]) == 2
-    assert "class 9 of picture 1 is out of range; classes.txt has 3" in capsys.readouterr().err
+    assert "class 9 of image 1 is out of range; classes.txt has 3" in capsys.readouterr().err

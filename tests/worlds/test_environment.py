@@ -13,7 +13,7 @@ import pytest
 from clframe.errors import DataError, PluginError
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
-from clframe.robot.video import RecordVideo
+from clframe.robot.video.record_video import RecordVideo
 from clframe.testing import prepare, run_built
 from clframe.worlds.environment import RATE, Environment, WrappedEnvironment, as_environment
 from clframe.worlds.point_robot import PointEnvironment, expert
@@ -159,10 +159,10 @@ def test_a_foreign_environment_is_learned_in_and_its_measures_are_kept(tmp_path:
     assert ((distances > 0) & (distances < 5)).all()  # of episodes that measured them
 
 
-def test_a_foreign_environment_is_filmed_by_its_own_render() -> None:
-    filmed = RecordVideo(Foreign())
-    filmed.reset(seed=0)
-    (frame,) = filmed.look().values()
+def test_a_foreign_environment_is_recorded_by_its_own_render() -> None:
+    recorded = RecordVideo(Foreign())
+    recorded.reset(seed=0)
+    (frame,) = recorded.look().values()
     assert frame.shape == (96, 96, 3)
 
 

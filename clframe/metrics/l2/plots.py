@@ -1,4 +1,4 @@
-"""Pictures of a lifetime: learning curves, evaluations, experts and transfer.
+"""Images of a lifetime: learning curves, evaluations, experts and transfer.
 
 matplotlib is imported inside the functions, so that numbers alone never need it.
 """
@@ -21,7 +21,7 @@ _MOST_POINTS = 4000  # per curve; more cannot be seen and make slow, large files
 
 
 def draw_all(result: L2Result, folder: str | Path) -> list[Path]:
-    """Draw every picture the result has data for and return the files."""
+    """Draw every image the result has data for and return the files."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -150,7 +150,7 @@ def draw_transfer(result: L2Result) -> Any:
         tables.append(table)
     reach = float(np.nanmax(np.abs(np.array(tables) - neutral))) or 1.0
     for axis, (_, title), table in zip(axes[0], keys, tables, strict=True):
-        picture = axis.imshow(table, cmap="RdBu", vmin=neutral - reach, vmax=neutral + reach)
+        image = axis.imshow(table, cmap="RdBu", vmin=neutral - reach, vmax=neutral + reach)
         for i, j in np.argwhere(~np.isnan(table)):
             strong = abs(table[i, j] - neutral) > 0.6 * reach
             axis.text(
@@ -169,7 +169,7 @@ def draw_transfer(result: L2Result) -> Any:
         axis.set_title(title, loc="left", fontsize=10)
         axis.spines[:].set_visible(False)
         axis.grid(visible=False)
-    figure.colorbar(picture, ax=list(axes[0]), shrink=0.8)
+    figure.colorbar(image, ax=list(axes[0]), shrink=0.8)
     return figure
 
 

@@ -1,7 +1,7 @@
 """The three policies of LIBERO: ResNet-RNN, ResNet-T and ViT-T.
 
 Liu et al., LIBERO: Benchmarking knowledge transfer for lifelong robot learning, 2023, section 4.2
-and appendix A. Each sees the pictures of all cameras, the parts of the robot's state and the
+and appendix A. Each sees the images of all cameras, the parts of the robot's state and the
 instruction, over a window of steps, and answers with a mixture of Gaussians over actions.
 """
 
@@ -45,7 +45,7 @@ class Size:
     Args:
         channels: Of the ResNet's first stage, and of the convolution before patches.
         points: Maps of the spatial softmax.
-        token: Width of what stands for a picture, a part of the state or the instruction.
+        token: Width of what stands for an image, a part of the state or the instruction.
         text: Numbers that stand for the instruction in ResNet-RNN.
         recurrent: Width of each of the LSTM's two layers.
         temporal: Layers, heads, head size and perceptron of the transformer over time.
@@ -67,7 +67,7 @@ class Size:
 
 SIZES: dict[str, Size] = {
     "paper": Size(64, 32, 64, 32, 1024, (4, 6, 64, 256), 128, (7, 8, 120, 256), 1024),
-    # For a CPU and pictures of 64 pixels: a fortieth of the arithmetic.
+    # For a CPU and images of 64 pixels: a fortieth of the arithmetic.
     "small": Size(16, 32, 64, 32, 256, (2, 4, 16, 128), 64, (2, 4, 16, 128), 256),
 }
 
@@ -94,17 +94,17 @@ def libero_policy(
 
     Args:
         name: ``resnet_rnn``, ``resnet_t`` or ``vit_t``.
-        stream: Of a robot that sees pictures.
+        stream: Of a robot that sees images.
         n_outputs: Numbers of an action.
         size: ``paper``, or ``small`` for learning on a CPU.
         window: Steps of a sequence in training; as many the transformers look back over while
             acting. (ResNet-RNN then remembers all of the episode.)
         actions: The head: how actions are learned and done.
-        color: How far colors of training pictures change; 0 leaves them.
-        shift: Pixels by which training pictures move each way; 0 leaves them.
+        color: How far colors of training images change; 0 leaves them.
+        shift: Pixels by which training images move each way; 0 leaves them.
         encoder: ``trained`` with the policy, or ``frozen``: a small network that was trained to
             say where things are on the table. Then each frame is encoded once and a training step
-            is many times faster (resnet_rnn and resnet_t, pictures of 64 pixels).
+            is many times faster (resnet_rnn and resnet_t, images of 64 pixels).
         views: Views of each frame that a frozen encoder encodes: as it is, then changed ones.
         stem: What the ResNets begin with: ``resnet`` as it is, or ``patch``, which is faster.
         feature_dropout: Share of a frozen encoder's features that is left out in training; None
@@ -121,7 +121,7 @@ def libero_policy(
     at_least(state_noise, 0, "model.state_noise")
     layout = _layout(name, stream)
     sizes = SIZES[size]
-    cameras, states = len(layout.pictures), list(layout.states.values())
+    cameras, states = len(layout.images), list(layout.states.values())
     n_condition = max(1, layout.task)  # a constant where nothing tells the task
     image_encoder: nn.Module
     if name == "vit_t":
@@ -203,16 +203,16 @@ def _layout(name: str, stream: Stream) -> ObservationLayout:
             "provide: choose a robot stream such as tabletop_goal"
         )
     layout = stream.layout
-    if not layout.pictures:
+    if not layout.images:
         raise SettingError(
-            f"model '{name}' needs pictures, and stream '{stream.name}' gives none as it is set: "
+            f"model '{name}' needs images, and stream '{stream.name}' gives none as it is set: "
             "name its cameras (stream.cameras=[agentview,wrist], or stream.camera=corner of "
             "Meta-World), or choose model=policy"
         )
     if layout.side < PATCH or (name == "vit_t" and layout.side % PATCH):
         in_steps = f", in steps of {PATCH}" if name == "vit_t" else ""
         raise SettingError(
-            f"model '{name}' needs pictures of at least {PATCH} pixels a side{in_steps}; "
+            f"model '{name}' needs images of at least {PATCH} pixels a side{in_steps}; "
             f"stream.size is {layout.side}"
         )
     return layout

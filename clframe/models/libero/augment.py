@@ -1,4 +1,4 @@
-"""LIBERO's changes of pictures in training: other colors, and a shift by a few pixels."""
+"""LIBERO's changes of images in training: other colors, and a shift by a few pixels."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _CHANCE = 0.9
 
 
 class Augment(nn.Module):
-    """Changes the pictures of a sample alike, through all its steps and cameras; in training only.
+    """Changes the images of a sample alike, through all its steps and cameras; in training only.
 
     Args:
         color: How far brightness, contrast, saturation and hue may change; 0 leaves them.
-        shift: Pixels by which a picture may be moved each way, its border repeated; 0 for none.
+        shift: Pixels by which an image may be moved each way, its border repeated; 0 for none.
     """
 
     def __init__(self, color: float, shift: int) -> None:
@@ -29,11 +29,11 @@ class Augment(nn.Module):
 
             self.jitter = ColorJitter(color, color, color, min(color, 0.5))
 
-    def forward(self, pictures: Sequence[Tensor]) -> list[Tensor]:
-        """Pictures ``[n, steps, 3, h, w]`` in 0..1 of each camera."""
+    def forward(self, images: Sequence[Tensor]) -> list[Tensor]:
+        """Images ``[n, steps, 3, h, w]`` in 0..1 of each camera."""
         if not self.training:
-            return list(pictures)
-        views = list(pictures)
+            return list(images)
+        views = list(images)
         if self.jitter is not None:
             views = list(self._recolored(torch.stack(views, 1)).unbind(1))
         return self._shifted(views) if self.shift else views
@@ -58,7 +58,7 @@ class Augment(nn.Module):
         ]
 
     def _widened(self, view: Tensor) -> Tensor:
-        """The pictures with their border repeated outwards."""
+        """The images with their border repeated outwards."""
         wide = functional.pad(view.flatten(0, 1), [self.shift] * 4, mode="replicate")
         shifted: Tensor = wide.unflatten(0, view.shape[:2])
         return shifted

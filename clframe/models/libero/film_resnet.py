@@ -1,4 +1,4 @@
-"""A ResNet that an instruction modulates, and what it sees as points of the picture."""
+"""A ResNet that an instruction modulates, and what it sees as points of the image."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SpatialSoftmax(nn.Module):
 
 
 def make_stem(kind: Stem, width: int) -> nn.Sequential:
-    """From pictures to maps of a quarter of their side.
+    """From images to maps of a quarter of their side.
 
     Args:
         kind: ``resnet`` is ResNet's own, a convolution over 7 pixels and a maximum over 3, each in
@@ -108,7 +108,7 @@ class FiLMResNet(nn.Module):
                 BasicBlock(2 * width, 2 * width),
             ]
         )
-        self.films = nn.ModuleList(
+        self.videos = nn.ModuleList(
             FiLM(n_condition, channels) for channels in (width, width, 2 * width, 2 * width)
         )
         self.points = SpatialSoftmax(2 * width, points)
@@ -117,13 +117,13 @@ class FiLMResNet(nn.Module):
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def forward(self, pictures: Tensor, condition: Tensor) -> Tensor:
-        """Pictures ``[n, 3, h, w]`` in 0..1 and a vector for each, to ``[n, n_outputs]``."""
+    def forward(self, images: Tensor, condition: Tensor) -> Tensor:
+        """Images ``[n, 3, h, w]`` in 0..1 and a vector for each, to ``[n, n_outputs]``."""
         if self.channels_last:
-            pictures = pictures.contiguous(memory_format=torch.channels_last)
-        maps = self.stem(pictures)
-        for block, film in zip(self.blocks, self.films, strict=True):
-            maps = film(block(maps), condition)
+            images = images.contiguous(memory_format=torch.channels_last)
+        maps = self.stem(images)
+        for block, video in zip(self.blocks, self.videos, strict=True):
+            maps = video(block(maps), condition)
         seen: Tensor = self.project(self.points(maps))
         return seen
 
@@ -154,7 +154,7 @@ class FiLMResNetEncoder(nn.Module):
             FiLMResNet(n_condition, width, points, n_outputs, stem) for _ in range(cameras)
         )
 
-    def forward(self, pictures: Sequence[Tensor], condition: Tensor) -> list[Tensor]:
-        """One picture ``[n, 3, h, w]`` for each camera, and a vector per row, to vectors."""
-        pairs = zip(self.encoders, pictures, strict=True)
-        return [encoder(picture, condition) for encoder, picture in pairs]
+    def forward(self, images: Sequence[Tensor], condition: Tensor) -> list[Tensor]:
+        """One image ``[n, 3, h, w]`` for each camera, and a vector per row, to vectors."""
+        pairs = zip(self.encoders, images, strict=True)
+        return [encoder(image, condition) for encoder, image in pairs]

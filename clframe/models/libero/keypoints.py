@@ -1,8 +1,8 @@
-"""A small network that finds named points in a picture: things, their handles, the hand.
+"""A small network that finds named points in an image: things, their handles, the hand.
 
-Trained once on what a simulator knows of its pictures (``scripts/train_tabletop_encoder.py``) and
-then frozen. A picture becomes a vector: for each point how surely it is seen, its place in the
-picture and its depth, and after all points a summary of the whole picture.
+Trained once on what a simulator knows of its images (``scripts/train_tabletop_encoder.py``) and
+then frozen. An image becomes a vector: for each point how surely it is seen, its place in the
+image and its depth, and after all points a summary of the whole image.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch.nn import functional
 from clframe.errors import DataError
 
 SIDE = 64
-"""Pixels of a picture's side that the network is made for."""
+"""Pixels of an image's side that the network is made for."""
 CELLS = 16
 """Cells along a side of the maps: one for each 4 pixels."""
 _EACH = 4
@@ -56,7 +56,7 @@ class KeypointNet(nn.Module):
         names: Of the points.
         fine: Channels at 16 x 16.
         coarse: Channels at 8 x 8.
-        summary: Numbers that sum up the picture.
+        summary: Numbers that sum up the image.
     """
 
     def __init__(
@@ -81,18 +81,18 @@ class KeypointNet(nn.Module):
         self.maps = nn.Conv2d(fine, 3 * n, 1)
         self.summary = nn.Linear(coarse, summary)
         self.presence = nn.Linear(summary, n)
-        # Middles of the cells, in -1..1 of the picture.
+        # Middles of the cells, in -1..1 of the image.
         middles = (torch.arange(CELLS) + 0.5) * 2 / CELLS - 1
         self.register_buffer("middles", middles, persistent=False)
 
     @property
     def width(self) -> int:
-        """Numbers of a picture's vector."""
+        """Numbers of an image's vector."""
         return _EACH * len(self.names) + self.sizes[2]
 
-    def forward(self, pictures: Tensor) -> Points:
-        """Pictures ``[b, 3, 64, 64]`` in 0..1 to points; x and y in -1..1, y downwards."""
-        fine = self.stem(pictures - 0.5)
+    def forward(self, images: Tensor) -> Points:
+        """Images ``[b, 3, 64, 64]`` in 0..1 to points; x and y in -1..1, y downwards."""
+        fine = self.stem(images - 0.5)
         fine = (fine + self.fine(fine)).relu()
         coarse = self.narrow(fine)
         for block in self.coarse:
@@ -112,9 +112,9 @@ class KeypointNet(nn.Module):
             summary,
         )
 
-    def features(self, pictures: Tensor) -> Tensor:
-        """Pictures to vectors ``[b, width]``; what is not seen gives zeros."""
-        found = self(pictures)
+    def features(self, images: Tensor) -> Tensor:
+        """Images to vectors ``[b, width]``; what is not seen gives zeros."""
+        found = self(images)
         seen = found.seen.sigmoid()
         places = [seen * number for number in (found.across, found.down, found.depth)]
         return torch.cat([torch.stack([seen, *places], 2).flatten(1), found.summary], 1)

@@ -1,4 +1,4 @@
-"""How the observation of one step is encoded: pictures, parts of the state, the instruction."""
+"""How the observation of one step is encoded: images, parts of the state, the instruction."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class States(nn.Module):
 
 
 class Reader(nn.Module):
-    """Takes a batch of sequences apart and looks at its pictures.
+    """Takes a batch of sequences apart and looks at its images.
 
     Args:
         states: Reads the robot's state.
-        image_encoder: Looks at pictures.
+        image_encoder: Looks at images.
         augment: Changes them in training.
     """
 
@@ -58,12 +58,12 @@ class Reader(nn.Module):
 
     def forward(self, x: dict[str, Tensor]) -> Parts:
         """The parts of a batch."""
-        pictures = [x[name].to(torch.float32) / 255.0 for name in self.layout.pictures]
-        n, steps = pictures[0].shape[:2]
-        condition = x[TASK] if self.layout.task else pictures[0].new_ones(n, 1)
-        pictures = self.augment(pictures)
+        images = [x[name].to(torch.float32) / 255.0 for name in self.layout.images]
+        n, steps = images[0].shape[:2]
+        condition = x[TASK] if self.layout.task else images[0].new_ones(n, 1)
+        images = self.augment(images)
         seen = self.image_encoder(
-            [picture.flatten(0, 1) for picture in pictures],
+            [image.flatten(0, 1) for image in images],
             condition.repeat_interleave(steps, 0),
         )
         return Parts(condition, self.states(x), [one.unflatten(0, (n, steps)) for one in seen])

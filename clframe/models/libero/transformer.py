@@ -1,4 +1,4 @@
-"""The transformer of LIBERO's policies, over the tokens of a picture or of several steps."""
+"""The transformer of LIBERO's policies, over the tokens of an image or of several steps."""
 
 from __future__ import annotations
 

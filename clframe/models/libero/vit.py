@@ -14,7 +14,7 @@ PATCH = 16
 
 
 class Patches(nn.Module):
-    """Cuts pictures into patches, a vector for each.
+    """Cuts images into patches, a vector for each.
 
     Args:
         width: Of a patch's vector.
@@ -31,18 +31,18 @@ class Patches(nn.Module):
             nn.BatchNorm2d(width),
         )
 
-    def forward(self, pictures: Tensor) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """``[n, 3, h, w]`` to ``[n, patches, width]``."""
-        patches: Tensor = self.layers(pictures)
+        patches: Tensor = self.layers(images)
         return patches.flatten(2).transpose(1, 2)
 
 
 class ViTEncoder(nn.Module):
-    """What is to be seen in the pictures of one step: one vector from a summary token.
+    """What is to be seen in the images of one step: one vector from a summary token.
 
     Args:
-        cameras: How many pictures.
-        side: Pixels of a picture's side.
+        cameras: How many images.
+        side: Pixels of an image's side.
         n_condition: Length of the instruction's vector.
         width: Of a token.
         stem: Channels of the first convolution.
@@ -74,11 +74,11 @@ class ViTEncoder(nn.Module):
         for embedding in (*self.places, self.kinds, self.summary):
             nn.init.normal_(embedding.weight, std=0.02)
 
-    def forward(self, pictures: Sequence[Tensor], condition: Tensor) -> list[Tensor]:
-        """One picture ``[n, 3, h, w]`` for each camera, and a vector per row, to one per row."""
+    def forward(self, images: Sequence[Tensor], condition: Tensor) -> list[Tensor]:
+        """One image ``[n, 3, h, w]`` for each camera, and a vector per row, to one per row."""
         kinds = self.kinds.weight
         rows = [self.summary.weight.expand(len(condition), -1, -1)]
         for number, (patches, places) in enumerate(zip(self.cameras, self.places, strict=True)):
-            rows.append(patches(pictures[number]) + places.weight + kinds[number])
+            rows.append(patches(images[number]) + places.weight + kinds[number])
         rows.append(self.instruction(condition)[:, None] + kinds[-1])
         return [self.project(self.transformer(torch.cat(rows, 1))[:, 0])]

@@ -1,4 +1,4 @@
-"""Sends the numbers, pictures, films and results of a run to its loggers."""
+"""Sends the numbers, images, videos and results of a run to its loggers."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clframe.recording.media import FILMS, IMAGES, Heatmap, Media, Table, kind_of, pixels_of
+from clframe.recording.media import IMAGES, VIDEOS, Heatmap, Media, Table, kind_of, pixels_of
 from clframe.report import figures
 from clframe.report.figure_style import new_figure, style
 from clframe.utils.files import write_bytes
@@ -23,7 +23,7 @@ FOLDER = "media"
 """In the run folder."""
 _MOST_NUMBERED = 12
 _MOST_NAMED = 30
-_FILM_RATE = 10
+_VIDEO_RATE = 10
 
 
 def write(run_dir: Path, name: str, value: Any, caption: str, stem: str) -> Media:
@@ -46,8 +46,8 @@ def write(run_dir: Path, name: str, value: Any, caption: str, stem: str) -> Medi
         ending, content = ".json", _table(value)
     elif kind == "text":
         ending, content = ".txt", str(value).encode()
-    elif kind == "film":
-        ending, content = FILMS[0], _gif(pixels_of(value))
+    elif kind == "video":
+        ending, content = VIDEOS[0], _gif(pixels_of(value))
     else:
         ending, content = IMAGES[0], _png(value)
     parts = [re.sub(r"[^\w.-]", "_", part).strip(".") or "_" for part in name.split("/")]
@@ -93,12 +93,12 @@ def _png(value: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _gif(pictures: Any) -> bytes:
+def _gif(images: Any) -> bytes:
     from PIL import Image
 
-    first, *others = [Image.fromarray(one).convert("RGB") for one in pictures]
+    first, *others = [Image.fromarray(one).convert("RGB") for one in images]
     buffer = io.BytesIO()
-    shown = 1000 // _FILM_RATE
+    shown = 1000 // _VIDEO_RATE
     first.save(buffer, "GIF", save_all=True, append_images=others, duration=shown, loop=0)
     return buffer.getvalue()
 

@@ -1,4 +1,4 @@
-"""A few pictures of what each experience shows, kept beside the run for its report."""
+"""A few images of what each experience shows, kept beside the run for its report."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 FOLDER = "samples"
 """In the run folder."""
 _SIDE = 48
-"""Pixels that a picture has at most in height and width."""
+"""Pixels that an image has at most in height and width."""
 _SLENDER = 8
-"""How many times its shorter side the longer side of a picture may be."""
+"""How many times its shorter side the longer side of an image may be."""
 
 
 class Samples(Plugin):
     """Stores a strip of training images of each experience before it is learned, a few kB each.
 
     That of the first experience is ``samples/exp0_NAME.png`` in the run folder; depth, where there
-    is any, is a second row. Inputs that are no pictures are left out. Learning is the same with
+    is any, is a second row. Inputs that are no images are left out. Learning is the same with
     them and without.
 
     Args:
@@ -88,7 +88,7 @@ class Samples(Plugin):
 
 
 def strip(inputs: Any) -> bytes | None:
-    """Samples side by side as a PNG, depth below colors; None where they are no pictures."""
+    """Samples side by side as a PNG, depth below colors; None where they are no images."""
     rows = [row for tensor in tensors_of(inputs) for row in _rows(tensor)]
     if not rows:
         return None
@@ -104,7 +104,7 @@ def strip(inputs: Any) -> bytes | None:
 
 def _rows(batch: Tensor) -> list[Tensor]:
     """One strip of colors and, with a fourth channel, one of depth: bytes [3, height, width]."""
-    if batch.ndim == 5:  # sequences: the picture in the middle of each
+    if batch.ndim == 5:  # sequences: the image in the middle of each
         batch = batch[:, batch.shape[1] // 2]
     if batch.ndim != 4 or batch.shape[1] not in (1, 3, 4):
         return []

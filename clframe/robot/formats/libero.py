@@ -1,4 +1,4 @@
-"""LIBERO's files: its names for what is observed, pictures upside down, rows after the action.
+"""LIBERO's files: its names for what is observed, images upside down, rows after the action.
 
 Row t of ``obs`` is what is seen after action t, as in LIBERO's own files, so the last action of a
 demonstration, after which nothing was seen, is not written.
@@ -73,7 +73,7 @@ def _cut(demo: Demonstration, number: int, task: str) -> Demonstration:
 
 
 def _named(observations: Observation) -> Observation:
-    """Observations by LIBERO's names, pictures as OpenGL has them, the hand's pose as one."""
+    """Observations by LIBERO's names, images as OpenGL has them, the hand's pose as one."""
     seen: Observation = {}
     for name, values in observations.items():
         if is_depth(name, values):

@@ -17,7 +17,7 @@ from clframe.robot.demonstrations import Demonstration
 from clframe.robot.task import STATE, Observation
 
 RGB, DEPTH = "_rgb", "_depth"
-"""How the names of pictures end."""
+"""How the names of images end."""
 ROWS = ("executed", "rewards", "successes", "retries")
 """What a demonstration may know of each step beside actions and observations."""
 
@@ -72,13 +72,13 @@ def write(path: Path, recording: Recording) -> None:
     demonstrations.write(path, recording.name, recording.language, recording.facts, recording.demos)
 
 
-def is_picture(name: str, values: NDArray[Any]) -> bool:
-    """Whether an observation is a colour picture, ``[T, height, width, 3]`` of bytes."""
+def is_image(name: str, values: NDArray[Any]) -> bool:
+    """Whether an observation is a colour image, ``[T, height, width, 3]`` of bytes."""
     return values.dtype == np.uint8 and values.ndim == 4 and values.shape[-1] == 3
 
 
 def is_depth(name: str, values: NDArray[Any]) -> bool:
-    """Whether an observation is a picture of distances in meters, ``[T, height, width]``."""
+    """Whether an observation is an image of distances in meters, ``[T, height, width]``."""
     return name.endswith(DEPTH) and values.ndim == 3 and values.dtype.kind == "f"
 
 

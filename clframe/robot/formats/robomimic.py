@@ -53,14 +53,14 @@ def write(path: Path, recording: Recording) -> None:
     save(path, content.getvalue())
 
 
-def describe(data: Any, recording: Recording, convention: str, pictures: str) -> None:
+def describe(data: Any, recording: Recording, convention: str, images: str) -> None:
     """What a file says of itself, in robomimic's and LIBERO's attributes.
 
     Args:
         data: The group of all demonstrations.
         recording: Of which task.
         convention: Which observation a row holds.
-        pictures: Which way up they are: ``opencv``, or ``opengl`` for upside down.
+        images: Which way up they are: ``opencv``, or ``opengl`` for upside down.
     """
     data.attrs["env_name"] = recording.name
     data.attrs["env_args"] = json.dumps(
@@ -76,7 +76,7 @@ def describe(data: Any, recording: Recording, convention: str, pictures: str) ->
     data.attrs["total"] = sum(len(demo) for demo in recording.demos)
     data.attrs["obs_convention"] = convention
     data.attrs["next_obs_last"] = "repeated"
-    data.attrs["macros_image_convention"] = pictures
+    data.attrs["macros_image_convention"] = images
 
 
 def write_rows(group: Any, demo: Demonstration, recording: Recording, number: int) -> None:
@@ -112,12 +112,12 @@ def _next(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def write_values(group: Any, name: str, values: NDArray[Any]) -> None:
-    """Write one observation; pictures are packed."""
+    """Write one observation; images are packed."""
     group.create_dataset(name, data=values, **demonstrations.packing(values))
 
 
 def read(path: Path) -> Recording:
-    """A file of robomimic or of LIBERO as we keep it: depth without a channel, pictures upright."""
+    """A file of robomimic or of LIBERO as we keep it: depth without a channel, images upright."""
     import h5py
 
     info = demonstrations.read_info(path)

@@ -1,4 +1,4 @@
-"""Streams of the user's own pictures: a folder, a list of files, a Hugging Face data set."""
+"""Streams of the user's own images: a folder, a list of files, a Hugging Face data set."""
 
 from __future__ import annotations
 

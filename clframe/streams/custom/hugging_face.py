@@ -18,7 +18,7 @@ import numpy as np
 from clframe.core.stream import Scenario, Stream
 from clframe.data.stream_from import By, Split
 from clframe.errors import ClframeError, DataError, SettingError, nearest
-from clframe.streams.custom.image_data import PictureSettings
+from clframe.streams.custom.image_data import ImageSettings
 from clframe.streams.custom.listing import TEST, TRAIN, Entry, read_object
 from clframe.streams.custom.stream import stream_of
 from clframe.utils.inside import inside
@@ -40,13 +40,13 @@ def hf(
     label: str | None = None,
     train: str = "train",
     test: str | None = None,
-    pictures: PictureSettings = PictureSettings(),
+    images: ImageSettings = ImageSettings(),
 ) -> Stream:
-    """A Hugging Face data set on disk, as ``save_to_disk`` leaves it: pictures with labels.
+    """A Hugging Face data set on disk, as ``save_to_disk`` leaves it: images with labels.
 
     Args:
         path: The folder that was given to ``save_to_disk``.
-        seed: Of the pictures that are held out.
+        seed: Of the images that are held out.
         scenario: class, task or domain; null is class where classes divide the data, else domain.
         by: What divides the data: ``class``, ``domain`` (values of a column, one experience each)
             or ``time`` (values of a column in ascending order, cut into equal parts).
@@ -54,24 +54,24 @@ def hf(
         groups: Classes or domains of each experience, in order; null takes all in ascending order.
         n_experiences: How many; null is 5, or fewer where there are fewer classes.
         test_fraction: Of each class to test on, where there is no split for it.
-        image: The column with the pictures; null is the only one that has some.
+        image: The column with the images; null is the only one that has some.
         label: The column with the classes; null is the one named label, labels or fine_label.
         train: The split to learn.
         test: The split to test on; null is test or validation, or a part of the other where there
             is none.
-        pictures: How pictures are read.
+        images: How images are read.
     """
     root = Path(path).expanduser()
     if column is not None and by == "class":
         raise SettingError("stream.column has a meaning only with stream.by=domain or time")
     entries = read_hf(root, image, label, train, test, None if by == "class" else column or by)
     split = Split(by, groups, n_experiences, scenario, test_fraction, None, seed)
-    return stream_of("hf", entries, split, None if by == "class" else column or by, root, pictures)
+    return stream_of("hf", entries, split, None if by == "class" else column or by, root, images)
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """A picture in a row of a table.
+    """An image in a row of a table.
 
     Args:
         column: Of the table.
@@ -117,7 +117,7 @@ class TableRow:
         if pixels.ndim == 3 and pixels.shape[2] == 1:
             pixels = pixels[:, :, 0]
         if pixels.ndim not in (2, 3):
-            raise OSError(f"it holds an array of shape {pixels.shape}, which is no picture")
+            raise OSError(f"it holds an array of shape {pixels.shape}, which is no image")
         return pixels.astype(np.uint8)
 
 
@@ -129,7 +129,7 @@ def read_hf(
     test: str | None = None,
     column: str | None = None,
 ) -> list[Entry]:
-    """The pictures of a data set on disk; they are not opened.
+    """The images of a data set on disk; they are not opened.
 
     Raises:
         DataError: It is no such data set, or holds something that cannot be read here.
@@ -183,10 +183,10 @@ def _entries(
             raise DataError(f"'{folder}' has no column '{column}'; {nearest(column, known)}")
     labels = _labels(folder, label, table[label].to_pylist(), features.get(label) or {})
     others = None if part is None else table[part].to_pylist()
-    pictures = table[image]
+    images = table[image]
     return [
         Entry(
-            TableRow(pictures, number, folder),
+            TableRow(images, number, folder),
             name,
             split,
             {} if others is None or others[number] is None else {str(part): str(others[number])},
@@ -208,7 +208,7 @@ def _only_image(folder: Path, table: Any, features: Mapping[str, Any]) -> str:
     if len(found) != 1:
         which = f"several ({', '.join(found)})" if found else "none"
         raise DataError(
-            f"'{folder}' should have one column of pictures, but has {which}: say which with "
+            f"'{folder}' should have one column of images, but has {which}: say which with "
             "stream.image=COLUMN"
         )
     return found[0]

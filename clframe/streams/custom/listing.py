@@ -1,4 +1,4 @@
-"""Which pictures there are and what is known of each: from folders, or from a CSV or JSON list."""
+"""Which images there are and what is known of each: from folders, or from a CSV or JSON list."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SPLITS = {
 
 @dataclass(frozen=True)
 class Entry:
-    """One picture.
+    """One image.
 
     Args:
         path: The file, or the row of a table that holds it.
@@ -45,40 +45,40 @@ class Entry:
 
 
 def read_folder(root: Path) -> list[Entry]:
-    """The pictures below a folder, by the names of the folders that they are in.
+    """The images below a folder, by the names of the folders that they are in.
 
-    ``CLASS/picture`` or ``DOMAIN/CLASS/picture``, also below ``train`` and ``test`` (or ``val``):
-    the folder that holds a picture is its class, the one above it, if any, its domain.
+    ``CLASS/image`` or ``DOMAIN/CLASS/image``, also below ``train`` and ``test`` (or ``val``):
+    the folder that holds an image is its class, the one above it, if any, its domain.
 
     Raises:
-        DataError: There is no such folder, no picture in it, or their depths differ.
+        DataError: There is no such folder, no image in it, or their depths differ.
     """
     if not root.is_dir():
-        raise DataError(f"there is no folder '{root}': stream.path names a folder of pictures")
-    paths = sorted(_pictures(root))
+        raise DataError(f"there is no folder '{root}': stream.path names a folder of images")
+    paths = sorted(_images(root))
     for path in paths:
         _check_encoding(path)
     entries = [_placed(root, path) for path in paths]
     if not entries:
         raise DataError(
-            f"folder '{root}' holds no picture: it should have a folder for each class, with files "
+            f"folder '{root}' holds no image: it should have a folder for each class, with files "
             f"ending in {', '.join(SUFFIXES[:3])} ..."
         )
     deep = {entry.path for entry in entries if "domain" in entry.columns}
     if deep and len(deep) < len(entries):
         flat = next(entry.path for entry in entries if entry.path not in deep)
         raise DataError(
-            f"some pictures of '{root}' are in DOMAIN/CLASS folders ('{min(map(str, deep))}'), "
+            f"some images of '{root}' are in DOMAIN/CLASS folders ('{min(map(str, deep))}'), "
             f"others in CLASS folders ('{flat}'): choose one"
         )
     splits = {entry.split for entry in entries}
     if None in splits and len(splits) > 1:
         stray = next(entry.path for entry in entries if entry.split is None)
-        raise DataError(f"'{stray}' is neither below train nor below test, as other pictures are")
+        raise DataError(f"'{stray}' is neither below train nor below test, as other images are")
     return entries
 
 
-def _pictures(root: Path) -> Iterator[Path]:
+def _images(root: Path) -> Iterator[Path]:
     for path in root.rglob("*"):
         hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
         if path.suffix.lower() in SUFFIXES and not hidden and path.is_file():
@@ -102,15 +102,15 @@ def _placed(root: Path, path: Path) -> Entry:
         folders = folders[1:]
     if not 1 <= len(folders) <= 2:
         raise DataError(
-            f"'{path}' should be in a folder named after its class, CLASS/picture or "
-            f"DOMAIN/CLASS/picture below '{root}'"
+            f"'{path}' should be in a folder named after its class, CLASS/image or "
+            f"DOMAIN/CLASS/image below '{root}'"
         )
     columns = {"domain": folders[0]} if len(folders) == 2 else {}
     return Entry(path, folders[-1], split, columns)
 
 
 def read_list(path: Path, file_column: str, label_column: str) -> list[Entry]:
-    """The pictures of a list: CSV with a heading, JSON (a list of objects) or JSON lines.
+    """The images of a list: CSV with a heading, JSON (a list of objects) or JSON lines.
 
     Files are named relative to the list's folder. A column ``split`` says train or test; all
     others are kept as they are.
@@ -150,7 +150,7 @@ def read_list(path: Path, file_column: str, label_column: str) -> list[Entry]:
 
 
 def named(entries: Sequence[Entry], names: Sequence[str], path: Path) -> list[Entry]:
-    """The same pictures, with names for the numbers of their classes.
+    """The same images, with names for the numbers of their classes.
 
     Raises:
         DataError: A label is no number, or there is no name for it; the row is named.

@@ -1,4 +1,4 @@
-"""Pictures of your own as streams: ``stream=folder`` and ``stream=file_list``."""
+"""Images of your own as streams: ``stream=folder`` and ``stream=file_list``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from clframe.data.storage import TensorSource
 from clframe.data.stream_from import By, Split
 from clframe.errors import DataError, SettingError, nearest
 from clframe.streams.custom.image_data import (
-    PictureFiles,
-    PictureSettings,
+    ImageFiles,
+    ImageSettings,
     find_bad,
-    open_picture,
-    read_pictures,
+    open_image,
+    read_images,
     say_bad,
 )
 from clframe.streams.custom.listing import TEST, TRAIN, Entry, named, read_folder, read_list
@@ -35,13 +35,13 @@ def folder(
     groups: list[Any] | None = None,
     n_experiences: int | None = None,
     test_fraction: float = 0.2,
-    pictures: PictureSettings = PictureSettings(),
+    images: ImageSettings = ImageSettings(),
 ) -> Stream:
-    """A folder of pictures: CLASS/picture or DOMAIN/CLASS/picture, below train and test or not.
+    """A folder of images: CLASS/image or DOMAIN/CLASS/image, below train and test or not.
 
     Args:
         path: The folder.
-        seed: Of the pictures that are held out.
+        seed: Of the images that are held out.
         scenario: class, task or domain; null is class where classes divide the data, else domain.
         by: What divides the data: ``class``, or ``domain`` (folders of classes in folders of
             domains).
@@ -49,14 +49,14 @@ def folder(
             takes all in alphabetical order.
         n_experiences: How many; null is 5, or fewer where there are fewer classes.
         test_fraction: Of each class to test on, where there is no folder ``test``.
-        pictures: How pictures are read.
+        images: How images are read.
     """
     root = Path(path).expanduser()
     split = Split(by, groups, n_experiences, scenario, test_fraction, None, seed)
     column = "domain" if by == "domain" else None
     if by == "time":
-        raise SettingError("stream.by=time needs the time of each picture: use stream=file_list")
-    return stream_of("folder", read_folder(root), split, column, root, pictures)
+        raise SettingError("stream.by=time needs the time of each image: use stream=file_list")
+    return stream_of("folder", read_folder(root), split, column, root, images)
 
 
 def file_list(
@@ -68,17 +68,17 @@ def file_list(
     groups: list[Any] | None = None,
     n_experiences: int | None = None,
     test_fraction: float = 0.2,
-    pictures: PictureSettings = PictureSettings(),
+    images: ImageSettings = ImageSettings(),
     file_column: str = "file",
     label_column: str = "label",
     class_names: list[str] | None = None,
 ) -> Stream:
-    """A CSV or JSON list of pictures with their labels, and with domains or times if you like.
+    """A CSV or JSON list of images with their labels, and with domains or times if you like.
 
     Args:
         path: The list: CSV with a heading, JSON (a list of objects) or JSONL. Files are named
             relative to its folder; a column ``split`` says train or test.
-        seed: Of the pictures that are held out.
+        seed: Of the images that are held out.
         scenario: class, task or domain; null is class where classes divide the data, else domain.
         by: What divides the data: ``class``, ``domain`` (values of a column, one experience each)
             or ``time`` (values of a column in ascending order, cut into equal parts).
@@ -87,7 +87,7 @@ def file_list(
             order.
         n_experiences: How many; null is 5, or fewer where there are fewer classes.
         test_fraction: Of each class to test on, where no row says test.
-        pictures: How pictures are read.
+        images: How images are read.
         file_column: The column with the file.
         label_column: The column with the class.
         class_names: What the numbers 0, 1, ... of that column are called; null takes what is there.
@@ -100,7 +100,7 @@ def file_list(
     of_part = None if by == "class" else column or by
     if column is not None and by == "class":
         raise SettingError("stream.column has a meaning only with stream.by=domain or time")
-    return stream_of("file_list", entries, split, of_part, root, pictures)
+    return stream_of("file_list", entries, split, of_part, root, images)
 
 
 def stream_of(
@@ -109,34 +109,34 @@ def stream_of(
     split: Split,
     column: str | None,
     root: Path,
-    pictures: PictureSettings,
+    images: ImageSettings,
 ) -> Stream:
-    """The stream of a list of pictures.
+    """The stream of a list of images.
 
     Args:
         name: Of the stream.
-        entries: The pictures.
+        entries: The images.
         split: How they become experiences.
-        column: What is known of each that says its part; None where classes do. Test pictures of
+        column: What is known of each that says its part; None where classes do. Test images of
             which nothing is said are one task.
         root: Where they are, for messages.
-        pictures: How they are read.
+        images: How they are read.
     """
-    size, color = pictures.size, pictures.color
-    if pictures.on_bad == "skip":  # which ones are there must be known before they are shared out
+    size, color = images.size, images.color
+    if images.on_bad == "skip":  # which ones are there must be known before they are shared out
         bad = find_bad([entry.path for entry in entries], size, color)
         if bad:
             say_bad(bad, len(entries), "skip")
-            gone = {id(picture) for picture, _ in bad}
+            gone = {id(image) for image, _ in bad}
             entries = [entry for entry in entries if id(entry.path) not in gone]
     said = {entry.split for entry in entries}
     learned = [entry for entry in entries if entry.split in (None, TRAIN)]
     tested = [entry for entry in entries if entry.split == TEST]
     if None in said and TEST in said:
-        raise DataError(f"'{root}' says of some pictures whether they are to train or test on")
+        raise DataError(f"'{root}' says of some images whether they are to train or test on")
     if not learned:
-        raise DataError(f"'{root}' has no picture to train on")
-    source = f"{len(entries):,} pictures of '{root}'"
+        raise DataError(f"'{root}' has no image to train on")
+    source = f"{len(entries):,} images of '{root}'"
     unplaced = column is not None and not any(column in entry.columns for entry in tested)
     for entry in [*learned, *([] if unplaced else tested)]:
         if column is not None and column not in entry.columns:
@@ -144,37 +144,37 @@ def stream_of(
                 f"'{entry.path}' has no {column}, which stream.by={split.by} asks for; "
                 f"{nearest(column, list(entry.columns) or ['class'])}"
             )
-    train = _samples(learned, column, "the training pictures", pictures, root)
+    train = _samples(learned, column, "the training images", images, root)
     test = None
     if tested:
-        test = _samples(tested, None if unplaced else column, "the test pictures", pictures, root)
+        test = _samples(tested, None if unplaced else column, "the test images", images, root)
     return split.stream(name, train, test, source)
 
 
 def _samples(
-    entries: Sequence[Entry], column: str | None, what: str, pictures: PictureSettings, root: Path
+    entries: Sequence[Entry], column: str | None, what: str, images: ImageSettings, root: Path
 ) -> Samples:
-    """Pictures in memory, read when the first of them is wanted, or read anew each time."""
+    """Images in memory, read when the first of them is wanted, or read anew each time."""
     paths = [entry.path for entry in entries]
-    size, color = pictures.size, pictures.color
+    size, color = images.size, images.color
     try:
-        shape = open_picture(paths[0], size, color).shape
+        shape = open_image(paths[0], size, color).shape
     except OSError as error:
         raise DataError(
-            f"picture '{paths[0]}' cannot be read: {error}; mend or remove it, or leave such "
-            "pictures out with stream.on_bad=skip"
+            f"image '{paths[0]}' cannot be read: {error}; mend or remove it, or leave such "
+            "images out with stream.on_bad=skip"
         ) from error
-    in_memory = pictures.in_memory(len(paths), shape)
-    files = PictureFiles(paths, size, color)
+    in_memory = images.in_memory(len(paths), shape)
+    files = ImageFiles(paths, size, color)
 
     @functools.cache
     def source() -> TensorSource:
-        return TensorSource(read_pictures(paths, size, color, "stop")[0], ids=files.ids)
+        return TensorSource(read_images(paths, size, color, "stop")[0], ids=files.ids)
 
     def select(positions: Tensor, units: Tensor, task: int) -> Data:
         if in_memory:
             return TensorData(source(), units, task, positions, scale_images)
-        return MapData(files, units, task, positions, scale_images, pictures.num_workers or 0)
+        return MapData(files, units, task, positions, scale_images, images.num_workers or 0)
 
     labels = [entry.label for entry in entries]
     values = None if column is None else _values([entry.columns[column] for entry in entries])

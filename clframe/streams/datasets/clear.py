@@ -7,10 +7,10 @@ from pathlib import Path
 from clframe.core.stream import Scenario, Stream
 from clframe.data.stream_from import Split
 from clframe.errors import DataError
-from clframe.streams.custom.image_data import PictureSettings
+from clframe.streams.custom.image_data import ImageSettings
 from clframe.streams.custom.listing import TEST, TRAIN, Entry, read_object
 from clframe.streams.custom.stream import stream_of
-from clframe.streams.datasets.folder_layout import Layout, pictures_in
+from clframe.streams.datasets.folder_layout import Layout, images_in
 
 
 def clear10(
@@ -18,29 +18,29 @@ def clear10(
     path: str | None = None,
     seed: int = 0,
     scenario: Scenario | None = None,
-    pictures: PictureSettings = PictureSettings(size=224),
+    images: ImageSettings = ImageSettings(size=224),
 ) -> Stream:
     """CLEAR-10: 11 classes (one is background) of photographs of 2004 to 2014, in 10 buckets.
 
     Lin et al., "The CLEAR Benchmark: Continual LEArning on Real-World Imagery" (2021). Each bucket
     is an experience and a task. Bucket 0, which is there to train a backbone on, is left out. With
-    ``test`` the published test set is tested on; without, three of ten pictures of each class, as
+    ``test`` the published test set is tested on; without, three of ten images of each class, as
     the paper does.
 
     Args:
         data_dir: The data folder.
         path: The folder with ``train`` and ``test``; null is ``clear10`` in the data folder.
-        seed: Of the pictures that are held out where there is no test set.
+        seed: Of the images that are held out where there is no test set.
         scenario: null is domain.
-        pictures: How pictures are read.
+        images: How images are read.
     """
     root = LAYOUT.place(path, data_dir)
     split = Split("domain", None, None, scenario, 0.3, None, seed)
-    return stream_of("clear10", read(root), split, "bucket", root, pictures)
+    return stream_of("clear10", read(root), split, "bucket", root, images)
 
 
 def read(root: Path) -> list[Entry]:
-    """The pictures of train and test, by their lists in JSON or by their folders."""
+    """The images of train and test, by their lists in JSON or by their folders."""
     folders = [(root / name, name) for name in (TRAIN, TEST) if (root / name).is_dir()]
     if not any(name == TRAIN for _, name in folders):
         folders = [(root, TRAIN)]
@@ -55,7 +55,7 @@ def read(root: Path) -> list[Entry]:
         else:
             raise LAYOUT.missing(folder, "labeled_metadata.json and the folder labeled_images")
     if not entries:
-        raise LAYOUT.missing(root, "labelled pictures")
+        raise LAYOUT.missing(root, "labelled images")
     return entries
 
 
@@ -66,29 +66,29 @@ def _listed(folder: Path, split: str | None) -> list[Entry]:
         if bucket == "0":
             continue
         for name, place in classes.items():
-            for picture in read_object(folder / str(place)).values():
-                if not isinstance(picture, dict) or "IMG_PATH" not in picture:
-                    raise DataError(f"'{folder / str(place)}' should say IMG_PATH of each picture")
-                entries.append(_entry(folder / picture["IMG_PATH"], name, split, bucket))
+            for image in read_object(folder / str(place)).values():
+                if not isinstance(image, dict) or "IMG_PATH" not in image:
+                    raise DataError(f"'{folder / str(place)}' should say IMG_PATH of each image")
+                entries.append(_entry(folder / image["IMG_PATH"], name, split, bucket))
     return entries
 
 
 def _found(folder: Path, split: str | None) -> list[Entry]:
     images = folder / "labeled_images"
     entries = []
-    for picture in pictures_in(images):
-        parts = picture.relative_to(images).parts
+    for image in images_in(images):
+        parts = image.relative_to(images).parts
         if len(parts) != 3:
-            raise DataError(f"'{picture}' should be labeled_images/BUCKET/CLASS/picture")
+            raise DataError(f"'{image}' should be labeled_images/BUCKET/CLASS/image")
         if parts[0] != "0":
-            entries.append(_entry(picture, parts[1], split, parts[0]))
+            entries.append(_entry(image, parts[1], split, parts[0]))
     return entries
 
 
-def _entry(picture: Path, label: str, split: str | None, bucket: str) -> Entry:
+def _entry(image: Path, label: str, split: str | None, bucket: str) -> Entry:
     if not bucket.isdigit():
-        raise DataError(f"'{picture}' is of bucket '{bucket}', but buckets are numbers")
-    return Entry(picture, label, split, {"bucket": f"bucket{int(bucket):02d}"})
+        raise DataError(f"'{image}' is of bucket '{bucket}', but buckets are numbers")
+    return Entry(image, label, split, {"bucket": f"bucket{int(bucket):02d}"})
 
 
 LAYOUT = Layout(

@@ -1,4 +1,4 @@
-"""CORe50: fifty objects of ten categories, filmed in eleven sessions."""
+"""CORe50: fifty objects of ten categories, recorded in eleven sessions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Literal
 from clframe.core.stream import Scenario, Stream
 from clframe.data.stream_from import By, Split
 from clframe.errors import DataError
-from clframe.streams.custom.image_data import PictureSettings
+from clframe.streams.custom.image_data import ImageSettings
 from clframe.streams.custom.listing import TEST, TRAIN, Entry
 from clframe.streams.custom.stream import stream_of
-from clframe.streams.datasets.folder_layout import Layout, lines, pictures_in
+from clframe.streams.datasets.folder_layout import Layout, images_in, lines
 from clframe.utils.setting_checks import at_least
 
 Protocol = Literal["ni", "nc", "nic"]
@@ -42,7 +42,7 @@ def core50(
     protocol: Protocol = "nc",
     run: int = 0,
     level: Literal["object", "category"] = "object",
-    pictures: PictureSettings = PictureSettings(),
+    images: ImageSettings = ImageSettings(),
 ) -> Stream:
     """CORe50 (NI, NC, NIC): 50 objects in 11 sessions, by its lists or its folders.
 
@@ -62,7 +62,7 @@ def core50(
         protocol: ``ni``, ``nc`` or ``nic``.
         run: Which of the ten published orders.
         level: Tell the 50 objects apart, or the 10 categories.
-        pictures: How pictures are read.
+        images: How images are read.
     """
     at_least(run, 0, "stream.run")
     root = LAYOUT.place(path, data_dir)
@@ -83,11 +83,11 @@ def core50(
     by: By = "class" if new_classes else "domain"
     chosen: Scenario = scenario or ("domain" if protocol == "ni" else "class")
     split = Split(by, groups, None, chosen, 0.2, None, seed)
-    return stream_of("core50", entries, split, None if by == "class" else "batch", root, pictures)
+    return stream_of("core50", entries, split, None if by == "class" else "batch", root, images)
 
 
 def read(root: Path, protocol: Protocol = "nc", run: int = 0, level: str = "object") -> list[Entry]:
-    """The pictures of a protocol, each with the batch it is learned in."""
+    """The images of a protocol, each with the batch it is learned in."""
     images = next((p for p in sorted(root.glob("core50_*x*")) if p.is_dir()), root)
     lists = next((p for p in (root, root.parent) if (p / "batches_filelists").is_dir()), None)
     if lists is not None:
@@ -125,10 +125,10 @@ def _listed(
 
 
 def _found(root: Path, images: Path, protocol: Protocol, level: str) -> list[Entry]:
-    places = [path.relative_to(images).as_posix() for path in pictures_in(images)]
+    places = [path.relative_to(images).as_posix() for path in images_in(images)]
     places = [place for place in places if _PLACE.match(place)]
     if not places:
-        raise LAYOUT.missing(root, "pictures such as core50_128x128/s1/o1/C_01_01_000.png")
+        raise LAYOUT.missing(root, "images such as core50_128x128/s1/o1/C_01_01_000.png")
     entries = []
     for place in places:
         session, number = _numbers(place)
@@ -149,9 +149,7 @@ def _batch_of(number: int) -> str:
 def _numbers(place: str) -> Sequence[int]:
     match = _PLACE.search(place)
     if match is None:
-        raise DataError(
-            f"'{place}' should be SESSION/OBJECT/picture, such as s1/o1/C_01_01_000.png"
-        )
+        raise DataError(f"'{place}' should be SESSION/OBJECT/image, such as s1/o1/C_01_01_000.png")
     return [int(word) for word in match.groups()]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from clframe.core.stream import Scenario, Stream
 from clframe.errors import DataError
-from clframe.streams.custom.image_data import PictureSettings
+from clframe.streams.custom.image_data import ImageSettings
 from clframe.streams.custom.listing import TEST, TRAIN, Entry
 from clframe.streams.datasets.folder_layout import Layout, by_class, pairs
 
@@ -18,9 +18,9 @@ def cub200(
     scenario: Scenario | None = None,
     n_experiences: int = 10,
     class_order: str | None = "shuffled",
-    pictures: PictureSettings = PictureSettings(size=224),
+    images: ImageSettings = ImageSettings(size=224),
 ) -> Stream:
-    """CUB-200-2011: 200 species of birds, about 30 pictures each to learn and to test on.
+    """CUB-200-2011: 200 species of birds, about 30 images each to learn and to test on.
 
     Wah et al., "The Caltech-UCSD Birds-200-2011 Dataset" (2011), with its own split.
 
@@ -31,14 +31,14 @@ def cub200(
         scenario: class or task; null is class.
         n_experiences: How many; classes are shared out as evenly as can be.
         class_order: ``shuffled``, or null for the published order.
-        pictures: How pictures are read.
+        images: How images are read.
     """
     root = LAYOUT.place(path, data_dir)
-    return by_class(LAYOUT, read(root), root, pictures, seed, scenario, n_experiences, class_order)
+    return by_class(LAYOUT, read(root), root, images, seed, scenario, n_experiences, class_order)
 
 
 def read(root: Path) -> list[Entry]:
-    """The pictures that the lists name; classes are called as published (001.Laysan_Albatross)."""
+    """The images that the lists name; classes are called as published (001.Laysan_Albatross)."""
     lists = ("images.txt", "image_class_labels.txt", "train_test_split.txt")
     for name in lists:
         if not (root / name).is_file():
@@ -49,19 +49,19 @@ def read(root: Path) -> list[Entry]:
     for number, place in places.items():
         if number not in classes or trained.get(number) not in ("0", "1"):
             raise DataError(
-                f"picture {number} of '{root / lists[0]}' has no class in {lists[1]} or no 0 or 1 "
+                f"image {number} of '{root / lists[0]}' has no class in {lists[1]} or no 0 or 1 "
                 f"in {lists[2]}"
             )
         label = classes[number]
         if names and label not in names:
             raise DataError(
-                f"'{root / lists[1]}': class {label} of picture {number} is out of range; "
+                f"'{root / lists[1]}': class {label} of image {number} is out of range; "
                 f"classes.txt has {len(names)}"
             )
         split = TRAIN if trained[number] == "1" else TEST
         entries.append(Entry(root / "images" / place, names.get(label, label), split, {}))
     if not entries:
-        raise LAYOUT.missing(root, "pictures in images.txt")
+        raise LAYOUT.missing(root, "images in images.txt")
     return entries
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from clframe.core.stream import Scenario, Stream
 from clframe.data.stream_from import Split
 from clframe.errors import DataError
-from clframe.streams.custom.image_data import PictureSettings
+from clframe.streams.custom.image_data import ImageSettings
 from clframe.streams.custom.listing import TEST, TRAIN, Entry
 from clframe.streams.custom.stream import stream_of
 from clframe.streams.datasets.folder_layout import Layout, lines
@@ -22,7 +22,7 @@ def domainnet(
     seed: int = 0,
     scenario: Scenario | None = None,
     domains: list[str] | None = None,
-    pictures: PictureSettings = PictureSettings(size=224),
+    images: ImageSettings = ImageSettings(size=224),
 ) -> Stream:
     """DomainNet: 345 classes in six domains, an experience for each domain.
 
@@ -35,7 +35,7 @@ def domainnet(
         seed: Draws nothing here.
         scenario: null is domain.
         domains: Which ones, in order; null takes those that are there, in alphabetical order.
-        pictures: How pictures are read.
+        images: How images are read.
     """
     root = LAYOUT.place(path, data_dir)
     entries = read(root)
@@ -47,11 +47,11 @@ def domainnet(
     if domains is not None:
         entries = [entry for entry in entries if entry.columns["domain"] in domains]
     split = Split("domain", groups, None, scenario, 0.2, None, seed)
-    return stream_of("domainnet", entries, split, "domain", root, pictures)
+    return stream_of("domainnet", entries, split, "domain", root, images)
 
 
 def read(root: Path) -> list[Entry]:
-    """The pictures of the domains whose lists are there."""
+    """The images of the domains whose lists are there."""
     entries = []
     for domain in DOMAINS:
         found = {split: root / f"{domain}_{split}.txt" for split in (TRAIN, TEST)}
@@ -65,7 +65,7 @@ def read(root: Path) -> list[Entry]:
                 if len(place.parts) < 3:
                     raise DataError(
                         f"list '{found[split]}', line {number}: '{place}' should be "
-                        "DOMAIN/CLASS/picture"
+                        "DOMAIN/CLASS/image"
                     )
                 columns = {"domain": domain}
                 entries.append(Entry(root / place, place.parts[-2], split, columns))

@@ -13,7 +13,7 @@ import torch
 from clframe.core.stream import Scenario, Stream
 from clframe.data.stream_from import Split
 from clframe.errors import DataError, SettingError
-from clframe.streams.custom.image_data import PictureSettings
+from clframe.streams.custom.image_data import ImageSettings
 from clframe.streams.custom.listing import SUFFIXES, Entry
 from clframe.streams.custom.stream import stream_of
 
@@ -27,7 +27,7 @@ class Layout:
         title: What it is called.
         folder: Its own folder below the data folder.
         needs: What has to be in it, for a sentence.
-        read: All pictures of a folder; raises DataError where the layout is another.
+        read: All images of a folder; raises DataError where the layout is another.
     """
 
     stream: str
@@ -82,8 +82,8 @@ def pairs(path: Path) -> Iterator[tuple[str, str]]:
         yield words[0], words[1]
 
 
-def pictures_in(folder: Path) -> list[Path]:
-    """The pictures of a folder and of those below it, in order."""
+def images_in(folder: Path) -> list[Path]:
+    """The images of a folder and of those below it, in order."""
     return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
 
 
@@ -91,7 +91,7 @@ def by_class(
     layout: Layout,
     entries: Sequence[Entry],
     root: Path,
-    pictures: PictureSettings,
+    images: ImageSettings,
     seed: int,
     scenario: Scenario | None,
     n_experiences: int,
@@ -117,4 +117,4 @@ def by_class(
     ]
     drawn = seed if split_seed is None else split_seed
     split = Split("class", groups, None, scenario, test_fraction, None, drawn)
-    return stream_of(layout.stream, entries, split, None, root, pictures)
+    return stream_of(layout.stream, entries, split, None, root, images)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from clframe.core.stream import Scenario, Stream
 from clframe.errors import DataError
-from clframe.streams.custom.image_data import PictureSettings
+from clframe.streams.custom.image_data import ImageSettings
 from clframe.streams.custom.listing import TEST, TRAIN, Entry
-from clframe.streams.datasets.folder_layout import Layout, by_class, lines, pictures_in
+from clframe.streams.datasets.folder_layout import Layout, by_class, images_in, lines
 from clframe.streams.datasets.tiny_imagenet import class_names
 
 
@@ -20,14 +20,14 @@ def imagenet_r(
     n_experiences: int = 10,
     class_order: str | None = "shuffled",
     split_seed: int = 0,
-    pictures: PictureSettings = PictureSettings(size=224),
+    images: ImageSettings = ImageSettings(size=224),
 ) -> Stream:
-    """ImageNet-R: 200 classes of renditions, 30,000 pictures, a fifth of them tested on.
+    """ImageNet-R: 200 classes of renditions, 30,000 images, a fifth of them tested on.
 
     Hendrycks et al., "The Many Faces of Robustness" (2021), as a stream of Wang et al.,
     "DualPrompt" (2022). It is published without a split; 80 of 100 are learned, drawn within each
     class by ``split_seed`` and so the same whatever the run's seed. Where the folder has
-    ``train.txt`` and ``test.txt`` (CLASS/picture in each line), or folders ``train`` and ``test``,
+    ``train.txt`` and ``test.txt`` (CLASS/image in each line), or folders ``train`` and ``test``,
     those decide.
 
     Args:
@@ -37,15 +37,15 @@ def imagenet_r(
         scenario: class or task; null is class.
         n_experiences: How many; classes are shared out as evenly as can be.
         class_order: ``shuffled``, or null for the alphabetical order of names.
-        split_seed: Of the pictures that are tested on.
-        pictures: How pictures are read.
+        split_seed: Of the images that are tested on.
+        images: How images are read.
     """
     root = LAYOUT.place(path, data_dir)
     return by_class(
         LAYOUT,
         read(root),
         root,
-        pictures,
+        images,
         seed,
         scenario,
         n_experiences,
@@ -55,7 +55,7 @@ def imagenet_r(
 
 
 def read(root: Path) -> list[Entry]:
-    """The pictures of all classes, split where the folder says how."""
+    """The images of all classes, split where the folder says how."""
     names = class_names(root / "words.txt")
     parts: list[tuple[list[Path], str | None]] = []
     if (root / "train.txt").is_file() and (root / "test.txt").is_file():
@@ -63,20 +63,20 @@ def read(root: Path) -> list[Entry]:
             listed = [root / words[0] for _, words in lines(root / f"{split}.txt")]
             parts.append((listed, split))
     elif (root / "train").is_dir() and (root / "test").is_dir():
-        parts += [(pictures_in(root / split), split) for split in (TRAIN, TEST)]
+        parts += [(images_in(root / split), split) for split in (TRAIN, TEST)]
     else:
-        parts.append((pictures_in(root), None))
+        parts.append((images_in(root), None))
     entries = []
-    for pictures, of_split in parts:
-        for picture in pictures:
-            folder = picture.parent.name
+    for images, of_split in parts:
+        for image in images:
+            folder = image.parent.name
             if not (folder.startswith("n") and folder[1:].isdigit()):
                 raise DataError(
-                    f"'{picture}' should be in a folder named after its class, such as n01443537"
+                    f"'{image}' should be in a folder named after its class, such as n01443537"
                 )
-            entries.append(Entry(picture, names.get(folder) or folder, of_split, {}))
+            entries.append(Entry(image, names.get(folder) or folder, of_split, {}))
     if not entries:
-        raise LAYOUT.missing(root, "pictures")
+        raise LAYOUT.missing(root, "images")
     return entries
 
 
@@ -84,6 +84,6 @@ LAYOUT = Layout(
     "imagenet_r",
     "ImageNet-R",
     "imagenet-r",
-    "its 200 folders (n01443537, ...) of pictures",
+    "its 200 folders (n01443537, ...) of images",
     read,
 )

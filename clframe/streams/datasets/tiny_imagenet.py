@@ -7,9 +7,9 @@ from pathlib import Path
 
 from clframe.core.stream import Scenario, Stream
 from clframe.errors import DataError
-from clframe.streams.custom.image_data import PictureSettings
+from clframe.streams.custom.image_data import ImageSettings
 from clframe.streams.custom.listing import TEST, TRAIN, Entry
-from clframe.streams.datasets.folder_layout import Layout, by_class, lines, pictures_in
+from clframe.streams.datasets.folder_layout import Layout, by_class, images_in, lines
 
 
 def tiny_imagenet(
@@ -19,9 +19,9 @@ def tiny_imagenet(
     scenario: Scenario | None = None,
     n_experiences: int = 10,
     class_order: str | None = None,
-    pictures: PictureSettings = PictureSettings(),
+    images: ImageSettings = ImageSettings(),
 ) -> Stream:
-    """TinyImageNet: 200 classes, 500 pictures each to learn; the validation set is tested on.
+    """TinyImageNet: 200 classes, 500 images each to learn; the validation set is tested on.
 
     Le & Yang, "Tiny ImageNet Visual Recognition Challenge" (2015). Labels of its test set are not
     published.
@@ -33,14 +33,14 @@ def tiny_imagenet(
         scenario: class or task; null is class.
         n_experiences: How many; classes are shared out as evenly as can be.
         class_order: null for the alphabetical order of names, or ``shuffled``.
-        pictures: How pictures are read.
+        images: How images are read.
     """
     root = LAYOUT.place(path, data_dir)
-    return by_class(LAYOUT, read(root), root, pictures, seed, scenario, n_experiences, class_order)
+    return by_class(LAYOUT, read(root), root, images, seed, scenario, n_experiences, class_order)
 
 
 def read(root: Path) -> list[Entry]:
-    """The pictures of train, and of val by its list."""
+    """The images of train, and of val by its list."""
     train, val = root / "train", root / "val"
     if not train.is_dir():
         raise LAYOUT.missing(root, "the folder train")
@@ -48,16 +48,16 @@ def read(root: Path) -> list[Entry]:
     folders = sorted(folder for folder in train.iterdir() if folder.is_dir())
     titles = _titles([folder.name for folder in folders], names)
     entries = [
-        Entry(picture, titles[folder.name], TRAIN, {})
+        Entry(image, titles[folder.name], TRAIN, {})
         for folder in folders
-        for picture in pictures_in(folder)
+        for image in images_in(folder)
     ]
     annotations = val / "val_annotations.txt"
     if annotations.is_file():
         for number, words in lines(annotations):
             if len(words) < 2 or words[1] not in titles:
                 raise DataError(
-                    f"list '{annotations}', line {number}: a picture and the name of a class of "
+                    f"list '{annotations}', line {number}: an image and the name of a class of "
                     "train should be there"
                 )
             entries.append(Entry(val / "images" / words[0], titles[words[1]], TEST, {}))
@@ -66,9 +66,9 @@ def read(root: Path) -> list[Entry]:
     if not own:
         raise LAYOUT.missing(root, "the list val/val_annotations.txt")
     return entries + [
-        Entry(picture, titles[folder.name], TEST, {})
+        Entry(image, titles[folder.name], TEST, {})
         for folder in own
-        for picture in pictures_in(val / folder.name)
+        for image in images_in(val / folder.name)
     ]
 
 

@@ -49,7 +49,7 @@ LAYOUTS = {
 
 
 def read_rows(path: Path, layout: Layout) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Pictures (channels first) and labels of one file.
+    """Images (channels first) and labels of one file.
 
     Raises:
         DataError: It cannot be read, is truncated, or has a label that is out of range.
@@ -78,7 +78,7 @@ def read_rows(path: Path, layout: Layout) -> tuple[NDArray[np.uint8], NDArray[np
 def read_split(
     folder: Path, layout: Layout, training: bool
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """All pictures and labels to train or to test on."""
+    """All images and labels to train or to test on."""
     names = layout.train if training else (layout.test,)
     parts = [read_rows(folder / name, layout) for name in names]
     return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])

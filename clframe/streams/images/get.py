@@ -132,7 +132,7 @@ def _unpack_fashion(archive: Path) -> dict[str, bytes]:
 
 
 def _unpack_cifar10(archive: Path) -> dict[str, bytes]:
-    """CIFAR's binary layout, of pictures that hold a row of pixels for each sample."""
+    """CIFAR's binary layout, of images that hold a row of pixels for each sample."""
     import numpy as np
     from PIL import Image
 
@@ -146,7 +146,7 @@ def _unpack_cifar10(archive: Path) -> dict[str, bytes]:
         ]
     ).reshape(len(names), -1)
     files = {}
-    # One picture has 10,000 x 1,024 pixels, more than Pillow takes from strangers.
+    # One image has 10,000 x 1,024 pixels, more than Pillow takes from strangers.
     most, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
     try:
         for name, own in zip(names, labels, strict=True):

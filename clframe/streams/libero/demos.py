@@ -42,7 +42,7 @@ def check_all(tasks: Sequence[LiberoTask], places: Places, n: int) -> None:
 def read(
     task: LiberoTask, places: Places, n: int, layout: Layout, cameras: Sequence[str], size: int
 ) -> list[Demonstration]:
-    """The first n demonstrations, with ``state`` and the cameras' pictures.
+    """The first n demonstrations, with ``state`` and the cameras' images.
 
     LIBERO's files hold what was seen after each action; the shared reader pairs each action with
     what was seen before it.

@@ -22,7 +22,7 @@ from clframe.streams.libero import demos as recordings
 from clframe.utils.setting_checks import at_least
 from clframe.worlds.libero import simulation
 from clframe.worlds.libero.paths import Places, versions
-from clframe.worlds.libero.state_vector import CAMERAS, OBSERVED, PICTURE, Layout
+from clframe.worlds.libero.state_vector import CAMERAS, IMAGE, OBSERVED, Layout
 from clframe.worlds.libero.tasks import SUITES, LiberoTask, in_order, tasks_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ LONGEST = 1000
 """Steps of an episode that LIBERO allows."""
 Instruction = Literal["name", "file"]
 PARTS = {"gripper": range(2), "joint": range(2, OBSERVED)}
-"""What policies that take the state in parts observe beside pictures."""
+"""What policies that take the state in parts observe beside images."""
 
 # Center and spread of every number, in the order of `Layout`. Known before any task is seen, so
 # that inputs of about unit size tell nothing of tasks to come.
@@ -61,7 +61,7 @@ def robot_task(
     task: LiberoTask,
     places: Places,
     cameras: list[str] | None = None,
-    size: int = PICTURE,
+    size: int = IMAGE,
     settle: int = 5,
     instruction: Instruction = "name",
 ) -> RobotTask:
@@ -109,7 +109,7 @@ def libero(
     seed: int = 0,
     order: int | list[int] = 0,
     cameras: list[str] | None = list(CAMERAS),  # noqa: B006  read as a setting, never changed
-    size: int = PICTURE,
+    size: int = IMAGE,
     instruction: Instruction = "name",
     imitation: LiberoSettings = LiberoSettings(horizon=600, task_input="language", num_envs=4),
     settle: int = 5,
@@ -128,7 +128,7 @@ def libero(
         cameras: The policy sees through these (agentview, eye_in_hand) and observes of the
             state only its own joints, as in the paper. null: it observes where all things are;
             choose ``model=policy`` with it.
-        size: Pixels of a picture's side: 128, or less to save memory.
+        size: Pixels of an image's side: 128, or less to save memory.
         instruction: Which of the two instructions is used: ``name`` (the file's name, as LIBERO
             does) or ``file`` (its :language).
         imitation: What all robot streams have in common; episode k begins at LIBERO's initial
@@ -197,7 +197,7 @@ def _check(cameras: list[str] | None, size: int, settle: int) -> None:
             raise SettingError(
                 f"LIBERO's recordings have no camera '{camera}'; {nearest(camera, CAMERAS)}"
             )
-    if size < 8 or PICTURE % size:
+    if size < 8 or IMAGE % size:
         raise SettingError(f"stream.size must be 128, 64, 32, 16 or 8 pixels, got {size}")
     at_least(settle, 0, "stream.settle")
 

@@ -208,8 +208,8 @@ def _merged(
 def _check_images(plan: Plan, inner: Stream, where: str) -> None:
     """Refuse parameters for a stream that does not show images."""
     changed = sorted({name for c in plan.columns for name in c.regime.parameters})
-    pictures = len(inner.input_shape) == 3 and all(t.load is not None for t in inner.tasks)
-    if changed and not pictures:
+    images = len(inner.input_shape) == 3 and all(t.load is not None for t in inner.tasks)
+    if changed and not images:
         raise SettingError(
             f"{where}: {', '.join(changed)} can change images only, and the base stream "
             f"'{inner.name}' has inputs of shape {tuple(inner.input_shape)}"

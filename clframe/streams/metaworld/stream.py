@@ -150,7 +150,7 @@ def robot_task(
     Args:
         name: Of the task.
         camera: One of Meta-World's, or None.
-        size: Pixels of a picture's side.
+        size: Pixels of an image's side.
         variation: Its number, and the choice of goals, for a task whose goal and places are always
             the same; None: each episode draws its own.
     """
@@ -207,8 +207,8 @@ def metaworld(
         goal_visible: Whether the policy observes the goal's place.
         camera: The policy sees through this camera (``corner``, ``topview``, ...) and observes
             of the state only the hand; choose a model that sees with it (resnet_t, ..., or policy
-            with ``picture=SIZE``). None: it observes all.
-        size: Pixels of a picture's side.
+            with ``image=SIZE``). None: it observes all.
+        size: Pixels of an image's side.
         rounds: How often all tasks are learned in turn.
         variations: Each task as so many tasks, of which each has one goal and one place for every
             thing (Meta-World's ML has 50); None: a task's goals are new in every episode.

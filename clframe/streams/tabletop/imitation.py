@@ -47,8 +47,8 @@ def robot_task(
 
     Args:
         task: Of a suite.
-        cameras: Whose pictures are in the observations.
-        size: Pixels of a picture's side.
+        cameras: Whose images are in the observations.
+        size: Pixels of an image's side.
         disturbance: How the hand is pushed about while demonstrating; None is the default one.
         layout: Slots of the state; None takes those of the suite.
         depth: Whether the cameras see depth, too.

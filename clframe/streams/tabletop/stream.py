@@ -55,7 +55,7 @@ _FIXTURE = ((0.5, 0.5), *_PLACE, *((0.0, 0.7),) * 2, *((0.1, 0.2), *((0.0, 0.4),
 
 
 def normalizer(layout: Layout, objects_visible: bool = True) -> Normalizer:
-    """How the state is normalized; things that are to be seen in pictures only are hidden here.
+    """How the state is normalized; things that are to be seen in images only are hidden here.
 
     >>> normalizer(suite_layout("tabletop_goal"), objects_visible=False).scale[-1]
     np.float32(inf)
@@ -102,8 +102,8 @@ def tabletop(
             in ``common``, so that a policy can go from one suite to another.
         cameras: The policy sees through these (agentview, wrist) and observes of the state only the
             hand; choose a model that sees with it (resnet_t, ..., or policy with
-            ``picture=SIZE``). None: it observes all.
-        size: Pixels of a picture's side.
+            ``image=SIZE``). None: it observes all.
+        size: Pixels of an image's side.
         depth: Whether demonstrations hold the cameras' depth, too, which no policy here is given.
         start_noise: The hand starts up to so many meters off its place, in demonstrations and when
             a task is measured; 0 is LIBERO's one start.

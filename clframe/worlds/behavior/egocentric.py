@@ -1,4 +1,4 @@
-"""Pictures through the agent's eyes, in place of the full state."""
+"""Images through the agent's eyes, in place of the full state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class EgocentricEnv(BehaviorEnv):
         problem: An activity as read by `clframe.worlds.bddl`, or (corpus, name) of a published one.
         instance: The seed of the start that resets without a seed lead to.
         horizon: Steps until the episode is cut off.
-        size: Pixels of a picture's side.
+        size: Pixels of an image's side.
         slots: How many things actions can name; None takes as many as the household has.
         record: Whether to keep what the efficiency metrics need.
     """

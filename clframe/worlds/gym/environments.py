@@ -28,7 +28,7 @@ KNOWN = ("minigrid", "gymnasium_robotics")
 FLAGS = ("success", "is_success")
 """How environments say in ``info`` that the goal holds now."""
 MOST = 10_000
-"""Numbers of an observation above which it is a picture to be seen and not a state."""
+"""Numbers of an observation above which it is an image to be seen and not a state."""
 
 
 @dataclass(frozen=True)
@@ -316,11 +316,11 @@ class GymEnvironment(Environment):
         return {"state": state}
 
     def render(self) -> NDArray[np.uint8] | None:
-        """A picture, where the environment was made with render_mode=rgb_array."""
+        """An image, where the environment was made with render_mode=rgb_array."""
         if self.render_mode is None or self.inner.render_mode != "rgb_array":
             return None
-        picture: NDArray[np.uint8] = self.inner.render()
-        return picture
+        image: NDArray[np.uint8] = self.inner.render()
+        return image
 
     def close(self) -> None:
         """Give the environment up."""

@@ -30,7 +30,7 @@ from clframe.worlds.environment import Environment
 from clframe.worlds.libero.init_states import read_init_states
 from clframe.worlds.libero.paths import Places, not_usable, versions
 from clframe.worlds.libero.starts import Poses, Record, Settled, settled
-from clframe.worlds.libero.state_vector import PICTURE, Layout, shrunk
+from clframe.worlds.libero.state_vector import IMAGE, Layout, shrunk
 from clframe.worlds.libero.tasks import LiberoTask
 
 ACTION_SIZE = 7
@@ -47,7 +47,7 @@ _CONTEXTS = {
 }
 
 _alive: list[LiberoEnvironment] = []
-"""Environments of this process that hold a simulation: those of one task, since one with pictures
+"""Environments of this process that hold a simulation: those of one task, since one with images
 takes more than a gigabyte."""
 
 
@@ -150,7 +150,7 @@ def _bring_opengl() -> None:
     except Exception as error:
         # A graphics library that is absent or has no device shows in many ways.
         raise DataError(
-            f"LIBERO's pictures need OpenGL without a screen, and MUJOCO_GL={wanted} does not work "
+            f"LIBERO's images need OpenGL without a screen, and MUJOCO_GL={wanted} does not work "
             f"here ({_first_line(error)}): install EGL or OSMesa, or learn from the simulator's "
             "state with stream.cameras=null"
         ) from error
@@ -171,8 +171,8 @@ class LiberoEnvironment(Environment):
         task: Which one.
         places: Where its parts are stored.
         layout: Of the state.
-        cameras: Whose pictures are seen, as LIBERO draws them (upside down).
-        size: Pixels of a picture's side.
+        cameras: Whose images are seen, as LIBERO draws them (upside down).
+        size: Pixels of an image's side.
         settle: Steps without motion before an episode begins.
         seeds: The seeds that stand for episodes 0, 1, ...; other seeds stand for themselves.
     """
@@ -185,7 +185,7 @@ class LiberoEnvironment(Environment):
         places: Places,
         layout: Layout,
         cameras: Sequence[str] = (),
-        size: int = PICTURE,
+        size: int = IMAGE,
         settle: int = 5,
         seeds: Sequence[int] = (),
     ) -> None:
@@ -279,17 +279,17 @@ class LiberoEnvironment(Environment):
             "state": self.layout.state(self.task, rows[0], rows[1], rows[2], positions)[0]
         }
         for camera in self.cameras:
-            picture = np.asarray(raw[f"{_ENVIRONMENT_NAME[camera]}_image"], np.uint8)
-            seen[f"{camera}_rgb"] = shrunk(picture, self.size, "the simulator")
+            image = np.asarray(raw[f"{_ENVIRONMENT_NAME[camera]}_image"], np.uint8)
+            seen[f"{camera}_rgb"] = shrunk(image, self.size, "the simulator")
         return seen
 
     def render(self) -> NDArray[np.uint8] | None:
-        """A picture for people, right side up, by ray casting."""
+        """An image for people, right side up, by ray casting."""
         if self.render_mode is None or self.simulation is None:
             return None
-        return self.picture("agentview", 192)
+        return self.image("agentview", 192)
 
-    def picture(self, camera: str, size: int) -> NDArray[np.uint8]:
+    def image(self, camera: str, size: int) -> NDArray[np.uint8]:
         """What a camera sees now, right side up, by ray casting."""
         from clframe.worlds.render import RayCamera, View
 
@@ -333,8 +333,8 @@ def _build(task: LiberoTask, places: Places, cameras: Sequence[str]) -> Any:
         use_camera_obs=bool(cameras),
         has_offscreen_renderer=bool(cameras),
         camera_names=[_ENVIRONMENT_NAME[camera] for camera in cameras],
-        camera_heights=PICTURE,
-        camera_widths=PICTURE,
+        camera_heights=IMAGE,
+        camera_widths=IMAGE,
         # Past its horizon LIBERO's environment raises; the stream counts steps itself.
         ignore_done=True,
     )

@@ -20,7 +20,7 @@ from clframe.worlds.libero.tasks import ARM, LiberoTask
 OBSERVED = 9
 HAND = 12
 CAMERAS = ("agentview", "eye_in_hand")
-PICTURE = 128
+IMAGE = 128
 """Pixels of a side in LIBERO's recordings."""
 
 
@@ -80,21 +80,21 @@ def positions_of(states: NDArray[np.floating], task: LiberoTask) -> NDArray[np.f
     return states[:, 1 : 1 + ARM + 7 * len(task.objects) + task.joints]
 
 
-def shrunk(pictures: NDArray[np.uint8], size: int, where: str) -> NDArray[np.uint8]:
-    """Pictures ``[..., h, w, 3]`` with a side of ``size``, each pixel the mean of those it is for.
+def shrunk(images: NDArray[np.uint8], size: int, where: str) -> NDArray[np.uint8]:
+    """Images ``[..., h, w, 3]`` with a side of ``size``, each pixel the mean of those it is for.
 
     >>> shrunk(np.full((4, 4, 3), 7, np.uint8), 2, "x").shape
     (2, 2, 3)
     """
-    *lead, height, width, _ = pictures.shape
+    *lead, height, width, _ = images.shape
     if height != width or size > height or height % size:
         raise DataError(
-            f"{where} has pictures of {height} by {width} pixels, which cannot be shrunk to "
+            f"{where} has images of {height} by {width} pixels, which cannot be shrunk to "
             f"stream.size={size}"
         )
     if size == height:
-        return pictures
+        return images
     cell = height // size
-    blocks = pictures.reshape(*lead, size, cell, size, cell, 3)
+    blocks = images.reshape(*lead, size, cell, size, cell, 3)
     means: NDArray[np.floating] = blocks.mean(axis=(-4, -2))
     return means.round().astype(np.uint8)

@@ -8,7 +8,7 @@
 | clutter | nothing else | 4 other things | 10 other things, never in front |
 
 Pixel sizes are those of the paper's frames of 424 x 240 and are scaled with the square root of the
-area, so that an object takes the same share of a picture of any size: in a picture of 64 x 64, 200
+area, so that an object takes the same share of an image of any size: in an image of 64 x 64, 200
 becomes 40.1 and 30 becomes 6.0 pixels.
 """
 
@@ -45,7 +45,7 @@ class Dimming:
 ILLUMINATION = (Dimming(1.0, 1.0, 0.5), Dimming(0.40, 0.48, 1.5), Dimming(0.08, 0.13, 3.5))
 
 _EASY_SHARE = (0.70, 0.80)
-# Parts of the picture's side that the object takes at each level, well inside the bounds.
+# Parts of the image's side that the object takes at each level, well inside the bounds.
 _SHARES = (_EASY_SHARE, (0.20, 0.42), (0.064, 0.078))
 
 
@@ -55,14 +55,14 @@ def level_index(factor: str, segment: int, of: str) -> int:
 
 
 def object_share(level: int, rng: np.random.Generator) -> float:
-    """How much of the picture's side the object is to take."""
+    """How much of the image's side the object is to take."""
     # The same draw at every level, so that only the size differs between levels.
     low, high = _SHARES[level]
     return float(low + (high - low) * rng.random())
 
 
 def pixel_bounds(size: int) -> tuple[float, float]:
-    """The two bounds of the object's size, for a picture of this side in pixels.
+    """The two bounds of the object's size, for an image of this side in pixels.
 
     >>> [round(bound, 1) for bound in pixel_bounds(64)]
     [40.1, 6.0]

@@ -1,4 +1,4 @@
-"""The way a robot's camera takes past an object: smooth, at a chosen size in the picture."""
+"""The way a robot's camera takes past an object: smooth, at a chosen size in the image."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Path:
 
     All angles are in degrees. The camera goes from `azimuth` - `sweep` / 2 to + `sweep` / 2 and
     from `elevation` - `climb` / 2 to + `climb` / 2; meanwhile the object drifts through the
-    picture and grows and shrinks a little, as it does for a robot that passes by.
+    image and grows and shrinks a little, as it does for a robot that passes by.
     """
 
     azimuth: float
@@ -59,7 +59,7 @@ def views(path: Path, thing: Thing, frames: int, share: float) -> list[View]:
         path: the way it goes.
         thing: what it looks at.
         frames: how many.
-        share: length of the longer side of the object's box, as a part of the picture's side.
+        share: length of the longer side of the object's box, as a part of the image's side.
     """
     fovy = _opening(thing)
     result = []
@@ -78,7 +78,7 @@ def views(path: Path, thing: Thing, frames: int, share: float) -> list[View]:
 
 
 def outline(view: View, points: Floats) -> Floats:
-    """The box of points in the picture: x0, y0, x1, y1, each from -1 (left, bottom) to 1."""
+    """The box of points in the image: x0, y0, x1, y1, each from -1 (left, bottom) to 1."""
     local = (points - view.position) @ view.rotation
     half = np.tan(np.radians(view.fovy) / 2)
     flat = local[:, :2] / (-local[:, 2:] * half)
@@ -88,7 +88,7 @@ def outline(view: View, points: Floats) -> Floats:
 def _opening(thing: Thing) -> float:
     """The widest opening with which a close-up of the object is taken from far enough.
 
-    It depends on the object alone: a small one is seen through the middle part of the picture.
+    It depends on the object alone: a small one is seen through the middle part of the image.
     """
     extent = float(np.linalg.norm(thing.high - thing.low))
     for fovy in OPENINGS:

@@ -28,7 +28,7 @@ from clframe.worlds.render import (
 )
 
 VERSION = 3
-"""Goes up when the same settings give other pictures, so that caches are not mixed."""
+"""Goes up when the same settings give other images, so that caches are not mixed."""
 FEW_PIXELS = 3
 """An object that fewer rays than this meet is rendered anew with more, lest it be lost."""
 
@@ -38,7 +38,7 @@ class RenderSettings:
     """What decides every pixel of the rendered data.
 
     Attributes:
-        size: of the square pictures in pixels.
+        size: of the square images in pixels.
         frames: per instance and segment.
         seed: of rooms, paths, clutter and noise.
         depth_noise: whether depth has the errors and holes of a RealSense camera.

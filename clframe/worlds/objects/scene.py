@@ -179,7 +179,7 @@ class Stage:
         return np.asarray((geom >= first) & (geom <= last))
 
     def sight_lines(self, view: View, size: int) -> Floats:
-        """Rays (n, 3) of a picture of this size that meet the object when no prop is there."""
+        """Rays (n, 3) of an image of this size that meet the object when no prop is there."""
         x0, y0, x1, y1 = outline(view, self.thing.points)
         column = np.tile((np.arange(size) + 0.5) / size * 2 - 1, size)
         row = np.repeat(1 - (np.arange(size) + 0.5) / size * 2, size)

@@ -1,8 +1,8 @@
-"""RGB-D pictures of MuJoCo scenes by casting rays, for rendered and robot streams.
+"""RGB-D images of MuJoCo scenes by casting rays, for rendered and robot streams.
 
-A picture of a MuJoCo model needs a `View`, a camera and nothing else, least of all a GL library:
+An image of a MuJoCo model needs a `View`, a camera and nothing else, least of all a GL library:
 `RayCamera(model, 64, 64).render(data, View.look_at(position, target))` is a `Frame` with `rgb`,
-`depth` and `geom`. Nothing here imports MuJoCo before a picture is taken.
+`depth` and `geom`. Nothing here imports MuJoCo before an image is taken.
 """
 
 from __future__ import annotations

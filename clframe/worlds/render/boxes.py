@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _NEAR = 1e-3
-"""Meters ahead from which a corner of a box has a place in the picture."""
+"""Meters ahead from which a corner of a box has a place in the image."""
 _MARGIN = 1e-6
 """Meters that are added to boxes, for rounding."""
 _SIGNS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
@@ -21,7 +21,7 @@ _EDGES = np.array([[i, i | bit] for i in range(8) for bit in (1, 2, 4) if not i 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """A picture plane one meter ahead of a point, cut into cells.
+    """An image plane one meter ahead of a point, cut into cells.
 
     Attributes:
         origin: the point.

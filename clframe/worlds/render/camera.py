@@ -34,7 +34,7 @@ Finish = Callable[[NDArray[np.uint8]], Frame]
 
 
 def no_frame(colors: NDArray[np.uint8]) -> Frame:
-    """For rays that are a part of a picture only."""
+    """For rays that are a part of an image only."""
     raise NotImplementedError
 
 
@@ -60,8 +60,8 @@ class RayCamera:
 
     Args:
         model: the MuJoCo model.
-        width: of the picture in pixels.
-        height: of the picture in pixels.
+        width: of the image in pixels.
+        height: of the image in pixels.
         samples: rays along each side of a pixel: with 2 or more, a pixel whose color differs from
             a neighbor's is the mean of samples x samples rays. Depth and geoms are always those
             of the pixel's center, whatever this number.
@@ -139,7 +139,7 @@ class RayCamera:
         return Fan(view.axes(), *spread(places.take(chosen, axis=1)))
 
     def pixels(self, view: View) -> Grid:
-        """The picture's own pixels as a grid."""
+        """The image's own pixels as a grid."""
         side = pixel_size(self.height, view.fovy)
         low = np.array([-self.width * side / 2, -self.height * side / 2])
         shape = (self.height, self.width)
@@ -179,7 +179,7 @@ class RayCamera:
         height: int,
         finish: Finish = no_frame,
     ) -> Sight:
-        """What rays (3, n) of a picture of this height met."""
+        """What rays (3, n) of an image of this height met."""
         directions = rays.astype(np.float32)
         directions /= length(directions)
         seen = np.flatnonzero(hits.geom >= 0)
@@ -235,12 +235,12 @@ class RayCamera:
 def _whole_spread(
     width: int, height: int, fovy: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Where the bundles of a whole picture lead."""
+    """Where the bundles of a whole image lead."""
     return spread(plane_places(width, height, fovy))
 
 
 def check_size(width: int, height: int, samples: int) -> None:
-    """Refuse a picture without pixels."""
+    """Refuse an image without pixels."""
     for name, value in (("width", width), ("height", height), ("samples", samples)):
         if value < 1:
             raise SettingError(f"A camera's {name} must be 1 or more, not {value}.")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 STEPS = 4096
-"""Brightness levels that are distinguished before a picture is stored in 256."""
+"""Brightness levels that are distinguished before an image is stored in 256."""
 KNEE = 0.88
 """Brightness from which highlights are compressed instead of clipped."""
 WHITE = 2.0
@@ -64,12 +64,12 @@ def _look_up(light: NDArray[np.float32], table: NDArray[np.uint8], top: float) -
 
 
 def encode(light: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Light as bytes of a picture, highlights compressed."""
+    """Light as bytes of an image, highlights compressed."""
     return _look_up(light, _compressed(), WHITE)
 
 
 def encode_exactly(light: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Light as bytes of a picture, clipped at 1: the inverse of `decode`."""
+    """Light as bytes of an image, clipped at 1: the inverse of `decode`."""
     return _look_up(light, _clipped(), 1.0)
 
 
@@ -79,5 +79,5 @@ def _light_of_byte() -> NDArray[np.float32]:
 
 
 def decode(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """The light of the bytes of a picture."""
+    """The light of the bytes of an image."""
     return _light_of_byte()[rgb]

@@ -1,4 +1,4 @@
-"""One picture with depth and what is seen where."""
+"""One image with depth and what is seen where."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Frame:
 
     @property
     def rgb(self) -> NDArray[np.uint8]:
-        """The picture, uint8 (H, W, 3)."""
+        """The image, uint8 (H, W, 3)."""
         if self.colors is None:
             raise SettingError("This frame has no colors, since it was rendered with rgb=False.")
         return self.colors

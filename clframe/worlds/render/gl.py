@@ -22,7 +22,7 @@ from clframe.worlds.render.texture import Texture
 from clframe.worlds.render.view import View, pixel_rays
 
 SHADOW_MAP = 1024
-"""Side of the shadow map; MuJoCo's default of 4096 costs 140 ms a picture without a GPU."""
+"""Side of the shadow map; MuJoCo's default of 4096 costs 140 ms an image without a GPU."""
 
 
 class GLError(ClframeError):

@@ -1,4 +1,4 @@
-"""What shines on a scene, and how brightly its picture is taken."""
+"""What shines on a scene, and how brightly its image is taken."""
 
 from __future__ import annotations
 

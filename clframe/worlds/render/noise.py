@@ -1,4 +1,4 @@
-"""What a real RGB-D camera adds to a clean picture: depth errors and holes, grain in the dark.
+"""What a real RGB-D camera adds to a clean image: depth errors and holes, grain in the dark.
 
 The depth model is that of active stereo (Intel RealSense D435: two imagers 50 mm apart): disparity
 is measured with a constant error, so the error of depth grows with its square, and what only one of
@@ -33,16 +33,16 @@ def depth_noise(
     fovy: float = 45.0,
     strength: float = 1.0,
 ) -> NDArray[np.float32]:
-    """A clean depth picture as the sensor would give it, in whole millimeters, 0 in holes.
+    """A clean depth image as the sensor would give it, in whole millimeters, 0 in holes.
 
     Args:
         depth: (H, W) meters, 0 where nothing is.
         rng: the only source of chance.
-        fovy: the vertical opening angle of the picture in degrees.
+        fovy: the vertical opening angle of the image in degrees.
         strength: by which the error of disparity is multiplied; holes do not depend on it.
     """
     if depth.ndim != 2:
-        raise SettingError(f"A depth picture has rows and columns, not the shape {depth.shape}.")
+        raise SettingError(f"A depth image has rows and columns, not the shape {depth.shape}.")
     valid = (depth >= RANGE[0]) & (depth <= RANGE[1])
     focal = depth.shape[0] / (2 * math.tan(math.radians(fovy) / 2))
     error = rng.standard_normal(depth.shape, dtype=np.float32)
@@ -91,7 +91,7 @@ def sensor_noise(
     shot: float = 0.012,
     read: float = 0.003,
 ) -> NDArray[np.uint8]:
-    """A clean picture as an image sensor would give it.
+    """A clean image as an image sensor would give it.
 
     Args:
         rgb: uint8 pixels of any shape.

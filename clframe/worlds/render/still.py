@@ -2,7 +2,7 @@
 
 Everything that rests is rendered once, without what moves, and kept. A frame casts rays only where
 the bounding box of something that moves is seen, and shades anew only where such a box may be in
-the light's way as well. The pictures are those of `RayCamera`.
+the light's way as well. The images are those of `RayCamera`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Layer:
         hits: what the rays of all pixels met, tile by tile, as all that follows.
         colors: (n, 3), of all pixels.
         rays: (3, n), of all pixels.
-        pixels: the picture itself as a grid.
+        pixels: the image itself as a grid.
         grids: for each lamp that throws shadows a grid on which all points are seen from it, and
             the cell that each pixel's point is in; None where there is no such grid.
     """
@@ -67,7 +67,7 @@ class StillCamera:
         self._still = np.zeros(0, dtype=int)
 
     def forget(self) -> None:
-        """Render everything anew with the next picture: after colors or lights have changed."""
+        """Render everything anew with the next image: after colors or lights have changed."""
         self._layer = None
 
     def render(self, data: Any, view: View, lighting: Lighting) -> Frame:

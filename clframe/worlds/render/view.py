@@ -56,9 +56,9 @@ class View:
     def look_at(
         cls, position: Vector, target: Vector, fovy: float = 45.0, up: Vector = (0, 0, 1)
     ) -> View:
-        """A camera at `position` with `target` in the middle of its picture.
+        """A camera at `position` with `target` in the middle of its image.
 
-        A camera that looks along `up` has no upright; its picture is then turned so that the
+        A camera that looks along `up` has no upright; its image is then turned so that the
         world's y axis (or x axis, looking along y) points up.
         """
         eye, aim = np.asarray(position, dtype=np.float64), np.asarray(target, dtype=np.float64)
@@ -119,7 +119,7 @@ TILE = 8
 
 @functools.lru_cache(maxsize=64)
 def tiles(width: int, height: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The pixels of a picture tile by tile, and the place of each pixel in this order.
+    """The pixels of an image tile by tile, and the place of each pixel in this order.
 
     >>> order, place = tiles(16, 8)
     >>> order[[0, 8, 64]].tolist(), place[[16, 8]].tolist()

@@ -28,7 +28,7 @@ LIGHTING = Lighting(
 
 
 class Cameras:
-    """Takes pictures of one world.
+    """Takes images of one world.
 
     Args:
         world: What is seen.
@@ -68,7 +68,7 @@ class Cameras:
         self._switch_lamps()
         sights = []
         for name in cameras:
-            # The agent's camera stands still, so most of its picture stays as it was.
+            # The agent's camera stands still, so most of its image stays as it was.
             looks = self._still if name == AGENT_CAMERA else camera
             sights.append(looks.look(data, self._view(name), self.lighting))
         lights = camera.develop(data, self.lighting, sights)

@@ -51,7 +51,7 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]], Environment):
     Args:
         task: A task of a suite, a problem, or the path or text of a task file.
         cameras: Some of ``agentview`` and ``wrist``.
-        size: Pixels of a picture's side.
+        size: Pixels of an image's side.
         horizon: Steps until the episode is truncated.
         layout: Slots of the state; None takes those of the task's suite, or of the task alone.
         render_mode: None or ``rgb_array`` (the agent's view, 256 pixels).
@@ -107,8 +107,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]], Environment):
             if perturbation.axis == "wording":
                 self.language = paraphrase(self.language, perturbation.level)
         self._state = StateVector(self.world, layout)
-        self._pictures = Cameras(self.world, size) if cameras else None
-        self._films: dict[int, Cameras] = {}
+        self._images = Cameras(self.world, size) if cameras else None
+        self._videos: dict[int, Cameras] = {}
         self._steps = 0
         self.disturber: Disturber | None = None
         self.action_space = spaces.Box(-1.0, 1.0, (ACTION_SIZE,), np.float32)
@@ -134,9 +134,9 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]], Environment):
             self.world.reset(self.np_random, self.start_noise)
         else:
             self._perturber.reset(self.np_random, seed, self.start_noise)
-            for pictures in (self._pictures, *self._films.values()):
-                if pictures is not None:
-                    self._perturber.dress(pictures)
+            for images in (self._images, *self._videos.values()):
+                if images is not None:
+                    self._perturber.dress(images)
         return self._observe(), self._info()
 
     def step(
@@ -173,16 +173,16 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]], Environment):
         return observation, float(success), ended, late and not ended, info
 
     def render(self) -> NDArray[np.uint8] | None:
-        """A picture for people."""
-        return None if self.render_mode is None else self.picture(AGENT_CAMERA, 256)
+        """An image for people."""
+        return None if self.render_mode is None else self.image(AGENT_CAMERA, 256)
 
-    def picture(self, camera: str, size: int) -> NDArray[np.uint8]:
+    def image(self, camera: str, size: int) -> NDArray[np.uint8]:
         """What a camera sees now, for people: with smooth edges."""
-        if size not in self._films:
-            self._films[size] = Cameras(self.world, size, samples=2)
+        if size not in self._videos:
+            self._videos[size] = Cameras(self.world, size, samples=2)
             if self._perturber is not None:
-                self._perturber.dress(self._films[size])
-        return self._films[size].take(camera).rgb
+                self._perturber.dress(self._videos[size])
+        return self._videos[size].take(camera).rgb
 
     def simulator_state(self) -> NDArray[np.float64]:
         """All that decides what happens next; time, positions and speeds first, as in LIBERO."""
@@ -199,8 +199,8 @@ class TabletopEnv(gymnasium.Env[Observation, NDArray[np.float32]], Environment):
 
     def _observe(self) -> Observation:
         seen: Observation = {"state": self._state.read(), **proprioception(self.world)}
-        if self._pictures is not None:
-            seen |= self._pictures.observe(self.cameras, self.depth)
+        if self._images is not None:
+            seen |= self._images.observe(self.cameras, self.depth)
         return seen if self._perturber is None else self._perturber.observe(seen)
 
     def measures(self) -> dict[str, float]:

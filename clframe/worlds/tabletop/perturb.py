@@ -39,7 +39,7 @@ AXES = {
     "wording": "the instruction is said in other words",
     "light": "the lamp is 60 % brighter or darker, 60 degrees around, tinted by 35 %",
     "texture": "floor, wall and table have 80 %, things 35 % of another color",
-    "noise": "places are measured 5 mm wrong; pictures have grain of 30/255 and are blurred",
+    "noise": "places are measured 5 mm wrong; images have grain of 30/255 and are blurred",
 }
 """What each axis does at level 1."""
 _SEEN = ("camera", "light", "texture")
@@ -188,12 +188,12 @@ class Perturber:
             if np.linalg.norm(world.position(HAND) - goal) < 0.005 and abs(turn).max() < 0.02:
                 break
 
-    def dress(self, pictures: Cameras) -> None:
-        """Let pictures show this episode's light and colors."""
+    def dress(self, images: Cameras) -> None:
+        """Let images show this episode's light and colors."""
         if self._lighting is not None:
-            pictures.lighting = self._lighting
+            images.lighting = self._lighting
         if {"texture", "camera"} & set(self._levels):
-            pictures.refresh()
+            images.refresh()
 
     def observe(self, seen: dict[str, Any]) -> dict[str, Any]:
         """An observation as bad sensors would have it; depth is left alone."""
@@ -256,19 +256,17 @@ def _errors(layout: Layout) -> NDArray[np.float64]:
     return np.array(hand + arm + thing * len(layout.objects) + fixture * len(layout.fixtures))
 
 
-def _grainy(
-    picture: NDArray[np.uint8], rng: np.random.Generator, level: float
-) -> NDArray[np.uint8]:
-    """A picture with blur, which grows with its size, and grain."""
-    sigma = _BLUR * level * picture.shape[0] / 64
+def _grainy(image: NDArray[np.uint8], rng: np.random.Generator, level: float) -> NDArray[np.uint8]:
+    """An image with blur, which grows with its size, and grain."""
+    sigma = _BLUR * level * image.shape[0] / 64
     reach = max(1, round(3 * sigma))
     weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
     weights /= weights.sum()
-    blurred = picture.astype(np.float64)
+    blurred = image.astype(np.float64)
     for axis in (0, 1):
         edges = [(reach, reach) if axis == a else (0, 0) for a in range(3)]
         padded = np.pad(blurred, edges, mode="edge")
         windows = np.lib.stride_tricks.sliding_window_view(padded, len(weights), axis=axis)
         blurred = windows @ weights
-    grain = rng.standard_normal(picture.shape) * (_GRAIN * level)
+    grain = rng.standard_normal(image.shape) * (_GRAIN * level)
     return np.clip(np.rint(blurred + grain), 0, 255).astype(np.uint8)

@@ -1,6 +1,6 @@
-"""Random states of tabletop scenes and where things are in their pictures.
+"""Random states of tabletop scenes and where things are in their images.
 
-What an encoder of pictures is trained on: the simulator knows the places that it is to find. Start
+What an encoder of images is trained on: the simulator knows the places that it is to find. Start
 states alone would not do, for a policy sees things moved, held and half hidden by the hand.
 """
 
@@ -39,7 +39,7 @@ _APART = 0.07
 
 @dataclass(frozen=True)
 class Labels:
-    """Where the named points are in a picture: x to the right and y down, in -1..1; meters."""
+    """Where the named points are in an image: x to the right and y down, in -1..1; meters."""
 
     across: NDArray[np.float32]
     down: NDArray[np.float32]
@@ -50,7 +50,7 @@ class Labels:
 def point_names(problems: Iterable[Problem]) -> list[str]:
     """Names of the points of scenes: the hand, things by category and number, handles of parts.
 
-    Things of one category are numbered from left to right as they are seen in a picture.
+    Things of one category are numbered from left to right as they are seen in an image.
     """
     most: Counter[str] = Counter()
     parts: set[str] = set()
@@ -101,17 +101,17 @@ def _mixed(pool: list[str], standing: list[str], rng: np.random.Generator) -> Pr
 
 
 class Scene:
-    """A world whose state is drawn at random and whose pictures are labelled.
+    """A world whose state is drawn at random and whose images are labelled.
 
     Args:
         world: What is seen.
         names: As of :func:`point_names`.
-        size: Pixels of a picture's side.
+        size: Pixels of an image's side.
         mixed: The problem says nothing of where things are (:func:`mixed_problems`): they may be
             anywhere.
 
     Attributes:
-        last: The picture that was taken last, with depth and geoms.
+        last: The image that was taken last, with depth and geoms.
     """
 
     last: Frame
@@ -257,17 +257,17 @@ class Scene:
             exposure=float(np.exp(rng.normal(0, 0.08))),
         )
 
-    # ------------------------------------------------------------------ pictures
+    # ------------------------------------------------------------------ images
 
     def take(self, camera: str) -> tuple[NDArray[np.uint8], Labels]:
-        """A picture and where everything is in it."""
+        """An image and where everything is in it."""
         assert camera in CAMERAS
         view = View.of_camera(self.world.model, self.world.data, camera)
         self.last = self._camera.render(self.world.data, view, self._lighting)
         return self.last.rgb, self.labels(self.last, view)
 
     def labels(self, frame: Frame, view: View) -> Labels:
-        """Where the points are in a picture that was taken of the state as it is."""
+        """Where the points are in an image that was taken of the state as it is."""
         world = self.world
         pixels = np.bincount(frame.geom.reshape(-1) + 1, minlength=world.model.ngeom + 1)[1:]
         of_body = np.zeros(world.model.nbody)

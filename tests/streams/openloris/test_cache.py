@@ -68,7 +68,7 @@ def test_one_and_two_processes_make_the_same(tmp_path: Path) -> None:
     one = make(tmp_path / "one")
     two = make(tmp_path / "two", workers=2)
     assert content(one) == content(two)
-    assert len(set(content(one)["rgb"])) > 10  # pictures, not zeros
+    assert len(set(content(one)["rgb"])) > 10  # images, not zeros
     read = [json.loads((c.folder / "sections/pixel-2.json").read_text()) for c in (one, two)]
     assert read[0] == read[1]
 
@@ -122,7 +122,7 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, harm: str) -> None:
     assert content(make(tmp_path)) == good
 
 
-@pytest.mark.slow  # enough pictures for a kill in their middle
+@pytest.mark.slow  # enough images for a kill in their middle
 @pytest.mark.usefixtures("quick_python")
 def test_a_kill_loses_only_what_was_unfinished(
     tmp_path: Path, clframe_process: ProcessServer

@@ -54,7 +54,7 @@ def test_every_cell_is_an_experiment_of_the_same_protocol(bench: Any) -> None:
     methods = {
         "goal5": [method for method in bench.METHODS if not method.endswith("_shared")],
         "libero": ["naive", "ewc", "er", "packnet", "multitask"],
-        "pictures": ["naive", "ewc", "er", "packnet", "multitask"],
+        "images": ["naive", "ewc", "er", "packnet", "multitask"],
     }
     cells = {f"tabletop/{kind}_{name}" for kind in methods for name in methods[kind]}
     assert names == {*cells, "tabletop/goal3_embeddings"}

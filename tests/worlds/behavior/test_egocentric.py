@@ -1,4 +1,4 @@
-"""Pictures through the agent's eyes."""
+"""Images through the agent's eyes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_it_is_a_gymnasium_environment() -> None:
     check_env(EgocentricEnv(("b100", "storing_food"), size=16), skip_render_check=True)
 
 
-def test_pictures_have_one_size_and_follow_from_seed_and_actions() -> None:
+def test_images_have_one_size_and_follow_from_seed_and_actions() -> None:
     def episode() -> list[np.ndarray]:
         env = EgocentricEnv(("b100", "sorting_books"), size=24)
         seen = [env.reset(seed=2)[0]]
@@ -70,7 +70,7 @@ def test_a_closed_cabinet_hides_what_is_in_it() -> None:
     assert pixels() == 0
 
 
-def test_a_saved_moment_shows_the_same_picture() -> None:
+def test_a_saved_moment_shows_the_same_image() -> None:
     env = EgocentricEnv(("b100", "sorting_books"), size=24)
     env.reset(seed=1)
     for verb, slot in plan(env.instance).steps[:3]:
@@ -80,6 +80,6 @@ def test_a_saved_moment_shows_the_same_picture() -> None:
     assert np.array_equal(env.restore(saved)["rgb"], seen["rgb"])
 
 
-def test_a_picture_without_pixels_is_refused() -> None:
+def test_a_image_without_pixels_is_refused() -> None:
     with pytest.raises(SettingError, match="size is a number of pixels from 8 up, not 2"):
         EgocentricEnv(("b100", "sorting_books"), size=2)

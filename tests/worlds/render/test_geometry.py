@@ -59,7 +59,7 @@ def test_depth_of_a_box_and_the_ground_beside_it(make_scene: MakeScene) -> None:
     np.testing.assert_array_equal(np.isclose(frame.depth, 1.4), (abs(x) <= 0.2) & (abs(y) <= 0.1))
 
 
-def test_the_picture_is_upright(make_scene: MakeScene) -> None:
+def test_the_image_is_upright(make_scene: MakeScene) -> None:
     model, data = make_scene(
         '<geom name="up" type="sphere" size=".1" pos="0 0 .5"/>'
         '<geom name="right" type="sphere" size=".1" pos=".5 0 0"/>'
@@ -71,7 +71,7 @@ def test_the_picture_is_upright(make_scene: MakeScene) -> None:
     assert (geom[:, :32] == 1).sum() == 0
 
 
-def test_a_wide_picture_has_square_pixels(make_scene: MakeScene) -> None:
+def test_a_wide_image_has_square_pixels(make_scene: MakeScene) -> None:
     model, data = make_scene('<geom type="sphere" size="0.5"/>')
     geom = RayCamera(model, 120, 60).render(data, DOWN, rgb=False).geom
     rows, columns = np.nonzero(geom == 0)

@@ -89,7 +89,7 @@ def test_depth_and_masks_agree_with_opengl(table_xml: str) -> None:
         assert pair["any"] <= 0.02  # OpenGL draws round things with flat facets
 
 
-def test_pictures_of_both_are_about_equally_bright(table_xml: str) -> None:
+def test_images_of_both_are_about_equally_bright(table_xml: str) -> None:
     for pair in compare(table_xml):
         raster, rays = pair["brightness"]
         assert 0.7 < raster / rays < 1.4

@@ -94,7 +94,7 @@ def test_sensor_noise_keeps_brightness_and_grows_with_gain() -> None:
     assert deviations[1] < 0.6 * deviations[2] < 0.36 * deviations[3]
 
 
-def test_a_dark_picture_is_relatively_noisier() -> None:
+def test_a_dark_image_is_relatively_noisier() -> None:
     gray = np.full((64, 64, 3), 160, dtype=np.uint8)
     bright = sensor_noise(gray, np.random.default_rng(0)).astype(float)
     dark = sensor_noise(gray, np.random.default_rng(0), exposure=0.1).astype(float)

@@ -1,4 +1,4 @@
-"""Pictures of a camera that stands still equal those for which all rays are cast."""
+"""Images of a camera that stands still equal those for which all rays are cast."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TWO_SHADOWS = Lighting(
 
 
 @pytest.mark.parametrize("lighting", [Lighting(), TWO_SHADOWS], ids=["one", "two"])
-def test_pictures_equal_those_of_a_camera_that_casts_all_rays(
+def test_images_equal_those_of_a_camera_that_casts_all_rays(
     make_scene: Callable[[str], tuple[Any, Any]], lighting: Lighting
 ) -> None:
     mujoco = pytest.importorskip("mujoco")

@@ -18,9 +18,9 @@ from clframe.worlds.tabletop.observation import suite_layout
 def test_gymnasiums_checker_is_content(cameras: tuple[str, ...]) -> None:
     env = make("tabletop_long", "6", cameras=cameras, size=16, render_mode="rgb_array")
     check_env(env, skip_render_check=True)
-    picture = env.render()
-    assert picture is not None
-    assert picture.shape == (256, 256, 3)
+    image = env.render()
+    assert image is not None
+    assert image.shape == (256, 256, 3)
 
 
 def test_two_environments_step_alike() -> None:
@@ -120,11 +120,11 @@ def test_orders_differ() -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "7"])
-def test_pictures_are_those_of_casting_all_rays(number: str) -> None:
+def test_images_are_those_of_casting_all_rays(number: str) -> None:
     from clframe.worlds.tabletop.cameras import CAMERAS, Cameras
 
     env = make("tabletop_goal", number)
-    pictures = Cameras(env.world)
+    images = Cameras(env.world)
     rng = np.random.default_rng(1)
     for seed in range(2):
         env.reset(seed=seed)
@@ -134,7 +134,7 @@ def test_pictures_are_those_of_casting_all_rays(number: str) -> None:
                 for key, part in env.world.joints.items():
                     env.world.set_joint(key, float(np.mean(part.spec.limits)))
                 env.world.look()
-            for camera, frame in zip(CAMERAS, pictures.take_all(CAMERAS), strict=True):
-                wanted = pictures.without_memory(camera)
+            for camera, frame in zip(CAMERAS, images.take_all(CAMERAS), strict=True):
+                wanted = images.without_memory(camera)
                 np.testing.assert_array_equal(frame.rgb, wanted.rgb)
                 np.testing.assert_array_equal(frame.depth, wanted.depth)

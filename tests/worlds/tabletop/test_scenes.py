@@ -1,4 +1,4 @@
-"""Random states with labelled pictures, and the training of the encoder on them."""
+"""Random states with labelled images, and the training of the encoder on them."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_mixtures_can_be_drawn_and_seen() -> None:
         scene = Scene(World(problem), names, mixed=True)
         for start in (True, False):
             scene.draw(rng, start)
-            picture, labels = scene.take("agentview")
-            assert picture.std() > 10
+            image, labels = scene.take("agentview")
+            assert image.std() > 10
             assert labels.seen.sum() >= 2
             assert np.isfinite([labels.across, labels.down, labels.depth]).all()
 

@@ -203,22 +203,22 @@ def test_behaviors_kinematic_predicates(world: World) -> None:
 
 def test_physics_is_the_same_whether_or_not_it_is_watched() -> None:
     plain, watched = make_world("tabletop_long", 2), make_world("tabletop_long", 2)
-    pictures = Cameras(watched, 32)
-    off = pictures.take("agentview").rgb
+    images = Cameras(watched, 32)
+    off = images.take("agentview").rgb
     for _ in range(5):
         action = np.array([0.3, 0.1, -0.5, 0, 0, 0.2, 1.0])
         plain.step(action)
         watched.step(action)
-        pictures.take("wrist")
+        images.take("wrist")
     assert (plain.data.qpos == watched.data.qpos).all()
     watched.set_joint("flat_stove_1/knob", 1.0)
     watched.forward()
-    glowing = pictures.take("agentview").rgb
+    glowing = images.take("agentview").rgb
     assert (glowing[..., 0].astype(int) - off[..., 0] > 60).sum() > 5
 
 
 @pytest.mark.parametrize("camera", CAMERAS)
-def test_no_part_of_a_body_is_left_out_of_pictures(camera: str) -> None:
+def test_no_part_of_a_body_is_left_out_of_images(camera: str) -> None:
     """Rays cast together see what a single ray sees, at the hand, fixtures and near things too."""
     world = make_world("tabletop_goal", 3)
     frame = Cameras(world, 48).take(camera)

@@ -27,7 +27,7 @@ ROWS = {
 }
 """The features of what a demonstration may know of each step."""
 COUNTERS = ("frame_index", "episode_index", "index", "task_index")
-_SEEN, _PICTURES = "observation.", "observation.images."
+_SEEN, _IMAGES = "observation.", "observation.images."
 
 
 def feature_of(name: str) -> str:
@@ -37,8 +37,8 @@ def feature_of(name: str) -> str:
     ('observation.images.agentview', 'observation.images.wrist_depth', 'observation.state')
     """
     if name.endswith(RGB):
-        return _PICTURES + name.removesuffix(RGB)
-    return (_PICTURES if name.endswith(DEPTH) else _SEEN) + name
+        return _IMAGES + name.removesuffix(RGB)
+    return (_IMAGES if name.endswith(DEPTH) else _SEEN) + name
 
 
 def observation_of(feature: str, spec: dict[str, Any]) -> str | None:
@@ -50,7 +50,7 @@ def observation_of(feature: str, spec: dict[str, Any]) -> str | None:
     """
     if not feature.startswith(_SEEN):
         return None
-    name = feature.removeprefix(_PICTURES).removeprefix(_SEEN).replace("/", "_")
+    name = feature.removeprefix(_IMAGES).removeprefix(_SEEN).replace("/", "_")
     if spec["dtype"] not in ("image", "video"):
         return STATE if feature == "observation.state" else name
     ending = DEPTH if is_depth_feature(spec) else RGB
@@ -58,7 +58,7 @@ def observation_of(feature: str, spec: dict[str, Any]) -> str | None:
 
 
 def is_depth_feature(spec: dict[str, Any]) -> bool:
-    """Whether a feature holds pictures of distances."""
+    """Whether a feature holds images of distances."""
     info = {**(spec.get("video_info") or {}), **(spec.get("info") or {})}
     return bool(info.get("is_depth_map") or info.get("video.is_depth_map"))
 
@@ -68,8 +68,8 @@ def vector_spec(values: NDArray[Any], names: list[str] | None = None) -> dict[st
     return {"dtype": values.dtype.name, "shape": [values.shape[1]], "names": names}
 
 
-def picture_spec(values: NDArray[Any], video: dict[str, Any] | None) -> dict[str, Any]:
-    """The entry of a feature of pictures, as files in Parquet or as a film."""
+def image_spec(values: NDArray[Any], video: dict[str, Any] | None) -> dict[str, Any]:
+    """The entry of a feature of images, as files in Parquet or as a video."""
     depth = values.dtype != np.uint8
     spec: dict[str, Any] = {
         "dtype": "image" if video is None else "video",

@@ -31,7 +31,7 @@ def pyarrow() -> Any:
 
 
 def schema(specs: Mapping[str, dict[str, Any]]) -> Any:
-    """The columns of a data set's files; films have none."""
+    """The columns of a data set's files; videos have none."""
     pa = pyarrow()
     fields = []
     for feature, spec in specs.items():
@@ -50,12 +50,12 @@ def schema(specs: Mapping[str, dict[str, Any]]) -> Any:
     return pa.schema(fields, metadata={"huggingface": known})
 
 
-def table(schema: Any, numbers: Mapping[str, Any], pictures: Mapping[str, Any]) -> Any:
-    """The rows of an episode: numbers ``[rows, size]`` and pictures by feature."""
+def table(schema: Any, numbers: Mapping[str, Any], images: Mapping[str, Any]) -> Any:
+    """The rows of an episode: numbers ``[rows, size]`` and images by feature."""
     pa, arrays = pyarrow(), []
     for field in schema:
-        if field.name in pictures:
-            files = [{"bytes": data, "path": None} for data in _files(pictures[field.name])]
+        if field.name in images:
+            files = [{"bytes": data, "path": None} for data in _files(images[field.name])]
             arrays.append(pa.array(files, field.type))
             continue
         values = numbers[field.name]
@@ -87,14 +87,14 @@ def tasks(instructions: Sequence[str]) -> Any:
     return table.replace_schema_metadata({"pandas": json.dumps(known)})
 
 
-def _files(pictures: NDArray[Any]) -> Iterable[bytes]:
-    """Each picture as the bytes of a file: PNG for colours, TIFF for distances."""
+def _files(images: NDArray[Any]) -> Iterable[bytes]:
+    """Each image as the bytes of a file: PNG for colours, TIFF for distances."""
     from PIL import Image
 
-    depth = pictures.dtype != np.uint8
-    for picture in pictures:
+    depth = images.dtype != np.uint8
+    for image in images:
         content = io.BytesIO()
-        opened = Image.fromarray(picture.astype(np.float32) if depth else picture)
+        opened = Image.fromarray(image.astype(np.float32) if depth else image)
         if depth:
             opened.save(content, "TIFF", compression="tiff_adobe_deflate")
         else:

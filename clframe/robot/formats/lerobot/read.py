@@ -17,7 +17,7 @@ from clframe.robot.demonstrations import Demonstration
 from clframe.robot.formats.lerobot import features as names
 from clframe.robot.formats.lerobot.checks import check_features, check_ours, check_rate, reading
 from clframe.robot.formats.lerobot.parquet import pyarrow
-from clframe.robot.formats.lerobot.video import read_film
+from clframe.robot.formats.lerobot.video import read_video
 from clframe.robot.formats.recording import Recording, Recordings
 from clframe.robot.task import Observation
 from clframe.utils.image_files import opened_image
@@ -25,7 +25,7 @@ from clframe.utils.inside import filled, inside
 from clframe.utils.regular import read_json
 
 Resize = Callable[[NDArray[Any]], NDArray[Any]]
-"""Makes a picture smaller as it is read."""
+"""Makes an image smaller as it is read."""
 _PLACES = ("episode_index", "tasks", "length", "data/chunk_index", "data/file_index")
 
 
@@ -154,7 +154,7 @@ class LerobotFolder:
         Args:
             episodes: Which ones.
             observations: Which observations; None for all.
-            resize: Applied to every picture.
+            resize: Applied to every image.
 
         Raises:
             DataError: A file or column is absent, or has another shape than the data set says.
@@ -269,17 +269,17 @@ class LerobotFolder:
             return values if values.dtype == np.uint8 else values.astype(np.float32)
         depth = names.is_depth_feature(spec)
         if spec["dtype"] == "video":
-            pictures = self._film(feature, episode, depth)
+            images = self._video(feature, episode, depth)
         else:
-            pictures = [
+            images = [
                 _decoded(entry, self.root, depth, spec, f"{where}, {feature}")
                 for entry in table[feature].to_pylist()
             ]
         if resize is not None:
-            pictures = [resize(picture) for picture in pictures]
-        return np.stack(pictures)
+            images = [resize(image) for image in images]
+        return np.stack(images)
 
-    def _film(self, feature: str, episode: Episode, depth: bool) -> list[NDArray[Any]]:
+    def _video(self, feature: str, episode: Episode, depth: bool) -> list[NDArray[Any]]:
         row, where = episode.row, f"videos/{feature}"
         if f"{where}/from_timestamp" not in row:
             raise DataError(f"'{self.root / names.EPISODES}' has no column {where}/from_timestamp")
@@ -293,7 +293,7 @@ class LerobotFolder:
         spec = self.features[feature]
         said = {**(spec.get("video_info") or {}), **(spec.get("info") or {})} if depth else None
         start = float(row[f"{where}/from_timestamp"])
-        return read_film(path, start, episode.length, self.fps, said)
+        return read_video(path, start, episode.length, self.fps, said)
 
     def _place(self, pattern: Any, **values: object) -> Path:
         """A file of the dataset that ``info.json`` names by a pattern."""
@@ -343,7 +343,7 @@ def _nested(kind: Any) -> bool:
 def _decoded(
     entry: Mapping[str, Any] | None, root: Path, depth: bool, spec: dict[str, Any], where: str
 ) -> NDArray[Any]:
-    """A picture: of the bytes in the table, or of the file that it names."""
+    """An image: of the bytes in the table, or of the file that it names."""
     entry = entry or {}
     try:
         content = entry.get("bytes")
@@ -353,7 +353,7 @@ def _decoded(
                 return np.asarray(image.convert("RGB"))
             distance = np.asarray(image)
     except OSError as error:
-        raise DataError(f"{where} holds what is no picture: {error}") from error
+        raise DataError(f"{where} holds what is no image: {error}") from error
     unit = (spec.get("info") or {}).get("depth_unit")
     whole = distance.dtype.kind in "iu" if unit is None else unit == "mm"
     scaled: NDArray[Any] = distance.astype(np.float32)

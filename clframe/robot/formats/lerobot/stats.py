@@ -26,13 +26,13 @@ def of_numbers(values: NDArray[Any]) -> Stats:
     }
 
 
-def of_pictures(pictures: NDArray[np.uint8]) -> Stats:
+def of_images(images: NDArray[np.uint8]) -> Stats:
     """Of each channel of ``[rows, height, width, 3]``, as numbers in 0..1, from the histograms."""
-    n = pictures[..., 0].size
+    n = images[..., 0].size
     levels = np.arange(256)
     columns: list[Stats] = []
-    for channel in range(pictures.shape[-1]):
-        counts = np.bincount(pictures[..., channel].ravel(), minlength=256)
+    for channel in range(images.shape[-1]):
+        counts = np.bincount(images[..., channel].ravel(), minlength=256)
         present = np.flatnonzero(counts)
         mean = counts @ levels / n
         # The smallest level that so large a share of the pixels does not exceed.
@@ -51,14 +51,14 @@ def of_pictures(pictures: NDArray[np.uint8]) -> Stats:
         name: np.array([column[name] for column in columns], float).reshape(-1, 1, 1) / 255.0
         for name in columns[0]
     }
-    return {**stats, "count": np.array([len(pictures)])}
+    return {**stats, "count": np.array([len(images)])}
 
 
-def of_depth(pictures: NDArray[Any]) -> Stats:
-    """Of pictures of distances ``[rows, height, width]``, in their own unit."""
-    stats = of_numbers(pictures.reshape(-1, 1))
+def of_depth(images: NDArray[Any]) -> Stats:
+    """Of images of distances ``[rows, height, width]``, in their own unit."""
+    stats = of_numbers(images.reshape(-1, 1))
     shaped = {name: values.reshape(1, 1, 1) for name, values in stats.items() if name != "count"}
-    return {**shaped, "count": np.array([len(pictures)])}
+    return {**shaped, "count": np.array([len(images)])}
 
 
 def together(parts: Sequence[Stats]) -> Stats:

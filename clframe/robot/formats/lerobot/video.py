@@ -1,4 +1,4 @@
-"""Pictures as MP4 files, with the package av."""
+"""Images as MP4 files, with the package av."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from clframe.errors import DataError, SettingError
 
 _QUALITY, _GROUP = "18", "2"
-"""Rate factor of x264 (a lower one is better), and pictures from one whole one to the next."""
+"""Rate factor of x264 (a lower one is better), and images from one whole one to the next."""
 _LEVELS = 4095
 """The largest of 12 bits."""
 _DEPTH = {"depth_min": 0.01, "depth_max": 10.0, "shift": 3.5, "use_log": True}
@@ -29,17 +29,17 @@ def package() -> Any:
         import av
     except ModuleNotFoundError as error:
         raise SettingError(
-            "films (mp4) need the package av; install it with: pip install 'clframe[video]'"
+            "videos (mp4) need the package av; install it with: pip install 'clframe[video]'"
         ) from error
     return av
 
 
-class FilmWriter:
-    """Writes one MP4 file, picture by picture.
+class VideoWriter:
+    """Writes one MP4 file, image by image.
 
     Args:
         path: Of the file.
-        fps: Pictures per second.
+        fps: Images per second.
         size: Height and width.
 
     Raises:
@@ -49,7 +49,7 @@ class FilmWriter:
     def __init__(self, path: Path, fps: int, size: tuple[int, int]) -> None:
         if size[0] % 2 or size[1] % 2:
             raise DataError(
-                f"pictures of {size[0]} x {size[1]} pixels cannot be written as mp4, whose sides "
+                f"images of {size[0]} x {size[1]} pixels cannot be written as mp4, whose sides "
                 "are even; leave --video out to embed them in Parquet"
             )
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,11 +61,11 @@ class FilmWriter:
         self.stream.options = {"crf": _QUALITY, "g": _GROUP}
         self.stream.time_base = Fraction(1, fps)
 
-    def add(self, pictures: NDArray[np.uint8]) -> tuple[float, float]:
+    def add(self, images: NDArray[np.uint8]) -> tuple[float, float]:
         """Append an episode; returns the seconds at which it begins and ends."""
         start = self.frames
-        for picture in pictures:
-            frame = self.av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
+        for image in images:
+            frame = self.av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
             frame.pts, frame.time_base = self.frames, Fraction(1, self.fps)
             self.container.mux(self.stream.encode(frame))
             self.frames += 1
@@ -77,8 +77,8 @@ class FilmWriter:
         self.container.close()
 
 
-def film_info(fps: int, size: tuple[int, int]) -> dict[str, Any]:
-    """What a data set says of its films."""
+def video_info(fps: int, size: tuple[int, int]) -> dict[str, Any]:
+    """What a data set says of its videos."""
     return {
         "video.height": size[0],
         "video.width": size[1],
@@ -91,16 +91,16 @@ def film_info(fps: int, size: tuple[int, int]) -> dict[str, Any]:
     }
 
 
-def read_film(
+def read_video(
     path: Path, start: float, count: int, fps: float, depth: dict[str, Any] | None = None
 ) -> list[NDArray[Any]]:
-    """The pictures of an episode.
+    """The images of an episode.
 
     Args:
         path: Of the file.
         start: Seconds at which the episode begins.
-        count: How many pictures it has.
-        fps: Pictures per second.
+        count: How many images it has.
+        fps: Images per second.
         depth: What the data set says of its quantisation; None for colours.
 
     Raises:
@@ -108,7 +108,7 @@ def read_film(
     """
     av = package()
     if not path.is_file():
-        raise DataError(f"the film '{path}' is absent")
+        raise DataError(f"the video '{path}' is absent")
     found: dict[int, NDArray[Any]] = {}
     try:
         with av.open(str(path)) as container:
@@ -123,13 +123,13 @@ def read_film(
                     kind = "rgb24" if depth is None else "gray12le"
                     found[number] = frame.to_ndarray(format=kind)
     except (av.FFmpegError, IndexError) as error:
-        raise DataError(f"the film '{path}' cannot be read: {error}") from error
+        raise DataError(f"the video '{path}' cannot be read: {error}") from error
     if len(found) != count:
         raise DataError(
-            f"the film '{path}' has {len(found)} of the {count} pictures from second {start:g} on"
+            f"the video '{path}' has {len(found)} of the {count} images from second {start:g} on"
         )
-    pictures = [found[number] for number in range(count)]
-    return pictures if depth is None else [meters(picture, depth) for picture in pictures]
+    images = [found[number] for number in range(count)]
+    return images if depth is None else [meters(image, depth) for image in images]
 
 
 def meters(levels: NDArray[Any], info: dict[str, Any]) -> NDArray[np.float32]:

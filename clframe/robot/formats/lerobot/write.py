@@ -15,12 +15,12 @@ from clframe.errors import DataError
 from clframe.robot.demonstrations import Demonstration
 from clframe.robot.formats.lerobot import features as names
 from clframe.robot.formats.lerobot import parquet, stats
-from clframe.robot.formats.lerobot.video import FilmWriter, film_info
-from clframe.robot.formats.recording import ROWS, Recording, Shapes, is_depth, is_picture
+from clframe.robot.formats.lerobot.video import VideoWriter, video_info
+from clframe.robot.formats.recording import ROWS, Recording, Shapes, is_depth, is_image
 from clframe.utils.files import write_json
 
 FPS = 20
-CHUNK, DATA_MB, FILM_MB = 1000, 100, 200
+CHUNK, DATA_MB, VIDEO_MB = 1000, 100, 200
 """Files in a folder, and megabytes after which the next file begins, as LeRobot's defaults."""
 
 
@@ -37,7 +37,7 @@ def write(
         folder: That must not be there, or be empty.
         recordings: One for each task; gone through twice.
         fps: Steps per second.
-        video: Write colour pictures as MP4, which loses a little, instead of PNG in Parquet.
+        video: Write colour images as MP4, which loses a little, instead of PNG in Parquet.
         data_mb: Megabytes after which the next Parquet file begins.
 
     Raises:
@@ -80,8 +80,8 @@ class _Writer:
         self.width = 0
         self.kept, self.specs = self._survey(video)
         self.schema = parquet.schema(self.specs)
-        self.films: dict[str, FilmWriter] = {}
-        self.film_files: dict[str, int] = {}
+        self.videos: dict[str, VideoWriter] = {}
+        self.video_files: dict[str, int] = {}
         self.parquet: Any = None
         self.file, self.bytes, self.rows = 0, 0, 0
         self.episodes: list[dict[str, Any]] = []
@@ -109,11 +109,11 @@ class _Writer:
     def _kept(self, demo: Demonstration) -> list[str]:
         kept = []
         for name, values in demo.observations.items():
-            if is_picture(name, values) or is_depth(name, values) or values.ndim == 2:
+            if is_image(name, values) or is_depth(name, values) or values.ndim == 2:
                 kept.append(name)
             else:
                 self.left_out.append(
-                    f"obs/{name} is neither a vector nor a picture, and is left out"
+                    f"obs/{name} is neither a vector nor an image, and is left out"
                 )
         return kept
 
@@ -126,10 +126,10 @@ class _Writer:
             if values.ndim == 2:
                 specs[feature] = names.vector_spec(values)
             else:
-                film = video and is_picture(name, values)
+                as_video = video and is_image(name, values)
                 size = (values.shape[1], values.shape[2])
-                specs[feature] = names.picture_spec(
-                    values, film_info(self.fps, size) if film else None
+                specs[feature] = names.image_spec(
+                    values, video_info(self.fps, size) if as_video else None
                 )
         specs[names.ACTION] = names.vector_spec(demo.actions)
         if self.width:
@@ -170,13 +170,13 @@ class _Writer:
                     }
                 )
         self._close_data()
-        for film in self.films.values():
-            film.close()
+        for video in self.videos.values():
+            video.close()
         self._write_meta(ours)
 
     def _write_episode(self, demo: Demonstration, language: str) -> None:
         number, length = len(self.episodes), len(demo)
-        numbers, pictures = self._columns(demo, number, self.instructions.index(language))
+        numbers, images = self._columns(demo, number, self.instructions.index(language))
         row: dict[str, Any] = {
             "episode_index": number,
             "tasks": [language],
@@ -185,13 +185,13 @@ class _Writer:
             "dataset_to_index": self.rows + length,
         }
         row |= self._place("data", self.file)
-        self._write_rows(numbers, pictures)
-        for feature, values in pictures.items():
+        self._write_rows(numbers, images)
+        for feature, values in images.items():
             if self.specs[feature]["dtype"] == "video":
-                row |= self._write_film(feature, values)
+                row |= self._write_video(feature, values)
         found = {feature: stats.of_numbers(values) for feature, values in numbers.items()}
-        for feature, values in pictures.items():
-            of = stats.of_pictures if values.dtype == np.uint8 else stats.of_depth
+        for feature, values in images.items():
+            of = stats.of_images if values.dtype == np.uint8 else stats.of_depth
             found[feature] = of(values)
         for feature, one in found.items():
             self.stats.setdefault(feature, []).append(one)
@@ -203,13 +203,13 @@ class _Writer:
     def _columns(
         self, demo: Demonstration, number: int, task: int
     ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-        """The features of an episode: numbers ``[rows, size]``, and pictures."""
+        """The features of an episode: numbers ``[rows, size]``, and images."""
         length = len(demo)
         numbers: dict[str, NDArray[Any]] = {}
-        pictures: dict[str, NDArray[Any]] = {}
+        images: dict[str, NDArray[Any]] = {}
         for name, feature in self.kept.items():
             values = demo.observations[name]
-            (numbers if values.ndim == 2 else pictures)[feature] = values
+            (numbers if values.ndim == 2 else images)[feature] = values
         numbers[names.ACTION] = demo.actions
         if self.width:
             padded = np.zeros((length, self.width))
@@ -227,12 +227,12 @@ class _Writer:
             "index": self.rows + steps,
             "task_index": np.full(length, task),
         }
-        return numbers | {name: values[:, None] for name, values in counters.items()}, pictures
+        return numbers | {name: values[:, None] for name, values in counters.items()}, images
 
     def _write_rows(
-        self, numbers: Mapping[str, NDArray[Any]], pictures: Mapping[str, NDArray[Any]]
+        self, numbers: Mapping[str, NDArray[Any]], images: Mapping[str, NDArray[Any]]
     ) -> None:
-        table = parquet.table(self.schema, numbers, pictures)
+        table = parquet.table(self.schema, numbers, images)
         if self.parquet is None:
             path = self.root / names.DATA_PATH.format(**_position(self.file))
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -247,18 +247,18 @@ class _Writer:
             self.parquet.close()
             self.parquet, self.bytes, self.file = None, 0, self.file + 1
 
-    def _write_film(self, feature: str, values: NDArray[np.uint8]) -> dict[str, Any]:
-        file = self.film_files.setdefault(feature, 0)
-        if feature not in self.films:
+    def _write_video(self, feature: str, values: NDArray[np.uint8]) -> dict[str, Any]:
+        file = self.video_files.setdefault(feature, 0)
+        if feature not in self.videos:
             path = self.root / names.VIDEO_PATH.format(video_key=feature, **_position(file))
-            self.films[feature] = FilmWriter(path, self.fps, values.shape[1:3])
-        film = self.films[feature]
-        start, end = film.add(values)
+            self.videos[feature] = VideoWriter(path, self.fps, values.shape[1:3])
+        video = self.videos[feature]
+        start, end = video.add(values)
         place = self._place(f"videos/{feature}", file)
-        if film.path.stat().st_size >= FILM_MB * 2**20:
-            film.close()
-            del self.films[feature]
-            self.film_files[feature] += 1
+        if video.path.stat().st_size >= VIDEO_MB * 2**20:
+            video.close()
+            del self.videos[feature]
+            self.video_files[feature] += 1
         where = f"videos/{feature}"
         return place | {f"{where}/from_timestamp": start, f"{where}/to_timestamp": end}
 
@@ -277,7 +277,7 @@ class _Writer:
         whole = {feature: stats.together(parts) for feature, parts in self.stats.items()}
         write_json(self.root / names.STATS, stats.as_lists(whole))
         write_json(self.root / names.OURS, ours)
-        films = any(spec["dtype"] == "video" for spec in self.specs.values())
+        videos = any(spec["dtype"] == "video" for spec in self.specs.values())
         info = {
             "codebase_version": names.VERSION,
             "robot_type": str(ours["tasks"][0]["facts"].get("robot", "clframe")),
@@ -286,11 +286,11 @@ class _Writer:
             "total_tasks": len(self.instructions),
             "chunks_size": CHUNK,
             "data_files_size_in_mb": DATA_MB,
-            "video_files_size_in_mb": FILM_MB,
+            "video_files_size_in_mb": VIDEO_MB,
             "fps": self.fps,
             "splits": {"train": f"0:{n}"},
             "data_path": names.DATA_PATH,
-            "video_path": names.VIDEO_PATH if films else None,
+            "video_path": names.VIDEO_PATH if videos else None,
             "features": self.specs,
         }
         write_json(self.root / names.INFO, info)

@@ -84,7 +84,7 @@ class PhysicalBehaviorEnv(BehaviorEnv):
     ) -> None:
         self.table: Table | None = None
         self.watcher: Watcher | None = None
-        """Called with every low-level action after it was done; for filming."""
+        """Called with every low-level action after it was done; for recording."""
         self._video: Cameras | None = None
         self.last_refusal = ""
         """What kept the last primitive from being done."""
@@ -208,7 +208,7 @@ class PhysicalBehaviorEnv(BehaviorEnv):
     # ------------------------------------------------------------------ moments
 
     def render(self) -> NDArray[np.uint8] | None:
-        """A picture for people, if ``render_mode`` is ``rgb_array``."""
+        """An image for people, if ``render_mode`` is ``rgb_array``."""
         if self.render_mode is None:
             return None
         if self._video is None:

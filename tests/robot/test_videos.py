@@ -1,4 +1,4 @@
-"""Films of episodes: their timing, what is in them, where they go."""
+"""Videos of episodes: their timing, what is in them, where they go."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import clframe
 from clframe.cli.main import main
 from clframe.errors import SettingError
-from clframe.robot import film_files, frames, video
+from clframe.robot.video import record_video, video_files, video_frames
 from clframe.worlds.point_robot import PointEnvironment, expert
 from tests.helpers import wandb_runs
 from tests.helpers.processes import ProcessServer
@@ -28,7 +28,7 @@ needs_av = pytest.mark.skipif(
 )
 
 
-def pictures(count: int = 7, height: int = 33, width: int = 50) -> list[Any]:
+def images(count: int = 7, height: int = 33, width: int = 50) -> list[Any]:
     draw = np.random.default_rng(0)
     base = draw.integers(0, 256, (height, width, 3), np.uint8)
     return [np.roll(base, number, 1) for number in range(count)]
@@ -50,7 +50,7 @@ class TwoCameras:
     def __init__(self, goal: int) -> None:
         self.goal, self.steps, self.closed = goal, 0, False
 
-    def picture(self, camera: str, size: int) -> Any:
+    def image(self, camera: str, size: int) -> Any:
         return np.full((size, size, 3), 200 if camera == "front" else 100, np.uint8)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
@@ -72,19 +72,19 @@ class Blind(TwoCameras):
 
 
 def test_a_gif_runs_in_real_time_and_holds_its_end(tmp_path: Path) -> None:
-    film_files.write(tmp_path / "a.gif", pictures(), 20)
+    video_files.write(tmp_path / "a.gif", images(), 20)
     assert timing_of_gif(tmp_path / "a.gif") == [50] * 6 + [1000]
-    film_files.write(tmp_path / "b.gif", pictures(31), 30)
+    video_files.write(tmp_path / "b.gif", images(31), 30)
     shown = timing_of_gif(tmp_path / "b.gif")
     assert set(shown[:-1]) == {30, 40}
     assert sum(shown[:-1]) == 1000
 
 
 @needs_av
-def test_an_mp4_has_every_picture_at_its_time(tmp_path: Path) -> None:
+def test_an_mp4_has_every_image_at_its_time(tmp_path: Path) -> None:
     import av
 
-    film_files.write(tmp_path / "a.mp4", pictures(), 20)
+    video_files.write(tmp_path / "a.mp4", images(), 20)
     with av.open(str(tmp_path / "a.mp4")) as container:
         (stream,) = container.streams.video
         assert stream.average_rate == 20
@@ -93,27 +93,27 @@ def test_an_mp4_has_every_picture_at_its_time(tmp_path: Path) -> None:
     assert found[0].shape == (34, 50, 3)
 
 
-def test_a_folder_of_pictures_holds_them_as_they_are(tmp_path: Path) -> None:
+def test_a_folder_of_images_holds_them_as_they_are(tmp_path: Path) -> None:
     from PIL import Image
 
-    film_files.write(tmp_path / "film", pictures(2), 20)
-    for number, frame in enumerate(pictures(2)):
-        found = np.asarray(Image.open(tmp_path / "film" / f"{number:04d}.png"))
+    video_files.write(tmp_path / "video", images(2), 20)
+    for number, frame in enumerate(images(2)):
+        found = np.asarray(Image.open(tmp_path / "video" / f"{number:04d}.png"))
         np.testing.assert_array_equal(found, frame)
 
 
 def test_what_cannot_be_written_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingError, match=r"NAME.mp4, as NAME.gif .*, not as 'a.avi'"):
-        film_files.check_target(Path("a.avi"))
+        video_files.check_target(Path("a.avi"))
     monkeypatch.setitem(sys.modules, "av", None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SettingError, match=r"'a.mp4' needs the package av .*'a.gif' needs none"):
-        film_files.check_target(Path("a.mp4"))
+        video_files.check_target(Path("a.mp4"))
 
 
-def test_a_film_has_a_picture_for_each_step() -> None:
+def test_a_video_has_a_image_for_each_step() -> None:
     environment = PointEnvironment(0, 4)
-    recorded = video.RecordVideo(environment)
+    recorded = record_video.RecordVideo(environment)
     recorded.reset(seed=1)
     steps, done = 0, False
     for action in expert(environment):
@@ -121,53 +121,53 @@ def test_a_film_has_a_picture_for_each_step() -> None:
         steps, done = steps + 1, info["success"]
         if done:
             break
-    shots = recorded.film()
+    shots = recorded.video()
     assert [shot.step for shot in shots] == list(range(1, steps + 1))
     assert [shot.success for shot in shots] == [False] * (steps - 1) + [True]
     assert [shot.ended for shot in shots] == [False] * (steps - 1) + [True]
     found = recorded.captioned("reach the place", "the expert")
-    assert len({picture.shape for picture in found}) == 1
+    assert len({image.shape for image in found}) == 1
     assert found[0].shape[1] >= 190
-    with pytest.raises(clframe.ClframeError, match="gives no pictures"):
-        video.RecordVideo(Blind(1)).look()
+    with pytest.raises(clframe.ClframeError, match="gives no images"):
+        record_video.RecordVideo(Blind(1)).look()
 
 
 def test_cameras_stand_side_by_side_over_a_caption() -> None:
     environment = TwoCameras(goal=5)
-    recorded = video.RecordVideo(environment, every=3)
+    recorded = record_video.RecordVideo(environment, every=3)
     recorded.reset(seed=0)
     for _ in range(8):
         recorded.step(np.zeros(2))
-    assert [shot.step for shot in recorded.film()] == [3, 5, 6, 8]
+    assert [shot.step for shot in recorded.video()] == [3, 5, 6, 8]
     first, _, _, last = recorded.captioned(
         "put the bowl on the plate " * 9, "naive, after 1 of 2: a"
     )
-    assert first.shape[1] == frames.LARGE + frames.SMALL
-    assert (first[: frames.LARGE, : frames.LARGE] == 200).all()
-    assert (first[: frames.SMALL, frames.LARGE :] == 100).all()
-    assert (first[frames.LARGE :] > 200).any()  # words
+    assert first.shape[1] == video_frames.LARGE + video_frames.SMALL
+    assert (first[: video_frames.LARGE, : video_frames.LARGE] == 200).all()
+    assert (first[: video_frames.SMALL, video_frames.LARGE :] == 100).all()
+    assert (first[video_frames.LARGE :] > 200).any()  # words
     assert (first != last).any()
-    assert frames.fitted("abc " * 50, 13, 100).endswith("…")
+    assert video_frames.fitted("abc " * 50, 13, 100).endswith("…")
     recorded.close()
     assert environment.closed
 
 
 def test_a_grid_waits_for_its_longest_episode() -> None:
-    def shots(length: int, value: int, success: bool) -> list[frames.Shot]:
+    def shots(length: int, value: int, success: bool) -> list[video_frames.Shot]:
         view = np.full((8, 8, 3), value, np.uint8)
-        taken = [frames.Shot({"": view}, 2 * n + 2, False) for n in range(length - 1)]
-        return [*taken, frames.Shot({"": view}, 2 * length, success, ended=True)]
+        taken = [video_frames.Shot({"": view}, 2 * n + 2, False) for n in range(length - 1)]
+        return [*taken, video_frames.Shot({"": view}, 2 * length, success, ended=True)]
 
-    found = frames.grid({"a": shots(3, 10, True), "b": shots(5, 90, False)}, "title", 20)
+    found = video_frames.grid({"a": shots(3, 10, True), "b": shots(5, 90, False)}, "title", 20)
     assert len(found) == 5
-    assert len({picture.shape for picture in found}) == 1
+    assert len({image.shape for image in found}) == 1
     edge = found[0][
-        22, 4 : 4 + frames.TILE
-    ]  # the upper edge of the first picture: a frame once it has ended
+        22, 4 : 4 + video_frames.TILE
+    ]  # the upper edge of the first image: a frame once it has ended
     assert (edge == 10).all()
-    green = found[2][22, 4 : 4 + frames.TILE]
+    green = found[2][22, 4 : 4 + video_frames.TILE]
     assert (green[:, 1] > green[:, 0]).all()
-    np.testing.assert_array_equal(found[4][22, 4 : 4 + frames.TILE], green)
+    np.testing.assert_array_equal(found[4][22, 4 : 4 + video_frames.TILE], green)
 
 
 def fit(run: Path, **settings: Any) -> Any:
@@ -183,22 +183,22 @@ def fit(run: Path, **settings: Any) -> Any:
     )
 
 
-def test_films_of_all_learned_tasks_change_nothing(tmp_path: Path) -> None:
+def test_videos_of_all_learned_tasks_change_nothing(tmp_path: Path) -> None:
     from PIL import Image
 
     plain = fit(tmp_path / "plain")
-    filmed = fit(tmp_path / "filmed", videos="gif")
-    np.testing.assert_array_equal(plain.matrix.values, filmed.matrix.values)
-    for one, two in zip(plain.model.parameters(), filmed.model.parameters(), strict=True):
+    recorded = fit(tmp_path / "recorded", videos="gif")
+    np.testing.assert_array_equal(plain.matrix.values, recorded.matrix.values)
+    for one, two in zip(plain.model.parameters(), recorded.model.parameters(), strict=True):
         assert (one == two).all()
-    files = sorted(path.name for path in (tmp_path / "filmed" / "films").iterdir())
+    files = sorted(path.name for path in (tmp_path / "recorded" / "videos").iterdir())
     assert files == ["exp0.gif", "exp1.gif"]
-    with Image.open(tmp_path / "filmed" / "films" / "exp1.gif") as film:
-        assert film.n_frames <= 15  # type: ignore[attr-defined]  # every second step
-    assert not (tmp_path / "plain" / "films").exists()
+    with Image.open(tmp_path / "recorded" / "videos" / "exp1.gif") as video:
+        assert video.n_frames <= 15  # type: ignore[attr-defined]  # every second step
+    assert not (tmp_path / "plain" / "videos").exists()
 
 
-def test_a_killed_run_ends_with_the_same_films(
+def test_a_killed_run_ends_with_the_same_videos(
     tmp_path: Path, clframe_process: ProcessServer
 ) -> None:
     settings = ["stream=point_robot", "strategy=er", "n_tasks=2", "num_demos=5", "horizon=30"]
@@ -207,14 +207,14 @@ def test_a_killed_run_ends_with_the_same_films(
     assert main(["fit", *settings, f"run_dir={tmp_path / 'whole'}"]) == 0
     words = ["-m", "clframe", "fit", *settings, f"run_dir={tmp_path / 'part'}"]
     killed = clframe_process.start(words, tmp_path)
-    first = tmp_path / "part" / "films" / "exp0.gif"
+    first = tmp_path / "part" / "videos" / "exp0.gif"
     while not first.exists() and killed.poll() is None:
         time.sleep(0.001)
     killed.kill()
     assert not (tmp_path / "part" / "results.json").exists()
     assert main(["fit", f"resume={tmp_path / 'part'}"]) == 0
     for number in (0, 1):
-        whole, part = (tmp_path / run / "films" / f"exp{number}.gif" for run in ("whole", "part"))
+        whole, part = (tmp_path / run / "videos" / f"exp{number}.gif" for run in ("whole", "part"))
         assert whole.read_bytes() == part.read_bytes()
     one, two = (
         json.loads((tmp_path / run / "results.json").read_text()) for run in ("whole", "part")
@@ -222,15 +222,15 @@ def test_a_killed_run_ends_with_the_same_films(
     assert one["matrix"] == two["matrix"]
 
 
-def test_a_film_of_the_final_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_video_of_the_final_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
     fit(run, videos="gif")
-    film = tmp_path / "film.gif"
-    words = ["rollout", str(run), "--task", "turn_0_of_2", "--episodes", "1", "--video", str(film)]
+    video = tmp_path / "video.gif"
+    words = ["rollout", str(run), "--task", "turn_0_of_2", "--episodes", "1", "--video", str(video)]
     assert main(words) == 0
     said = capsys.readouterr().out
-    count = len(timing_of_gif(film))
-    assert f": {count} pictures in" in said
+    count = len(timing_of_gif(video))
+    assert f": {count} images in" in said
     assert f"mean {count:.1f} steps" in said
 
 
@@ -238,16 +238,16 @@ def test_a_film_of_the_final_policy(tmp_path: Path, capsys: pytest.CaptureFixtur
     ("stream", "said"),
     [("split_mnist", "records episodes of robots, which stream 'split_mnist' has not")],
 )
-def test_what_has_no_episodes_cannot_be_filmed(stream: str, said: str, tmp_path: Path) -> None:
+def test_what_has_no_episodes_cannot_be_recorded(stream: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=said):
         clframe.fit(stream, videos="gif", run_dir=tmp_path / "run", progress=False, max_epochs=1)
     assert not (tmp_path / "run").exists()
 
 
-def test_the_report_shows_films_up_to_a_bound(
+def test_the_report_shows_videos_up_to_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from clframe.report import films
+    from clframe.report import videos
     from clframe.report.html import report_html
     from clframe.runs.reader import read_run
 
@@ -256,12 +256,12 @@ def test_the_report_shows_films_up_to_a_bound(
     page = report_html([read_run(run)])
     assert page.count("data:image/gif;base64,") == 2
     assert page.index("After 2: turn_1_of_2") < page.index("After 1: turn_0_of_2")
-    newest = (run / "films" / "exp1.gif").stat().st_size
-    monkeypatch.setattr(films, "MOST", newest)
+    newest = (run / "videos" / "exp1.gif").stat().st_size
+    monkeypatch.setattr(videos, "MOST", newest)
     page = report_html([read_run(run)])
     assert page.count("data:image/gif;base64,") == 1
-    assert "in &#39;films&#39;: exp0.gif" in page
-    (run / "films" / "exp1.gif").write_bytes(b"<script>alert(1)</script>")
+    assert "in &#39;videos&#39;: exp0.gif" in page
+    (run / "videos" / "exp1.gif").write_bytes(b"<script>alert(1)</script>")
     assert "<script" not in report_html([read_run(run)])
 
 
@@ -277,23 +277,23 @@ for steps in (4, 9):
         logger.load_state_dict(state)
     logger.log_metrics({"loss": 1.0}, steps)
     if state is None:
-        logger.log_media([Media("films", "film", "films/exp0.gif")], steps)
+        logger.log_media([Media("videos", "video", "videos/exp0.gif")], steps)
     state = logger.state_dict()
     logger.finalize("success")
 """
 
 
 @pytest.mark.slow
-def test_a_film_is_in_wandb_and_stays_when_the_run_is_resumed(tmp_path: Path) -> None:
+def test_a_video_is_in_wandb_and_stays_when_the_run_is_resumed(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
-    film = tmp_path / "run" / "films" / "exp0.gif"
-    film_files.write(film, pictures(), 20)
+    video = tmp_path / "run" / "videos" / "exp0.gif"
+    video_files.write(video, images(), 20)
     done = wandb_runs.run(LOGGED, tmp_path)
     assert done.returncode == 0, done.stderr
     # The second run takes the place of the first, with all that was logged before.
     (kept,) = (tmp_path / "run" / "wandb").glob("offline-run-*")
     (sent,) = kept.rglob("*.gif")
-    assert sent.read_bytes() == film.read_bytes()
+    assert sent.read_bytes() == video.read_bytes()
     points = (tmp_path / "run" / "wandb" / "points.jsonl").read_text().splitlines()
-    media = {"films": ["film", "films/exp0.gif", ""]}
+    media = {"videos": ["video", "videos/exp0.gif", ""]}
     assert json.loads(points[1]) == {"_media": media, "trainer/global_step": 4}

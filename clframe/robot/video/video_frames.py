@@ -1,4 +1,4 @@
-"""The pictures of a film: cameras side by side with a caption, and several episodes as a grid."""
+"""The images of a video: cameras side by side with a caption, and several episodes as a grid."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 ImageArray = NDArray[np.uint8]
 
 LARGE, SMALL = 256, 160
-"""Pixels of the first camera's picture and of the others', beside it."""
+"""Pixels of the first camera's image and of the others', beside it."""
 TILE = 112
-"""Pixels of an episode's picture in a grid."""
+"""Pixels of an episode's image in a grid."""
 _BAR, _LABEL = 44, 25
 _PAPER, _INK, _FAINT = (22, 26, 32), (236, 239, 242), (156, 166, 176)
 _GOOD, _BAD = (98, 208, 128), (240, 128, 104)
@@ -101,9 +101,9 @@ def captioned(shot: Shot, task: str, actor: str, rate: float) -> ImageArray:
     if others:
         top = 0
         for view in others:
-            picture = Image.fromarray(view).resize((side, side * view.shape[0] // view.shape[1]))
-            canvas.paste(picture, (first.shape[1], top))
-            top += picture.height
+            image = Image.fromarray(view).resize((side, side * view.shape[0] // view.shape[1]))
+            canvas.paste(image, (first.shape[1], top))
+            top += image.height
         left = first.shape[1] + 10
         draw.text((left, top + 14), clock, _INK, _font(14))
         draw.text((left, top + 38), said, color, _font(15))
@@ -118,7 +118,7 @@ def captioned(shot: Shot, task: str, actor: str, rate: float) -> ImageArray:
 
 
 def _scaled(view: ImageArray) -> ImageArray:
-    """A small picture enlarged by a whole number, so that words fit below it."""
+    """A small image enlarged by a whole number, so that words fit below it."""
     times = max(1, LARGE // view.shape[1])
     return np.ascontiguousarray(view.repeat(times, 0).repeat(times, 1))
 
@@ -134,7 +134,7 @@ def grid(episodes: Mapping[str, Sequence[Shot]], title: str, rate: float) -> lis
     length = max(map(len, episodes.values()))
     longest = next(shots for shots in episodes.values() if len(shots) == length)
     return [
-        _grid_picture(
+        _grid_image(
             {name: shots[min(number, len(shots) - 1)] for name, shots in episodes.items()},
             title,
             longest[number].step,
@@ -144,7 +144,7 @@ def grid(episodes: Mapping[str, Sequence[Shot]], title: str, rate: float) -> lis
     ]
 
 
-def _grid_picture(shots: Mapping[str, Shot], title: str, step: int, rate: float) -> ImageArray:
+def _grid_image(shots: Mapping[str, Shot], title: str, step: int, rate: float) -> ImageArray:
     from PIL import Image, ImageDraw
 
     columns = max(3, math.ceil(math.sqrt(len(shots))))

@@ -1,7 +1,7 @@
-"""Which part of a picture a policy acts on: perturbation saliency.
+"""Which part of an image a policy acts on: perturbation saliency.
 
 Greydanus et al., "Visualizing and Understanding Atari Agents", ICML 2018, Eqs. 1 and 2, as LIBERO's
-Appendix E.4 uses it: the picture is blurred around a point, and how far the policy's outputs move
+Appendix E.4 uses it: the image is blurred around a point, and how far the policy's outputs move
 is the point's saliency.
 """
 
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from clframe.core import hooks
 from clframe.errors import SettingError
-from clframe.robot.frames import Shot
 from clframe.robot.observation_windows import STATE
 from clframe.robot.task import as_dictionary
-from clframe.robot.video import RecordVideo
+from clframe.robot.video.record_video import RecordVideo
+from clframe.robot.video.video_frames import Shot
 
 if TYPE_CHECKING:
     from clframe.core.learner import Learner
@@ -28,33 +28,33 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 POINTS = 12
-"""Points along each side at which a picture is blurred."""
+"""Points along each side at which an image is blurred."""
 _BLUR, _SPREAD = 3.0 / 64, 5.0 / 64
-"""Standard deviations of the blur and of the mask, as parts of the picture's side; in the paper
+"""Standard deviations of the blur and of the mask, as parts of the image's side; in the paper
 3 and 5 pixels of 80."""
 
 
 def check(evaluation: Evaluation) -> str:
-    """The name of the pictures that saliency is asked for: the policy's first.
+    """The name of the images that saliency is asked for: the policy's first.
 
     Raises:
-        SettingError: The policy sees no pictures.
+        SettingError: The policy sees no images.
     """
-    if not evaluation.inputs.pictures:
+    if not evaluation.inputs.images:
         raise SettingError(
-            f"the policy of task '{evaluation.robot.name}' sees no pictures, so nothing in them is "
+            f"the policy of task '{evaluation.robot.name}' sees no images, so nothing in them is "
             "salient: --saliency is for runs with stream.cameras"
         )
-    return evaluation.inputs.pictures[0]
+    return evaluation.inputs.images[0]
 
 
-def perturbed(picture: NDArray[np.uint8], points: int = POINTS) -> NDArray[np.uint8]:
-    """The picture blurred around each point of a grid, ``[points * points, h, w, 3]``.
+def perturbed(image: NDArray[np.uint8], points: int = POINTS) -> NDArray[np.uint8]:
+    """The image blurred around each point of a grid, ``[points * points, h, w, 3]``.
 
     Eq. 1: ``(1 - M) * I + M * A`` with a Gaussian mask M around the point and A the blurred I.
     """
-    side = picture.shape[0]
-    clear, faded = picture.astype(np.float64), _blurred(picture, _BLUR * side)
+    side = image.shape[0]
+    clear, faded = image.astype(np.float64), _blurred(image, _BLUR * side)
     centers = (np.arange(points) + 0.5) * side / points
     bell = np.exp(-0.5 * ((np.arange(side)[None] + 0.5 - centers[:, None]) / (_SPREAD * side)) ** 2)
     masks = np.einsum("py,qx->pqyx", bell, bell).reshape(-1, side, side, 1)
@@ -68,21 +68,21 @@ def saliency(
     observation: Observation,
     points: int = POINTS,
 ) -> Floats:
-    """The saliency of an observation's first pictures on a grid, ``[points, points]``.
+    """The saliency of an observation's first images on a grid, ``[points, points]``.
 
-    Eq. 2: half the squared distance of the policy's outputs for the picture and for the blurred
-    one. A policy that remembers judges the picture as the first of an episode.
+    Eq. 2: half the squared distance of the policy's outputs for the image and for the blurred
+    one. A policy that remembers judges the image as the first of an episode.
 
     Args:
         learner: Who acts.
         task: What is asked of it.
         evaluation: How the task is measured.
         observation: Arrays by name, as the environment gives them.
-        points: Along each side of the picture.
+        points: Along each side of the image.
     """
     name, inputs = check(evaluation), evaluation.inputs
     several = np.concatenate([observation[name][None], perturbed(observation[name], points)])
-    names = (STATE, *inputs.pictures)
+    names = (STATE, *inputs.images)
     arrays = {n: np.repeat(observation[n][None], len(several), 0) for n in names if n != name}
     arrays[name] = several
     device = learner.engine.device
@@ -110,12 +110,12 @@ def saliency(
 def overlay(
     frame: NDArray[np.uint8], found: Floats, most: float | None = None
 ) -> NDArray[np.uint8]:
-    """A picture in which what is salient is red.
+    """An image in which what is salient is red.
 
     Args:
-        frame: The picture, of any size.
+        frame: The image, of any size.
         found: Its saliency on a grid.
-        most: What is shown in full red; None for the greatest saliency of this picture.
+        most: What is shown in full red; None for the greatest saliency of this image.
     """
     most = float(found.max()) if most is None else most
     share = np.clip(found / most, 0.0, 1.0) if most > 0 else np.zeros_like(found)
@@ -137,16 +137,16 @@ def _interpolated(grid: Floats, places: Floats) -> Floats:
     return np.asarray(grid[low] * (1 - part) + grid[high] * part)
 
 
-def _blurred(picture: NDArray[np.uint8], sigma: float) -> Floats:
-    """The picture under a Gaussian blur; edges are repeated."""
+def _blurred(image: NDArray[np.uint8], sigma: float) -> Floats:
+    """The image under a Gaussian blur; edges are repeated."""
     from PIL import Image, ImageFilter
 
-    blurred = Image.fromarray(picture).filter(ImageFilter.GaussianBlur(sigma))
+    blurred = Image.fromarray(image).filter(ImageFilter.GaussianBlur(sigma))
     return np.asarray(blurred, np.float64)
 
 
 class SalientVideo(RecordVideo):
-    """A film in which what the policy acts on is red.
+    """A video in which what the policy acts on is red.
 
     `overlay` is called when the episode is over: a policy that remembers it must not be asked
     anything else on the way.
@@ -155,19 +155,19 @@ class SalientVideo(RecordVideo):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode, and a film."""
+        """Begin an episode, and a video."""
         self._seen: list[Observation] = []
         return super().reset(seed=seed, options=options)
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Do one action, and keep what was seen if a picture was taken."""
+        """Do one action, and keep what was seen if an image was taken."""
         result = super().step(action)
         if len(self.shots) > len(self._seen):
             self._seen.append(as_dictionary(result[0]))
         return result
 
     def overlay(self, learner: Learner, task: Task, evaluation: Evaluation) -> None:
-        """Color the film's pictures of the policy's first camera, all on one scale."""
+        """Color the video's images of the policy's first camera, all on one scale."""
         camera = check(evaluation).removesuffix("_rgb")
         maps = [saliency(learner, task, evaluation, seen) for seen in self._seen]
         most = float(np.quantile([found.max() for found in maps], 0.9))

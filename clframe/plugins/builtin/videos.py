@@ -1,4 +1,4 @@
-"""Films of all tasks learned so far, after each experience."""
+"""Videos of all tasks learned so far, after each experience."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import torch
 from clframe.core.plugin import Plugin
 from clframe.errors import SettingError
 from clframe.hookspecs import hookimpl
-from clframe.robot import film_files
 from clframe.robot.evaluation import Evaluation, episodes_of
-from clframe.robot.filming import actor, film_episode
-from clframe.robot.frames import TILE, Shot, grid
-from clframe.robot.video import RecordVideo
+from clframe.robot.video import video_files
+from clframe.robot.video.record_episode import actor, record_episode
+from clframe.robot.video.record_video import RecordVideo
+from clframe.robot.video.video_frames import TILE, Shot, grid
 
 if TYPE_CHECKING:
     from clframe.core.context import RunContext
     from clframe.core.learner import Learner
     from clframe.core.stream import Stream
 
-FOLDER = "films"
+FOLDER = "videos"
 """In the run folder."""
-_PICTURES_PER_SECOND = 10.0
+_IMAGES_PER_SECOND = 10.0
 
 
-class Films(Plugin):
-    """Records an episode of each task learned so far after each experience, all in one film.
+class Videos(Plugin):
+    """Records an episode of each task learned so far after each experience, all in one video.
 
-    The film of the first experience is ``films/exp0.gif`` (or ``.mp4``) in the run folder. Learning
-    is the same with films and without.
+    The first experience's video is ``videos/exp0.gif`` (or ``.mp4``) in the run folder. Training is
+    the same with videos and without.
 
     Args:
-        folder: Where films go.
+        folder: Where videos go.
         ending: Of their names: gif or mp4.
         strategy: Who acts, for the title.
     """
@@ -43,7 +43,7 @@ class Films(Plugin):
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
-        """Only where films are asked for and the run is written."""
+        """Only where videos are asked for and the run is written."""
         ending = context.logging.videos
         if ending is None or context.run_dir is None:
             return None
@@ -51,12 +51,12 @@ class Films(Plugin):
 
     @hookimpl
     def after_prepare(self, stream: Stream) -> None:
-        """Refuse what cannot be filmed, before anything is learned.
+        """Refuse what cannot be recorded, before anything is learned.
 
         Raises:
             SettingError: With the reason.
         """
-        film_files.check_target(self._path(0))
+        video_files.check_target(self._path(0))
         ways = [task.evaluation for task in stream.tasks]
         found = [how for how in ways if isinstance(how, Evaluation)]
         if not found:
@@ -77,7 +77,7 @@ class Films(Plugin):
             return
         device = learner.engine.device
         learner.eval()
-        # Whatever a policy draws with, learning goes on as if nothing had been filmed.
+        # Whatever a policy draws with, learning goes on as if nothing had been recorded.
         with (
             learner.state.timing.measuring(),
             torch.inference_mode(),
@@ -86,10 +86,10 @@ class Films(Plugin):
             episodes, rate, every = self._record(learner)
         learner.train()
         path = self._path(len(learner.seen) - 1)
-        pictures = grid(episodes, actor(self.strategy, learner), rate)
-        film_files.write(path, pictures, rate / every)
+        images = grid(episodes, actor(self.strategy, learner), rate)
+        video_files.write(path, images, rate / every)
         if learner.step_log.takes_media:
-            learner.log_media("films", path, f"after {learner.seen[-1].name}")
+            learner.log_media("videos", path, f"after {learner.seen[-1].name}")
 
     def _record(self, learner: Learner) -> tuple[dict[str, list[Shot]], float, int]:
         """An episode of each task, steps a second, and every how many of them are recorded."""
@@ -101,10 +101,10 @@ class Films(Plugin):
             environment = evaluation.robot.make()
             if not rate:
                 rate = environment.rate
-                every = max(1, round(rate / _PICTURES_PER_SECOND))
+                every = max(1, round(rate / _IMAGES_PER_SECOND))
             recorded = RecordVideo(environment, every, (TILE, 0))
-            film_episode(learner, task, evaluation, recorded)
-            episodes[task.name] = recorded.film()
+            record_episode(learner, task, evaluation, recorded)
+            episodes[task.name] = recorded.video()
         return episodes, rate, every
 
     def _path(self, experience: int) -> Path:

@@ -1,4 +1,4 @@
-"""The films of a run on its page: inside it, up to a bound."""
+"""The videos of a run on its page: inside it, up to a bound."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from clframe.report.page_blocks import Block, Details, ImageBlock, Notes, Text
 
-FOLDER = "films"
+FOLDER = "videos"
 MOST = 12_000_000
-"""Bytes of films within one page; the newest come first."""
+"""Bytes of videos within one page; the newest come first."""
 _HEADS = {".gif": (b"GIF8", 0, "image/gif"), ".mp4": (b"ftyp", 4, "video/mp4")}
 
 
-def films(folder: Path, experiences: list[str]) -> Iterator[Block]:
-    """The film of each experience; nothing where the run has none.
+def videos(folder: Path, experiences: list[str]) -> Iterator[Block]:
+    """The video of each experience; nothing where the run has none.
 
     Args:
         folder: The run folder.
@@ -37,8 +37,8 @@ def films(folder: Path, experiences: list[str]) -> Iterator[Block]:
         left -= len(content)
         title = f"After {number + 1}: {name}"
         kind = _HEADS[path.suffix][2]
-        film = ImageBlock(data_address(kind, content), title, film=kind.startswith("video"))
-        shown.append(Details(title, [film], opened=not shown))
+        video = ImageBlock(data_address(kind, content), title, video=kind.startswith("video"))
+        shown.append(Details(title, [video], opened=not shown))
     yield Text(
         "An episode of each task learned so far, after each experience; a green frame is a goal "
         "reached."
@@ -54,7 +54,7 @@ def data_address(kind: str, content: bytes) -> str:
 
 
 def _found(folder: Path) -> list[tuple[int, Path]]:
-    """Films by the number of their experience."""
+    """Videos by the number of their experience."""
     if folder.is_symlink() or not folder.is_dir():
         return []
     named = [
@@ -68,7 +68,7 @@ def _is_plain(path: Path) -> bool:
 
 
 def _content(path: Path, room: int) -> bytes | None:
-    """A film; None where it is too large or not what its name says."""
+    """A video; None where it is too large or not what its name says."""
     head, start, _ = _HEADS[path.suffix]
     try:
         if path.stat().st_size > room:

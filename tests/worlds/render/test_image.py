@@ -44,7 +44,7 @@ def sun(direction: tuple[float, float, float] = (0, 0, -1), **settings: Any) -> 
     return Light(direction=direction, **settings)
 
 
-def picture(
+def image(
     scene: tuple[Any, Any],
     lighting: Lighting | None = None,
     view: View = DOWN,
@@ -56,7 +56,7 @@ def picture(
 
 
 def test_full_light_shows_the_color_as_it_is_written(make_scene: MakeScene) -> None:
-    rgb = picture(make_scene(MATT.format(GROUND)), lit_by(sun()))
+    rgb = image(make_scene(MATT.format(GROUND)), lit_by(sun()))
     assert rgb.shape == (64, 64, 3)
     assert rgb.dtype == np.uint8
     assert abs(rgb.astype(int) - 153).max() <= 1  # 0.6 * 255
@@ -64,10 +64,10 @@ def test_full_light_shows_the_color_as_it_is_written(make_scene: MakeScene) -> N
 
 def test_lambert_law(make_scene: MakeScene) -> None:
     scene = make_scene(MATT.format(GROUND))
-    straight = decode(picture(scene, lit_by(sun()))).mean()
-    slanted = decode(picture(scene, lit_by(sun((0, 1, -1))))).mean()
+    straight = decode(image(scene, lit_by(sun()))).mean()
+    slanted = decode(image(scene, lit_by(sun((0, 1, -1))))).mean()
     assert slanted / straight == pytest.approx(np.cos(np.pi / 4), rel=0.02)
-    assert picture(scene, lit_by(sun((0, 0, 1)))).max() == 0  # from below
+    assert image(scene, lit_by(sun((0, 0, 1)))).max() == 0  # from below
 
 
 @pytest.mark.parametrize("factor", [0.2, 0.5, 1.2])
@@ -75,15 +75,15 @@ def test_intensity_exposure_and_ambient_scale_luminance(
     make_scene: MakeScene, factor: float
 ) -> None:
     scene = make_scene(MATT.format(GROUND + BALL))
-    whole = decode(picture(scene, lit_by(sun(), ambient=(0.2, 0.2, 0.2)))).mean()
+    whole = decode(image(scene, lit_by(sun(), ambient=(0.2, 0.2, 0.2)))).mean()
     exposed = lit_by(sun(), ambient=(0.2, 0.2, 0.2), exposure=factor)
     brighter = lit_by(sun(intensity=factor), ambient=(0.2 * factor,) * 3)
     for lighting in (exposed, brighter):
-        assert decode(picture(scene, lighting)).mean() / whole == pytest.approx(factor, rel=0.03)
+        assert decode(image(scene, lighting)).mean() / whole == pytest.approx(factor, rel=0.03)
 
 
 def test_a_light_has_a_color(make_scene: MakeScene) -> None:
-    rgb = picture(make_scene(MATT.format(GROUND)), lit_by(sun(color=(1.0, 0.5, 0.0))))
+    rgb = image(make_scene(MATT.format(GROUND)), lit_by(sun(color=(1.0, 0.5, 0.0))))
     red, green, blue = decode(rgb).reshape(-1, 3).mean(axis=0)
     assert green / red == pytest.approx(0.5, rel=0.03)
     assert blue == 0
@@ -132,8 +132,8 @@ def test_nothing_shades_itself(table: tuple[Any, Any]) -> None:
 def test_a_shiny_thing_has_a_highlight(make_scene: MakeScene) -> None:
     shiny = MATT.replace('specular="0"', 'specular="1" shininess="0.5"')
     light = lit_by(sun((0, 0.3, -1)))
-    matt = picture(make_scene(MATT.format(BALL)), light)
-    gloss = picture(make_scene(shiny.format(BALL)), light)
+    matt = image(make_scene(MATT.format(BALL)), light)
+    gloss = image(make_scene(shiny.format(BALL)), light)
     brighter = gloss.astype(int) - matt
     assert brighter.min() >= 0
     assert brighter.max() > 30
@@ -155,7 +155,7 @@ def test_the_sky_runs_from_horizon_to_zenith(make_scene: MakeScene) -> None:
     scene = make_scene(BALL.replace('material="matt"', ""))
     sky = Lighting(horizon=(0.5, 0.5, 0.5), zenith=(0.1, 0.1, 0.3))
     view = View.look_at((0, -5, 1), (0, -9, 1.8), fovy=60)
-    rgb = picture(scene, sky, view).astype(int)
+    rgb = image(scene, sky, view).astype(int)
     rows = rgb.mean(axis=(1, 2))
     assert (np.diff(rows) >= 0).all()
     assert rows[-1] > rows[0] + 10
@@ -165,7 +165,7 @@ def test_the_sky_runs_from_horizon_to_zenith(make_scene: MakeScene) -> None:
 @pytest.mark.parametrize("pattern", sorted(set(PATTERNS) - {"plain"}))
 def test_textures_vary_between_their_two_colors(make_scene: MakeScene, pattern: str) -> None:
     texture = Texture(pattern, dark=(0.2, 0.1, 0.4), light=(0.6, 0.7, 0.2), period=0.6)
-    rgb = picture(make_scene(MATT.format(GROUND)), lit_by(sun()), textures={"ground": texture})
+    rgb = image(make_scene(MATT.format(GROUND)), lit_by(sun()), textures={"ground": texture})
     flat = rgb.reshape(-1, 3)
     assert flat.std(axis=0).min() > 3
     assert (flat >= [50, 25, 50]).all()
@@ -178,17 +178,17 @@ def test_a_texture_moves_with_its_geom(make_scene: MakeScene) -> None:
     here = make_scene(MATT.format(cube.format(0, "")))
     shifted = make_scene(MATT.format(cube.format(0.4, "")))
     aside = View.look_at((0.4, 0, 3), (0.4, 0, 0), fovy=40)
-    first = picture(here, lit_by(sun()), textures=texture)
-    moved = picture(shifted, lit_by(sun()), aside, textures=texture)
+    first = image(here, lit_by(sun()), textures=texture)
+    moved = image(shifted, lit_by(sun()), aside, textures=texture)
     assert (first == moved).all(axis=2).mean() > 0.99  # edges of squares may round differently
     turned = make_scene(MATT.format(cube.format(0, 'euler="0 0 45"')))
-    assert (picture(turned, lit_by(sun()), textures=texture) != first).any()
+    assert (image(turned, lit_by(sun()), textures=texture) != first).any()
 
 
 def test_a_checker_has_squares_of_half_its_period(make_scene: MakeScene) -> None:
     scene = make_scene(MATT.format(GROUND))
     texture = {0: Texture("checker", dark=BLACK, light=(0.5, 0.5, 0.5), period=1.0)}
-    rgb = picture(scene, lit_by(sun()), textures=texture)
+    rgb = image(scene, lit_by(sun()), textures=texture)
     x = ((np.arange(64) + 0.5) - 32) * (3 * 2 * np.tan(np.radians(20)) / 64)
     across = (np.floor(x / 0.5) % 2).astype(bool)
     np.testing.assert_array_equal(rgb[:, :, 0] > 0, ~(across[None, :] ^ ~across[::-1][:, None]))
@@ -197,7 +197,7 @@ def test_a_checker_has_squares_of_half_its_period(make_scene: MakeScene) -> None
 def test_a_fine_texture_far_away_becomes_its_mean(make_scene: MakeScene) -> None:
     scene = make_scene(MATT.format(GROUND))
     texture = {0: Texture("checker", dark=BLACK, light=(1, 1, 1), period=0.004)}
-    light = decode(picture(scene, lit_by(sun(intensity=0.7)), textures=texture))
+    light = decode(image(scene, lit_by(sun(intensity=0.7)), textures=texture))
     assert light.std() < 0.01
     assert light.mean() == pytest.approx(0.35, rel=0.02)
 
@@ -212,9 +212,7 @@ def test_the_texture_of_a_mesh_is_in_the_frame_it_was_drawn_in(make_scene: MakeS
     light = lit_by(sun((0, 0, 1)))
     drawn = make_scene(mesh.format('<geom name="it" type="mesh" mesh="slab"/>'))
     box = make_scene('<geom name="it" type="box" size=".5 .5 .1" pos="0 0 .1"/>')
-    same = picture(drawn, light, view, textures=texture) == picture(
-        box, light, view, textures=texture
-    )
+    same = image(drawn, light, view, textures=texture) == image(box, light, view, textures=texture)
     assert same.all(axis=2).mean() > 0.97
 
 

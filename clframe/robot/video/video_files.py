@@ -1,4 +1,4 @@
-"""Films as files: MP4, an animated GIF, or a folder of pictures; the file's name decides."""
+"""Videos as files: MP4, an animated GIF, or a folder of images; the file's name decides."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Frames = Sequence[NDArray[np.uint8]]
 _FASTEST_GIF = 50.0
 """Frames a second; viewers show faster ones at a speed of their own."""
 _HOLD = 100
-"""Hundredths of a second that a GIF shows its last picture before it begins again."""
+"""Hundredths of a second that a GIF shows its last image before it begins again."""
 _CODECS = ("libx264", "libopenh264", "mpeg4")
 _SAMPLED = 8
-"""Pictures that the colors of a GIF are chosen from."""
+"""Images that the colors of a GIF are chosen from."""
 
 
 def check_target(path: Path) -> None:
-    """Refuse a film that cannot be written, before anything is rendered.
+    """Refuse a video that cannot be written, before anything is rendered.
 
     Raises:
         SettingError: With what would be right.
@@ -41,27 +41,27 @@ def check_target(path: Path) -> None:
         )
     if ending not in (".gif", ".mp4", ""):
         raise SettingError(
-            f"a film is written as NAME.mp4, as NAME.gif or as a folder of pictures (NAME), not as "
+            f"a video is written as NAME.mp4, as NAME.gif or as a folder of images (NAME), not as "
             f"'{path.name}'"
         )
 
 
 def stride(path: Path, rate: float) -> int:
-    """Every how many steps a picture is taken, for steps at this rate: each one where that can be.
+    """Every how many steps an image is taken, for steps at this rate: each one where that can be.
 
-    >>> stride(Path("film.gif"), 20), stride(Path("film.gif"), 80), stride(Path("film.mp4"), 80)
+    >>> stride(Path("video.gif"), 20), stride(Path("video.gif"), 80), stride(Path("video.mp4"), 80)
     (1, 2, 1)
     """
     return -int(-rate // _FASTEST_GIF) if path.suffix.lower() == ".gif" else 1
 
 
 def write(path: Path, frames: Frames, rate: float) -> None:
-    """Write a film.
+    """Write a video.
 
     Args:
         path: NAME.mp4, NAME.gif, or a folder.
-        frames: Pictures of one size, with red, green and blue.
-        rate: Pictures a second.
+        frames: Images of one size, with red, green and blue.
+        rate: Images a second.
     """
     check_target(path)
     ending = path.suffix.lower()
@@ -75,7 +75,7 @@ def write(path: Path, frames: Frames, rate: float) -> None:
 
 
 def delays(count: int, rate: float) -> list[int]:
-    """Hundredths of a second that each picture of a GIF is shown, together in real time.
+    """Hundredths of a second that each image of a GIF is shown, together in real time.
 
     >>> delays(4, 20), delays(4, 30)
     ([5, 5, 5, 100], [3, 4, 3, 100])
@@ -96,20 +96,20 @@ def _png(frame: NDArray[np.uint8]) -> bytes:
 def _gif(frames: Frames, rate: float) -> bytes:
     from PIL import Image
 
-    # The same colors for all pictures: what stands still stays the same and takes no room.
+    # The same colors for all images: what stands still stays the same and takes no room.
     chosen = np.linspace(0, len(frames) - 1, min(_SAMPLED, len(frames))).astype(int)
     sample = Image.fromarray(np.concatenate([frames[number] for number in chosen]))
     colors = sample.quantize(255, Image.Quantize.MEDIANCUT)
-    pictures = [
+    images = [
         Image.fromarray(frame).quantize(palette=colors, dither=Image.Dither.NONE)
         for frame in frames
     ]
     content = io.BytesIO()
-    pictures[0].save(
+    images[0].save(
         content,
         "GIF",
         save_all=True,
-        append_images=pictures[1:],
+        append_images=images[1:],
         duration=[10 * hundredths for hundredths in delays(len(frames), rate)],
         loop=0,
         optimize=False,
@@ -131,7 +131,7 @@ def _mp4(frames: Frames, rate: float) -> bytes:
         for frame in frames:
             # The format's colors are shared by two times two pixels, so sides are even.
             odd = [(0, height - frame.shape[0]), (0, width - frame.shape[1]), (0, 0)]
-            picture = av.VideoFrame.from_ndarray(np.pad(frame, odd, "edge"), format="rgb24")
-            container.mux(stream.encode(picture))
+            image = av.VideoFrame.from_ndarray(np.pad(frame, odd, "edge"), format="rgb24")
+            container.mux(stream.encode(image))
         container.mux(stream.encode())
     return content.getvalue()

@@ -1,11 +1,11 @@
-"""Four tasks of the tabletop's goal suite by pictures, and heads of policies side by side.
+"""Four tasks of the tabletop's goal suite by images, and heads of policies side by side.
 
-    python benchmarks/tabletop_pictures.py --seeds 0 1 2 [--out FOLDER] [--markdown FILE.md]
+    python benchmarks/tabletop_images.py --seeds 0 1 2 [--out FOLDER] [--markdown FILE.md]
 
 Three tables (``--tables``; see grid.py for what is run and kept):
 
-* ``alone``: each task by itself, ``experiment=tabletop/pictures_naive stream.tasks=[N]``;
-* ``methods``: all four in turn, ``experiment=tabletop/pictures_<method>``;
+* ``alone``: each task by itself, ``experiment=tabletop/images_naive stream.tasks=[N]``;
+* ``methods``: all four in turn, ``experiment=tabletop/images_<method>``;
 * ``heads``: acting rules, grip, chunks and flow at equal budgets, from the state, on one task.
 
 Settings were chosen on other goals (``stream.goal_seed=5``) than those that are measured (1).
@@ -79,11 +79,11 @@ def cells_of(tables: list[str], methods: list[str]) -> dict[str, list[str]]:
     cells: dict[str, list[str]] = {}
     if "alone" in tables:
         for task in TASKS:
-            alone = ["experiment=tabletop/pictures_naive", f"stream.tasks=[{task}]"]
+            alone = ["experiment=tabletop/images_naive", f"stream.tasks=[{task}]"]
             cells[f"alone_{task}"] = [*alone, *MEASURED]
     if "methods" in tables:
         for method in methods:
-            cells[f"pictures_{method}"] = [f"experiment=tabletop/pictures_{method}", *MEASURED]
+            cells[f"images_{method}"] = [f"experiment=tabletop/images_{method}", *MEASURED]
     if "heads" in tables:
         for name, (_, settings) in HEADS.items():
             cells[f"heads_{name}"] = [*BUDGET, *settings, *MEASURED]
@@ -144,7 +144,7 @@ def methods(found: grid.Found) -> str:
     """All four in turn."""
     rows = []
     for method in METHODS:
-        runs = _runs(found, f"pictures_{method}")
+        runs = _runs(found, f"images_{method}")
         if not runs:
             continue
         judged = [run["libero"] for run in runs]
@@ -161,7 +161,7 @@ def when_learned(found: grid.Found) -> str:
     """The success on each task right after it was learned, of every seed."""
     rows = []
     for method in METHODS:
-        runs = [run for run in _runs(found, f"pictures_{method}") if run["curves"]]
+        runs = [run for run in _runs(found, f"images_{method}") if run["curves"]]
         if runs:
             diagonals = [[run["values"][n][n] for run in runs] for n in range(len(TASKS))]
             cells = [", ".join(f"{value:.2f}" for value in seeds) for seeds in diagonals]
@@ -189,7 +189,7 @@ def page(found: grid.Found, command: str, numbers_file: str) -> str:
     """The results page."""
     run = next(iter(next(iter(found.values())).values()))
     budget = " ".join(BUDGET)
-    head = f"""# Tabletop by pictures: four goals
+    head = f"""# Tabletop by images: four goals
 
 `{command}`, {datetime.date.today().isoformat()}: {run["source"]}.
 
@@ -201,14 +201,14 @@ machine did; demonstrations were there.
     by_itself = f"""
 ## Each task alone
 
-`experiment=tabletop/pictures_naive stream.tasks=[N]`: two cameras of 64 pixels, `resnet_t` small.
+`experiment=tabletop/images_naive stream.tasks=[N]`: two cameras of 64 pixels, `resnet_t` small.
 
 {alone(found)}
 """
     in_turn = f"""
 ## The four tasks in turn
 
-`experiment=tabletop/pictures_<method>`: LIBERO's protocol. *FWT*: success while a task is learned,
+`experiment=tabletop/images_<method>`: LIBERO's protocol. *FWT*: success while a task is learned,
 held at its best (0.67 is the most, since the first of its three measurements is before learning);
 *NBT*: forgetting; *AUC*: success from learning to the end. *multitask* learns all at once and has
 its final success as AUC. *ewc* takes its Fisher information from batches, as LIBERO does; its
@@ -236,7 +236,7 @@ learning.
 
 def main() -> None:
     """Run what is missing and print the tables."""
-    parser = robot_grid.parser(__doc__, "runs/tabletop_pictures", METHODS)
+    parser = robot_grid.parser(__doc__, "runs/tabletop_images", METHODS)
     tables = ("alone", "methods", "heads")
     parser.add_argument("--tables", nargs="*", default=list(tables), choices=tables)
     arguments = parser.parse_args()

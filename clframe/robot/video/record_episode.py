@@ -1,4 +1,4 @@
-"""Films of a learner's episodes."""
+"""Videos of a learner's episodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clframe.core import hooks
 from clframe.robot.episodes import Outcome, forget
 from clframe.robot.evaluation import Evaluation, evaluate
-from clframe.robot.video import RecordVideo
+from clframe.robot.video.record_video import RecordVideo
 from clframe.utils.processes import WorkerPool
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clframe.core.stream import Task
 
 
-def film_episode(learner: Learner, task: Task, how: Evaluation, recorded: RecordVideo) -> Outcome:
+def record_episode(learner: Learner, task: Task, how: Evaluation, recorded: RecordVideo) -> Outcome:
     """Run the task's first episode in this process, in an environment that is recorded.
 
     Args:

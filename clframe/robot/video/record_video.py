@@ -1,4 +1,4 @@
-"""Films of episodes: an environment that is recorded while it is stepped."""
+"""Videos of episodes: an environment that is recorded while it is stepped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clframe.errors import DataError
-from clframe.robot.frames import LARGE, SMALL, ImageArray, Shot, captioned
+from clframe.robot.video.video_frames import LARGE, SMALL, ImageArray, Shot, captioned
 from clframe.worlds.environment import WrappedEnvironment, as_environment
 
 
@@ -16,9 +16,9 @@ class RecordVideo(WrappedEnvironment):
     """An environment that is recorded while it is stepped.
 
     Args:
-        environment: With ``video_cameras`` and ``picture``, or with ``render``.
+        environment: With ``video_cameras`` and ``image``, or with ``render``.
         every: Record every so many steps, and those that reach the goal or end the episode.
-        sizes: Pixels of the first camera's picture and of the others'; 0 leaves these out.
+        sizes: Pixels of the first camera's image and of the others'; 0 leaves these out.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class RecordVideo(WrappedEnvironment):
         """What the cameras see now, by their names.
 
         Raises:
-            DataError: The environment gives no pictures.
+            DataError: The environment gives no images.
         """
         cameras = self.environment.video_cameras
         if cameras:
@@ -42,11 +42,11 @@ class RecordVideo(WrappedEnvironment):
             kept = cameras if others else cameras[:1]
             sizes = (first, *(others for _ in kept[1:]))
             taken = zip(kept, sizes, strict=True)
-            return {name: self.environment.picture(name, size) for name, size in taken}
+            return {name: self.environment.image(name, size) for name, size in taken}
         frame = self.environment.render()
         if frame is None:
             raise DataError(
-                f"{type(self.environment.innermost).__name__} gives no pictures, so it cannot be "
+                f"{type(self.environment.innermost).__name__} gives no images, so it cannot be "
                 "recorded"
             )
         return {"": np.asarray(frame, np.uint8)}
@@ -54,7 +54,7 @@ class RecordVideo(WrappedEnvironment):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode, and a film."""
+        """Begin an episode, and a video."""
         result = self.environment.reset(seed=seed, options=options)
         self.steps, self._succeeded = 0, False
         self.shots.clear()
@@ -71,26 +71,26 @@ class RecordVideo(WrappedEnvironment):
         return result
 
     def close(self) -> None:
-        """Give the environment up; the film stays, with its last step."""
+        """Give the environment up; the video stays, with its last step."""
         self._take_last()
         self.environment.close()
 
     def _take_last(self) -> None:
-        """Record where the episode was left, if that was between two pictures."""
+        """Record where the episode was left, if that was between two images."""
         if self.steps and (not self.shots or self.shots[-1].step != self.steps):
             self.shots.append(Shot(self.look(), self.steps, self._succeeded))
 
-    def film(self) -> list[Shot]:
+    def video(self) -> list[Shot]:
         """What was recorded, the last one marked as such."""
         self._take_last()
         *before, last = self.shots
         return [*before, Shot(last.views, last.step, last.success, ended=True)]
 
     def captioned(self, task: str, actor: str) -> list[ImageArray]:
-        """The pictures of the film, with task, step, success and who acts.
+        """The images of the video, with task, step, success and who acts.
 
         Args:
             task: The instruction or the name.
             actor: Who acts.
         """
-        return [captioned(shot, task, actor, self.rate) for shot in self.film()]
+        return [captioned(shot, task, actor, self.rate) for shot in self.video()]
