@@ -13,10 +13,12 @@ import pytest
 
 import clframe
 from clframe.cli.main import main
+from clframe.core.registry import discover
 from clframe.report.compare import Table, compare
 from clframe.report.table_files import as_csv, as_latex
 from clframe.report.tables import as_json, as_markdown, as_text
 from clframe.runs.reader import read_run
+from clframe.strategies import compose
 from clframe.testing import toy_run, toy_stream
 
 MakeRun = Callable[..., Path]
@@ -99,7 +101,7 @@ def test_memory_can_be_compared_as_a_metric(make_run: MakeRun) -> None:
 def test_a_run_records_what_its_strategy_keeps(strategy: Any, samples: int) -> None:
     stream = toy_stream()
     assert sum(len(experience.data) for experience in stream) == 240
-    plugins = [] if strategy == "naive" else [strategy]
+    _, plugins = compose(strategy, discover())
     result, learner = toy_run(plugins, stream, max_epochs=1)
     assert result.memory["samples"] == samples
     parameters = sum(p.nbytes for p in learner.model.parameters())
