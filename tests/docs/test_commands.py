@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import clframe
 from clframe.cli import commands as known_commands
 from clframe.cli.main import main
-from clframe.config import compose as composing
+from clframe.config.compose import compose
 from clframe.config.name_catalog import Catalog
 from clframe.config.read_overrides import catalog_of
 from clframe.sweep.expand import check_names, divide, expand
@@ -58,22 +56,6 @@ def _all(paths: list[Path]) -> dict[str, str]:
         for command in commands(path):
             found.setdefault(command, name_of(path))
     return found
-
-
-@pytest.fixture
-def quick_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no file of the user is named, the registry is made once."""
-    plain: dict[str, Any] = {}
-    discover: Callable[..., Any] = composing.discover
-
-    def once(paths: Any = (), folders: Any = ()) -> Any:
-        if paths or folders:
-            return discover(paths, folders)
-        if not plain:
-            plain["registry"] = discover()
-        return plain["registry"]
-
-    monkeypatch.setattr(composing, "discover", once)
 
 
 def test_shells_take_every_line_as_it_stands() -> None:
@@ -135,9 +117,7 @@ def test_names_and_settings_of_every_run_are_known() -> None:
     assert len(_runs()) > 100
 
 
-def test_runs_can_be_composed(
-    place: Path, monkeypatch: pytest.MonkeyPatch, quick_registry: None
-) -> None:
+def test_runs_can_be_composed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As ``clframe fit`` does before it starts: those of the first pages, one of every other."""
     monkeypatch.chdir(place)
     wrong = {}
@@ -150,7 +130,7 @@ def test_runs_can_be_composed(
             if sweeps:
                 plan = expand(divide(settings).overrides, lambda group: ())
                 settings = plan.overrides(plan.samples[0])
-            composing.compose(settings)
+            compose(settings)
         except Exception as error:
             wrong[f"{page}: {command}"] = f"{type(error).__name__}: {error}"
     assert not wrong, "\n".join(f"{where}\n    {why}" for where, why in wrong.items())
