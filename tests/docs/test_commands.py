@@ -15,7 +15,7 @@ import pytest
 import clframe
 from clframe.cli import commands as known_commands
 from clframe.cli.main import main
-from clframe.config import compose as composing
+from clframe.config.compose import compose
 from clframe.config.name_catalog import Catalog
 from clframe.config.read_overrides import catalog_of
 from clframe.sweep.expand import check_names, divide, expand
@@ -131,7 +131,7 @@ def test_runs_can_be_composed(place: Path, monkeypatch: pytest.MonkeyPatch) -> N
             if sweeps:
                 plan = expand(divide(settings).overrides, lambda group: ())
                 settings = plan.overrides(plan.samples[0])
-            composing.compose(settings)
+            compose(settings)
         except Exception as error:
             wrong[f"{page}: {command}"] = f"{type(error).__name__}: {error}"
     assert not wrong, "\n".join(f"{where}\n    {why}" for where, why in wrong.items())
