@@ -78,11 +78,17 @@ def reset(key: str, make: MakeEnvironment, seeds: dict[int, int]) -> dict[int, O
 def step(
     key: str, make: MakeEnvironment, actions: dict[int, tuple[NDArray[Any], int, bool]]
 ) -> dict[int, tuple[Observation, bool, bool, dict[str, float]]]:
-    """One action in each of these slots: what is seen, whether the goal holds, whether it ended.
+    """Do one action in each of these slots.
 
-    With each action comes the number of its step in the episode and whether it is the last that
-    the episode is given, and with an end what the environment's ``measures()`` give, if it has
-    them.
+    Args:
+        key: Of the environments.
+        make: Makes one.
+        actions: For each slot the action, the number of its step in the episode, and whether it is
+            the episode's last step.
+
+    Returns:
+        For each slot the observation, whether the goal holds, whether the episode ended, and at
+        its end :meth:`clframe.worlds.environment.Environment.measures`.
     """
     results = {}
     for slot, (action, number, last) in actions.items():

@@ -44,8 +44,8 @@ class Evaluation(TaskEvaluation):
         num_envs: Environments stepped at once.
         goal_seed: The stream's choice of goals.
         num_workers: Worker processes; 0 for this one alone, None for one per core.
-        measures: What is measured, first what fills the matrix; beside ``success`` and ``steps``,
-            names of what the environment's ``measures()`` give at the end of an episode.
+        measures: What is measured, first what fills the matrix: ``success``, ``steps``, and names
+            in :meth:`clframe.worlds.environment.Environment.measures`.
         vectors: Makes the vectors of instructions; None where the policy is not given any.
         perturbations: Under each of these the task is measured once more.
         perturb_episodes: How many episodes that takes, the first of them; None for all.

@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from clframe.cli.main import main
 from clframe.errors import DataError, PluginError
 from clframe.robot.stream import ImitationSettings, imitation_stream
 from clframe.robot.task import RobotTask
@@ -170,3 +171,42 @@ def test_a_run_over_a_wrong_environment_ends_in_one_message(tmp_path: Path) -> N
     stream = robot_stream(tmp_path, DerivedNoStep, foreign_expert)
     with pytest.raises(DataError, match="DerivedNoStep is no environment: it has no 'step'"):
         run_built(prepare(stream, model={"name": "policy", "hidden": [8]}, max_steps=2))
+
+
+NO_STEP = """
+import numpy as np
+from clframe import hookimpl
+from clframe.robot.stream import ImitationSettings, imitation_stream
+from clframe.robot.task import RobotTask
+
+class NoStep:
+    def reset(self, seed=None):
+        return np.zeros(4), {}
+
+def expert(environment):
+    yield np.zeros(2)
+
+def mine(data_dir):
+    how = ImitationSettings(num_demos=2, horizon=5, num_workers=0)
+    return imitation_stream("mine", [RobotTask("go", "mine", "go", NoStep, expert)], [0], how,
+                            data_dir, 4, 2)
+
+@hookimpl
+def register(registry):
+    registry.add("stream", "mine", mine)
+"""
+
+
+def test_the_command_line_names_the_environment_and_the_method(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLFRAME_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "400")
+    Path("mine.py").write_text(NO_STEP)
+    words = ["plugin_path=mine.py", "stream=mine", "model=policy", "max_steps=1", "run_dir=run"]
+    assert main(["fit", *words]) == 2
+    error = capfd.readouterr().err
+    assert "NoStep is no environment: it has no 'step'" in " ".join(error.split())
+    assert "Traceback" not in error
+    assert not Path("run").exists()
