@@ -24,14 +24,14 @@ from clframe.testing import killed_run, prepare, run_built, toy_run, toy_stream
 from clframe.training.augment_stream import augmented
 
 
-def pictures(n: int = 64, channels: int = 3, side: int = 8) -> Tensor:
+def images(n: int = 64, channels: int = 3, side: int = 8) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.randint(1, 256, (n, channels, side, side), generator=generator).to(torch.uint8)
 
 
 def image_stream() -> Stream:
     """Two experiences of two classes; tasks share the training data, as toy streams may."""
-    x = pictures(80, 1)
+    x = images(80, 1)
     y = torch.arange(80) % 4
     x[y % 2 == 0] //= 4
     source = TensorSource(x)
@@ -50,7 +50,7 @@ def image_stream() -> Stream:
 @pytest.mark.parametrize("step", [Crop(2), Flip(), Rotate(30.0), Jitter()])
 def test_equal_samples_of_a_batch_become_different(step: Any) -> None:
     torch.manual_seed(0)
-    same = pictures(1).expand(64, -1, -1, -1).contiguous()
+    same = images(1).expand(64, -1, -1, -1).contiguous()
     changed = step(same)
     assert changed.dtype == torch.uint8
     assert changed.shape == same.shape
@@ -59,7 +59,7 @@ def test_equal_samples_of_a_batch_become_different(step: Any) -> None:
 
 
 def test_a_crop_is_the_padded_image_at_the_drawn_place() -> None:
-    x, step = pictures(5), Crop(2)
+    x, step = images(5), Crop(2)
     drawn = torch.tensor([[0, 0], [2, 2], [4, 1], [3, 4], [2, 0]])
     changed = step.apply(x, drawn, True)
     wide = torch.nn.functional.pad(x, (2, 2, 2, 2))
@@ -68,14 +68,14 @@ def test_a_crop_is_the_padded_image_at_the_drawn_place() -> None:
 
 
 def test_a_flip_mirrors_the_chosen() -> None:
-    x = pictures(2)
+    x = images(2)
     changed = Flip().apply(x, torch.tensor([True, False]), True)
     assert torch.equal(changed[0], x[0].flip(2))
     assert torch.equal(changed[1], x[1])
 
 
 def test_quarter_turns_are_exact() -> None:
-    x = pictures(2)
+    x = images(2)
     changed = Rotate(90.0).apply(x, torch.tensor([torch.pi / 2, 0.0]), True)
     assert torch.equal(changed[0], x[0].rot90(1, (1, 2)))
     assert torch.equal(changed[1], x[1])
@@ -90,7 +90,7 @@ def test_a_turn_keeps_lengths_in_images_that_are_not_square() -> None:
 
 
 def test_factors_of_color_are_what_they_say() -> None:
-    x = pictures(1).float() / 512
+    x = images(1).float() / 512
     gray = (x * torch.tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
     jitter = Jitter()
     brighter = jitter.apply(x, torch.tensor([[1.5, 1.0, 1.0]]), True)
@@ -102,11 +102,11 @@ def test_factors_of_color_are_what_they_say() -> None:
 
 
 @pytest.mark.parametrize("entry", ["flip", {"crop": {"padding": 3}}, {"rotate": {"degrees": 90}}])
-def test_depth_and_masks_go_with_their_picture(entry: Any) -> None:
-    rgb = pictures(32, 3)
+def test_depth_and_masks_go_with_their_image(entry: Any) -> None:
+    rgb = images(32, 3)
     x = {"rgb": rgb, "depth": rgb[:, 0].to(torch.int16), "label": torch.arange(32)}
     (step,) = make_steps([entry])
-    if isinstance(step, Rotate):  # where the picture is not a mean of pixels
+    if isinstance(step, Rotate):  # where the image is not a mean of pixels
         step.draw = lambda n, device: (torch.arange(n) % 4) * (torch.pi / 2)  # type: ignore[method-assign]
     changed = step(x)
     assert not torch.equal(changed["rgb"], rgb)
@@ -117,7 +117,7 @@ def test_depth_and_masks_go_with_their_picture(entry: Any) -> None:
 
 def test_a_transform_of_torchvision_changes_a_batch_alike() -> None:
     torch.manual_seed(0)
-    rgb = pictures(1).expand(16, -1, -1, -1).contiguous()
+    rgb = images(1).expand(16, -1, -1, -1).contiguous()
     x = {"rgb": rgb, "depth": rgb[:, 0].to(torch.int16)}
     steps = make_steps(["RandomHorizontalFlip", {"RandomCrop": {"size": 8, "padding": 2}}])
     for _ in range(8):

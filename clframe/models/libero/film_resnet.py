@@ -108,7 +108,7 @@ class FiLMResNet(nn.Module):
                 BasicBlock(2 * width, 2 * width),
             ]
         )
-        self.videos = nn.ModuleList(
+        self.films = nn.ModuleList(
             FiLM(n_condition, channels) for channels in (width, width, 2 * width, 2 * width)
         )
         self.points = SpatialSoftmax(2 * width, points)
@@ -122,8 +122,8 @@ class FiLMResNet(nn.Module):
         if self.channels_last:
             images = images.contiguous(memory_format=torch.channels_last)
         maps = self.stem(images)
-        for block, video in zip(self.blocks, self.videos, strict=True):
-            maps = video(block(maps), condition)
+        for block, film in zip(self.blocks, self.films, strict=True):
+            maps = film(block(maps), condition)
         seen: Tensor = self.project(self.points(maps))
         return seen
 

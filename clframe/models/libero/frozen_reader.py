@@ -159,7 +159,7 @@ class FeatureReader(nn.Module):
         self.register_buffer("spread", torch.ones(shape))
         self.register_buffer("known", torch.zeros(len(cameras), dtype=torch.bool))
         self.inner = nn.ModuleList(nn.Linear(encoder.width, hidden) for _ in cameras)
-        self.videos = nn.ModuleList(FiLM(n_condition, hidden) for _ in cameras)
+        self.films = nn.ModuleList(FiLM(n_condition, hidden) for _ in cameras)
         self.project = nn.ModuleList(nn.Linear(hidden, width) for _ in cameras)
         # In checkpoints instead of the encoder's weights.
         digest = torch.tensor(list(bytes.fromhex(encoder.digest)), dtype=torch.uint8)
@@ -192,11 +192,9 @@ class FeatureReader(nn.Module):
         nothing = features[0].new_ones(len(features[0]), 1)
         condition = x[TASK] if self.layout.task else nothing
         seen = []
-        layers = zip(features, self.inner, self.videos, self.project, strict=True)
-        for vectors, inner, video, project in layers:
-            hidden = video(
-                inner(self.dropout(vectors)).relu().transpose(1, 2)[..., None], condition
-            )
+        layers = zip(features, self.inner, self.films, self.project, strict=True)
+        for vectors, inner, film, project in layers:
+            hidden = film(inner(self.dropout(vectors)).relu().transpose(1, 2)[..., None], condition)
             seen.append(project(hidden[..., 0].transpose(1, 2).relu()))
         return Parts(condition, self.states(x), seen)
 
