@@ -44,7 +44,7 @@ def test_the_plugin_of_the_readme_works(tmp_path: Path) -> None:
     assert (result.matrix.values != plain.matrix.values).any()
 
 
-def test_the_readme_is_one_screen_with_a_image() -> None:
+def test_the_readme_is_one_screen_with_an_image() -> None:
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 85
     (image,) = re.findall(r"!\[.+\]\((.+)\)", text)
