@@ -73,8 +73,8 @@ def _add_new_pages(nav: list[Any], docs: Path) -> None:
     named = set(_paths(nav))
     new = sorted(path.name for path in docs.glob("*.md") if path.name not in named)
     for section in nav:
-        if isinstance(section, dict) and "How to" in section:
-            section["How to"] += new
+        if isinstance(section, dict) and "Get started" in section:
+            section["Get started"] += new
 
 
 def _paths(entry: Any) -> list[str]:
