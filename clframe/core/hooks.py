@@ -51,7 +51,7 @@ def _named(
     learner: HasPlugins, hook: str, of: Collection[str] | None = None, /, **arguments: Any
 ) -> list[tuple[str, Any]]:
     """Return every plugin's answer with the plugin's name, without None."""
-    answers = learner.plugins.answers(hook, of, **arguments)
+    answers = learner.plugins.named_results(hook, of, **arguments)
     fits = ANSWERS[hook].fits
     for _, answer in answers:
         if not fits(answer):

@@ -235,12 +235,12 @@ class Plugins:
             others = [other for other in self.ordered if other is not implementation.plugin]
             yield self.manager.subset_hook_caller(hook, others)
 
-    def answers(
+    def named_results(
         self, hook: str, of: Collection[str] | None = None, /, **arguments: Any
     ) -> list[tuple[str, Any]]:
-        """What plugins answer to a hook that collects results, each with its plugin's name.
+        """Return what plugins return from a hook, each with its plugin's name.
 
-        Where a plugin wraps the hook, all are called at once and share the name ``a+b``.
+        If a plugin wraps the hook, all are called at once and share the name ``a+b``.
 
         Args:
             hook: Its name.
