@@ -300,10 +300,10 @@ def check_composition(plugins: Sequence[Plugin], stream: Stream) -> None:
             )
         learner = stream.learner
         labels = plugin.capabilities.needs_class_labels
-        if labels and not getattr(learner, "classifies", learner is None):
+        if labels and learner is not None and not learner.classifies:
             raise PluginError(
                 f"plugin '{plugin.name}' needs labels that are classes, but stream '{stream.name}' "
-                f"is learned by {learner.__name__}: choose another strategy, or say classifies = "  # type: ignore[union-attr]
+                f"is learned by {learner.__name__}: choose another strategy, or set classifies = "
                 "True in that class if its outputs are a logit for each class"
             )
         if stream.scenario not in plugin.scenarios:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from clframe.errors import PluginError, SettingError
 
 if TYPE_CHECKING:
-    from lightning.pytorch import LightningModule
-
+    from clframe.core.learner import Learner
     from clframe.data.dataset import Data
 
 Scenario = Literal["task", "domain", "class"]
@@ -148,7 +147,7 @@ class Stream:
     n_outputs: int
     source: str = ""
     seed: int = 0
-    learner: type[LightningModule] | None = None
+    learner: type[Learner] | None = None
     boundaries: bool = True
     column_order: tuple[str, ...] = ()
 

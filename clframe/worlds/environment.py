@@ -133,7 +133,10 @@ class WrappedEnvironment(Environment):
         return self.environment.innermost
 
 
-_OPTIONAL = ("measures", "simulator_state", "model_file", "render", "image", "close")
+_OPTIONAL = (
+    *("measures", "simulator_state", "model_file", "render", "image", "close"),
+    *("observation_space", "action_space", "video_cameras", "rate", "metadata"),
+)
 
 
 class ForeignEnvironment(Environment):
@@ -145,13 +148,15 @@ class ForeignEnvironment(Environment):
         environment: The environment.
     """
 
+    metadata: Any = None
+    """Gymnasium's own, with the frames a second of videos."""
+
     def __init__(self, environment: Any) -> None:
         self.environment = environment
-        for name in (*_OPTIONAL, "observation_space", "action_space", "video_cameras", "rate"):
+        for name in _OPTIONAL:
             if hasattr(environment, name):
                 setattr(self, name, getattr(environment, name))
-        metadata = getattr(environment, "metadata", None)
-        rate = metadata.get("render_fps") if isinstance(metadata, Mapping) else None
+        rate = self.metadata.get("render_fps") if isinstance(self.metadata, Mapping) else None
         self.rate = float(rate) if rate and rate > 0 else self.rate
 
     def reset(

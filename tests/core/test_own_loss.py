@@ -135,6 +135,6 @@ def test_a_learner_says_whether_it_classifies() -> None:
     assert not Numbers.classifies
     settings: dict[str, Any] = {"max_steps": 1, "run_dir": False, "progress": False}
     stream = dataclasses.replace(toy_stream("domain"), learner=Numbers)
-    with pytest.raises(clframe.PluginError, match="say classifies = True in that class"):
+    with pytest.raises(clframe.PluginError, match="set classifies = True in that class"):
         clframe.fit(stream, "lwf", **settings)
     clframe.fit(dataclasses.replace(stream, learner=HandMade), "lwf", **settings)
