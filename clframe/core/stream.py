@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from clframe.errors import PluginError, SettingError
 
 if TYPE_CHECKING:
-    from clframe.core.learner import Learner
     from clframe.data.dataset import Data
 
 Scenario = Literal["task", "domain", "class"]
@@ -147,7 +146,7 @@ class Stream:
     n_outputs: int
     source: str = ""
     seed: int = 0
-    learner: type[Learner] | None = None
+    learner: type[Any] | None = None
     boundaries: bool = True
     column_order: tuple[str, ...] = ()
 
