@@ -317,7 +317,7 @@ def test_what_is_missing_is_said_in_a_sentence() -> None:
     refused("mas", "give data= instead", importance=closure)
     refused("ewc", "one of them", SettingError, importance=closure, data=(X, Y))
     refused("packnet", "retrain=", settings={"scenario": "task"})
-    refused("lwf", "needs class labels", data=(X, X))
+    refused("lwf", "labels that are classes", data=(X, X))
     refused("ewc", "24 inputs and 3 labels", DataError, data=(X, Y[:3]))
     refused("naive", "outputs=", SettingError, outputs=[0])
     refused("naive", "give data= or outputs=", SettingError, settings={"scenario": "class"})

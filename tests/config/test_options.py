@@ -107,7 +107,7 @@ def test_without_a_compiler_it_is_said_at_the_start() -> None:
 
 def test_a_compiler_that_makes_nothing_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch._inductor.cpp_builder.get_cpp_compiler", lambda: "true")
-    with pytest.raises(SettingError, match=r"needs a C\+\+ compiler, and none that works is found"):
+    with pytest.raises(SettingError, match=r"needs a working C\+\+ compiler and found none"):
         prepare("split_mnist", trainer={"compile": True, "accelerator": "cpu"})
 
 

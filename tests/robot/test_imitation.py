@@ -71,7 +71,7 @@ def test_methods_act_on_it_unchanged(strategy: str) -> None:
 
 @pytest.mark.parametrize("strategy", ["lwf", "dgr", "icarl", "er_ace"])
 def test_methods_that_need_classes_say_so(strategy: str) -> None:
-    with pytest.raises(PluginError, match="needs class labels"):
+    with pytest.raises(PluginError, match="needs labels that are classes"):
         learn(strategy)
 
 

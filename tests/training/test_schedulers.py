@@ -481,7 +481,7 @@ def test_batched_seeds_are_those_of_separate_runs(scheduler: Any) -> None:
 
 def test_a_plateau_cannot_be_batched() -> None:
     reason = unsupported_reason([made("ReduceLROnPlateau")])
-    assert reason == "the scheduler gives each seed a learning rate of its own"
+    assert reason == "the scheduler gives each seed its own learning rate"
 
 
 def epochs_of(folder: Path) -> list[dict[str, Any]]:
