@@ -104,7 +104,7 @@ def test_two_lifetimes_as_two_workers(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_two_lifetimes_in_one_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(DATA / "ste", tmp_path / "logs")
     message = refused(capsys, tmp_path / "logs")
-    assert f"{tmp_path / 'logs'} holds 2 lifetimes" in message
+    assert f"{tmp_path / 'logs'} has 2 lifetimes" in message
 
 
 @pytest.mark.parametrize("column", ["exp_num", "block_type", "task_name", "exp_status"])
