@@ -54,7 +54,7 @@ def held_out(
     of_group: dict[Hashable, list[int]] = {}
     for number, group in enumerate(groups):
         of_group.setdefault(group, []).append(number)
-    tested = torch.tensor([hash_ < fraction for hash_ in hashes])
+    tested = torch.tensor([hashed < fraction for hashed in hashes])
     alone: list[Hashable] = []
     for group, members in of_group.items():
         own = [hashes[number] for number in members]

@@ -148,7 +148,7 @@ class LwF(Plugin):
             if megabytes <= self.memory:
                 order = torch.arange(len(data), device=self.units.device)
                 batches = data.batches(order, learner.engine.evaluation.eval_batch_size)
-                answers = [self._answer(learner, batch_.x, batch_.task) for batch_ in batches]
+                answers = [self._answer(learner, chunk.x, chunk.task) for chunk in batches]
                 self.kept = (data, torch.cat(answers))
                 return self.kept[1][batch.positions]
         return self._answer(learner, batch.x, batch.task)

@@ -198,8 +198,10 @@ def test_refusals() -> None:
     with pytest.raises(SettingError, match="must be even"):
         CODAPrompt(length=3)
     built = prepare_toy([DualPrompt()], toy_stream("class"))
-    with pytest.raises(SettingError, match="expert names block 2; this network has blocks 0 to 1"):
+    with pytest.raises(
+        SettingError, match="expert names block 2, but this network has blocks 0 to 1"
+    ):
         built.learner.plugins.ordered[0].configure(built.learner, built.stream)  # type: ignore[attr-defined]
     built = prepare_toy([CODAPrompt(blocks=(0,))], toy_stream("class"))
-    with pytest.raises(SettingError, match="only 16 can be orthogonal in this network: give 5"):
+    with pytest.raises(SettingError, match="only 16 can be orthogonal in this network: set 5"):
         built.learner.plugins.ordered[0].configure(built.learner, built.stream)  # type: ignore[attr-defined]

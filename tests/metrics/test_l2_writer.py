@@ -163,7 +163,7 @@ def test_wrong_use_is_refused(tmp_path: Path) -> None:
         log.load_state_dict(
             {**log.state_dict(), "block": 0, "rows": 3, "exp_num": 3, "kind": "train"}
         )
-    with pytest.raises(SettingError, match="say where"):
+    with pytest.raises(SettingError, match="continues a log"):
         writer(tmp_path / "log", resume=True).begin_block("train")
     for measures in ([], ["exp_num"], ["a\tb"]):
         with pytest.raises(SettingError, match="measures"):
