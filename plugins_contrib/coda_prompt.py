@@ -42,26 +42,26 @@ class Components(nn.Module):
         self.keys = parameters(width)
         self.attention = parameters(width)
 
-    def known(self, part: str, slots: Sequence[int], trained: int | None) -> Tensor:
+    def known(self, name: str, slots: Sequence[int], trained: int | None) -> Tensor:
         """Return one of the three tensors for several tasks; at most one gets a gradient."""
-        values: Any = getattr(self, part)
+        values: Any = getattr(self, name)
         return torch.cat([values[s] if s == trained else values[s].detach() for s in slots])
 
     def forward(self, query: Tensor, slots: Sequence[int], trained: int | None) -> Tensor:
         """Return prompts ``[n, length, width]``: sums of components weighted by cosines."""
-        parts = [self.known(part, slots, trained) for part in PARTS]
-        return weighted(query, *parts)
+        tensors = [self.known(name, slots, trained) for name in PARTS]
+        return weighted(query, *tensors)
 
     def orthogonality(self, slots: Sequence[int], trained: int) -> Tensor:
         """Return how far the rows of each of the three are from orthonormal."""
-        parts = [self.known(part, slots, trained).flatten(1) for part in PARTS]
-        return torch.stack([orthogonality(rows) for rows in parts]).sum()
+        tensors = [self.known(name, slots, trained).flatten(1) for name in PARTS]
+        return torch.stack([orthogonality(rows) for rows in tensors]).sum()
 
     @torch.no_grad()
     def begin(self, slot: int, before: Sequence[int]) -> None:
         """Make the rows of a task orthonormal, and orthogonal to those of earlier tasks."""
-        for part in PARTS:
-            values: Any = getattr(self, part)
+        for name in PARTS:
+            values: Any = getattr(self, name)
             old = [values[s].flatten(1) for s in before]
             new = values[slot]
             new.copy_(orthonormal(new.flatten(1), torch.cat(old) if old else None).view_as(new))

@@ -93,8 +93,8 @@ class GSS(Plugin):
             slots = replaced(self.buffer.column("similarity"), rest, learner.generator)
             self._place(slots, self.size, rows(batch, room, len(batch)), rest)
 
-    def _place(self, places: Tensor, count: int, batch: Batch, scores: Tensor) -> None:
-        self.buffer.place(places, count, batch.x, batch.y, batch.task, similarity=scores)
+    def _place(self, slots: Tensor, count: int, batch: Batch, scores: Tensor) -> None:
+        self.buffer.place(slots, count, batch.x, batch.y, batch.task, similarity=scores)
 
     def scores(self, learner: Learner, batch: Batch) -> Tensor:
         """Return the score c of each sample: its largest cosine with stored gradients, plus 1."""
@@ -138,8 +138,8 @@ def of_each(learner: Learner, batch: Batch) -> list[Tensor]:
     task = learner.current_task
 
     def loss(theta: dict[str, Tensor], x: Any, y: Tensor, task: Tensor) -> Tensor:
-        one = Batch(_alone(x), y[None], task[None])
-        return learner.label_loss(functional_call(learner, theta, (one.x, one.task)), one)
+        sample = Batch(_alone(x), y[None], task[None])
+        return learner.label_loss(functional_call(learner, theta, (sample.x, sample.task)), sample)
 
     # Fused attention does not support gradients of single samples.
     plain = sdpa_kernel(SDPBackend.MATH)
@@ -160,21 +160,21 @@ def cosines(new: list[Tensor], old: list[Tensor]) -> Tensor:
     return inner / (lengths[0][:, None] * lengths[1]).clamp(min=tiny)
 
 
-def joined(one: Batch, other: Batch) -> Batch:
+def joined(first: Batch, other: Batch) -> Batch:
     """Join the samples of both batches, so that they go through the model together."""
-    x: Any = one.x
+    x: Any = first.x
     if isinstance(x, dict):
         x = {name: torch.cat([value, other.x[name]]) for name, value in x.items()}
     else:
         x = torch.cat([x, other.x])
-    return Batch(x, torch.cat([one.y, other.y]), torch.cat([one.task, other.task]))
+    return Batch(x, torch.cat([first.y, other.y]), torch.cat([first.task, other.task]))
 
 
 def rows(batch: Batch, start: int, end: int) -> Batch:
     """Return consecutive samples of a batch."""
     x = batch.x
-    part = {k: v[start:end] for k, v in x.items()} if isinstance(x, dict) else x[start:end]
-    return Batch(part, batch.y[start:end], batch.task[start:end])
+    inputs = {k: v[start:end] for k, v in x.items()} if isinstance(x, dict) else x[start:end]
+    return Batch(inputs, batch.y[start:end], batch.task[start:end])
 
 
 def _alone(x: Any) -> Any:

@@ -130,9 +130,9 @@ class InfLoRA(Tuner):
 
     def insert(self, learner: Learner, stream: Stream) -> list[Tensor]:
         """Insert a pair at each target, of which B is trained."""
-        found = linears(learner.model, None, "inflora.targets")
+        layers = linears(learner.model, None, "inflora.targets")
         targets = self.targets
-        if targets is None and any(name.rpartition(".")[2] == "qkv" for name in found):
+        if targets is None and any(name.rpartition(".")[2] == "qkv" for name in layers):
             targets = ["qkv"]
         self._layers = linears(learner.model, targets, "inflora.targets")
         self._pairs: dict[str, LoRA] = {}

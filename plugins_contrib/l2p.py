@@ -49,8 +49,8 @@ class PoolViT(PromptedViT):
         self.trace.values["distance"] = (1 - cosine.gather(1, chosen)).sum(1).mean()
         prompts = self.prompts[chosen].flatten(1, 2)
         seen = self.run(torch.cat([prompts, tokens], 1), {})
-        place = prompts.shape[1]
-        pooled = seen[:, :place].mean(1) if self.average else seen[:, place]
+        n_prompts = prompts.shape[1]
+        pooled = seen[:, :n_prompts].mean(1) if self.average else seen[:, n_prompts]
         features: Tensor = self.vit.fc_norm(pooled)
         return features
 

@@ -264,9 +264,9 @@ class LocalSimilarity(nn.Module):
         return self.scale * (cosine.softmax(2) * cosine).sum(2)
 
     @torch.no_grad()
-    def imprint(self, unit: int, directions: Tensor, known: list[int]) -> None:
+    def imprint(self, unit: int, directions: Tensor, known_units: list[int]) -> None:
         """Initialize the proxies of a class, with the mean length of those of known classes."""
-        length = self.weight[known].norm(dim=2).mean()
+        length = self.weight[known_units].norm(dim=2).mean()
         self.weight[unit] = functional.normalize(directions, dim=1) * length
 
 

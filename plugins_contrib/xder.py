@@ -131,7 +131,7 @@ class XDER(Plugin):
             return torch.tensor(sorted(chosen), dtype=torch.long, device=device)
 
         present = set(experience.outputs)
-        past = {unit for one in learner.seen for unit in one.outputs} - present
+        past = {unit for other in learner.seen for unit in other.outputs} - present
         self._past, self._present = units(past), units(present)
         self._future = units(set(range(n)) - past - present)
         self._is_past = torch.zeros(n, dtype=torch.bool, device=device)
@@ -140,17 +140,17 @@ class XDER(Plugin):
         self._place[self._present] = torch.arange(len(present), device=device)
         # For each class, the classes of the same experience.
         self._together = torch.eye(n, dtype=torch.bool, device=device)
-        heads, known = [], past | present
-        for one in reversed(stream.experiences):
-            for unit in one.outputs:
+        heads, seen_units = [], past | present
+        for other in reversed(stream.experiences):
+            for unit in other.outputs:
                 self._together[unit] = False
-                self._together[unit, list(one.outputs)] = True
-        for one in stream.experiences:
-            if not set(one.outputs) <= known:
+                self._together[unit, list(other.outputs)] = True
+        for other in stream.experiences:
+            if not set(other.outputs) <= seen_units:
                 mask = torch.zeros(n, dtype=torch.bool, device=device)
-                mask[units(set(one.outputs) - known)] = True
+                mask[units(set(other.outputs) - seen_units)] = True
                 heads.append(mask)
-                known |= set(one.outputs)
+                seen_units |= set(other.outputs)
         self._heads = torch.stack(heads) if heads else torch.empty(0, n, device=device)
 
     # ------------------------------------------------------------ a step

@@ -66,8 +66,8 @@ def ids_of_rows(x: Any) -> SampleIds:
 def ids_of(data: Data) -> Ids | None:
     """Return the IDs of all samples in order, or None if they have none."""
     if isinstance(data, JoinedData):
-        part_ids = [ids_of(part) for part in data.parts]
-        existing = [part for part in part_ids if part is not None]
+        part_ids = [ids_of(dataset) for dataset in data.parts]
+        existing = [dataset for dataset in part_ids if dataset is not None]
         return np.concatenate(existing) if len(existing) == len(part_ids) else None
     if isinstance(data, OrderedData):
         inner = ids_of(data.inner)
@@ -85,28 +85,28 @@ def fingerprint(data: Data) -> str:
     Samples without IDs are represented by some of the inputs, if these are in memory and the
     same each time.
     """
-    parts: list[Any] = [len(data), _bytes(data.labels), _bytes(data.tasks)]
+    contents: list[Any] = [len(data), _bytes(data.labels), _bytes(data.tasks)]
     ids = ids_of(data)
     if ids is not None:
-        parts.append(ids.tobytes())
+        contents.append(ids.tobytes())
     elif data.repeatable and len(data):
         positions = torch.linspace(0, len(data) - 1, min(_SAMPLES, len(data))).long()
         inputs = data.gather(positions.to(data.labels.device))
         named = inputs if isinstance(inputs, dict) else {"": inputs}
-        parts += [part for name, value in named.items() for part in (name, _bytes(value))]
-    return short_sum(*parts)
+        contents += [content for name, value in named.items() for content in (name, _bytes(value))]
+    return short_sum(*contents)
 
 
-def short_sum(*parts: Any) -> str:
+def short_sum(*values: Any) -> str:
     """Return a checksum of bytes and of values that JSON can hold."""
     total = hashlib.sha256()
-    for part in parts:
-        total.update(part if isinstance(part, bytes) else json.dumps(part).encode())
+    for value in values:
+        total.update(value if isinstance(value, bytes) else json.dumps(value).encode())
     return total.hexdigest()[:16]
 
 
-def _row_at(rows: Sequence[NDArray[np.uint8]], place: int) -> bytes:
-    return b"".join(array[place].tobytes() for array in rows)
+def _row_at(rows: Sequence[NDArray[np.uint8]], index: int) -> bytes:
+    return b"".join(array[index].tobytes() for array in rows)
 
 
 def _rows(t: Tensor) -> NDArray[np.uint8]:

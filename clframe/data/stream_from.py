@@ -218,7 +218,7 @@ class Split:
                 raise SettingError(
                     f"n_experiences must be at most {len(classes)}, the number of classes, got {n}"
                 )
-            return [part.tolist() for part in np.array_split(np.arange(len(classes)), n)]
+            return [group.tolist() for group in np.array_split(np.arange(len(classes)), n)]
         indices = {self.title(label): k for k, label in enumerate(classes)}
         indices |= {str(label): k for k, label in enumerate(classes)}
         return _grouped(self.groups, indices, "class")
@@ -323,9 +323,9 @@ def _assemble(
     def load(samples: Samples, codes: Tensor, positions: Tensor, task: int, group: int) -> Data:
         codes = codes[positions]
         if positional:
-            place = torch.full((len(classes),), -1)
-            place[units_of[group]] = torch.arange(len(units_of[group]))
-            codes = place[codes]
+            position_of_class = torch.full((len(classes),), -1)
+            position_of_class[units_of[group]] = torch.arange(len(units_of[group]))
+            codes = position_of_class[codes]
         return samples.select(positions, codes, task)
 
     names = _unique([_shortened(title) for title in parts.names])

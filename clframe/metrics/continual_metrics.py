@@ -103,13 +103,15 @@ def continual(
         The metrics, None if no task is an earlier one; ``stability_gap_k`` is the mean over
         tasks in each experience.
     """
-    curves = [{task: np.asarray(line, np.float64) for task, line in one.items()} for one in values]
+    curves = [
+        {task: np.asarray(line, np.float64) for task, line in by_task.items()} for by_task in values
+    ]
     whole: dict[str, list[Floats]] = {}
     first: dict[str, int] = {}
     gaps: list[float | None] = []
-    for k, one in enumerate(curves):
+    for k, by_task in enumerate(curves):
         falls = []
-        for task, line in one.items():
+        for task, line in by_task.items():
             if task in whole:
                 falls.append(min(whole[task][-1][-1], line[-1]) - line.min())
             else:
@@ -124,7 +126,7 @@ def continual(
     worst = None
     if lowest is not None:
         worst = share * float(np.mean(last)) + (1 - share) * lowest if last else lowest
-    lines = [np.concatenate(parts) for parts in whole.values()]
+    lines = [np.concatenate(segments) for segments in whole.values()]
     metrics: dict[str, Any] = {"min_acc": lowest, "wc_acc": worst}
     metrics["stability_gap"] = _mean(gap for gap in gaps if gap is not None)
     for width in _WINDOWS:
@@ -146,8 +148,8 @@ def _steepest(line: Floats, width: int) -> float:
 
 def _area(steps: Sequence[Sequence[int]], curves: Sequence[Mapping[str, Floats]]) -> float | None:
     """Return the mean accuracy over the tasks seen, each point weighted by the steps before it."""
-    positions = np.concatenate([np.asarray(one, np.float64) for one in steps])
-    heights = np.concatenate([np.mean(list(one.values()), axis=0) for one in curves])
+    positions = np.concatenate([np.asarray(points, np.float64) for points in steps])
+    heights = np.concatenate([np.mean(list(points.values()), axis=0) for points in curves])
     widths = np.diff(positions, prepend=0.0)
     return float((widths * heights).sum() / positions[-1]) if positions[-1] > 0 else None
 

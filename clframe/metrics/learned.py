@@ -111,9 +111,9 @@ def vector_of(values: Vector, length: int, name: str, of: str = "column") -> Flo
 
 def _refuse_infinite(values: Floats, name: str) -> None:
     if np.isinf(values).any():
-        place = ", ".join(str(index[0]) for index in np.nonzero(np.isinf(values)))
+        indices = ", ".join(str(index[0]) for index in np.nonzero(np.isinf(values)))
         raise SettingError(
-            f"{name} is infinite at index [{place}]; values must be finite, "
+            f"{name} is infinite at index [{indices}]; values must be finite, "
             "or NaN where not measured."
         )
 

@@ -99,7 +99,7 @@ def classes(
         {'balanced_accuracy': 0.5, 'worst_accuracy': 0.0, 'worst_class': 'drill'}
     """
     shares = [hits / n for hits, n in zip(right, tested, strict=True)]
-    worst = min(range(len(shares)), key=lambda place: shares[place])
+    worst = min(range(len(shares)), key=lambda index: shares[index])
     return {
         "balanced_accuracy": sum(shares) / len(shares),
         "worst_accuracy": shares[worst],

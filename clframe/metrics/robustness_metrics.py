@@ -117,5 +117,5 @@ def robustness(
     }
 
 
-def _ratio(part: float, whole: float) -> float | None:
-    return float(part / whole) if whole > 0 and not np.isnan(part) else None
+def _ratio(numerator: float, denominator: float) -> float | None:
+    return float(numerator / denominator) if denominator > 0 and not np.isnan(numerator) else None

@@ -284,8 +284,8 @@ def _sum_by_vmap(
     scored = _Scored(learner, score)
 
     def of_one(theta: dict[str, Tensor], x: Any, label: Tensor, task: Tensor) -> Tensor:
-        one = Batch(map_inputs(lambda t: t[None], x), label[None], task[None])
-        value: Tensor = functional_call(scored, theta, (one,))
+        sample = Batch(map_inputs(lambda t: t[None], x), label[None], task[None])
+        value: Tensor = functional_call(scored, theta, (sample,))
         return value
 
     # A loss may draw noise (model.head=flow), different for each sample.

@@ -198,10 +198,10 @@ class _Pull(torch.autograd.Function):
     def forward(ctx: Any, bound: _Bound, *theta: Tensor) -> Tensor:
         ctx.bound, ctx.theta = bound, theta
         ctx.gradient, distance = _gradient(bound, theta)
-        parts = [
+        terms = [
             torch.dot(g.flatten(), d.flatten()) for g, d in zip(ctx.gradient, distance, strict=True)
         ]
-        return torch.stack(parts).sum().mul_(0.5)
+        return torch.stack(terms).sum().mul_(0.5)
 
     @staticmethod
     @once_differentiable

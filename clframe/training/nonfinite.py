@@ -74,13 +74,15 @@ class NonFiniteMonitor:
             "trainer.on_nan=ignore"
         )
 
-    def _whose(self, parts: list[Tensor], terms: list[Tensor]) -> str:
+    def _whose(self, batch_losses: list[Tensor], terms: list[Tensor]) -> str:
         """Return which term of the loss is not finite: a plugin's, or the model's own."""
-        bad_parts = [i for i, part in enumerate(parts) if not bool(part.isfinite())]
+        bad_parts = [i for i, loss in enumerate(batch_losses) if not bool(loss.isfinite())]
         bad_terms = [i for i, term in enumerate(terms) if not bool(term.isfinite())]
         names: list[str] = []
         if 0 not in bad_parts:
-            who = self._names("extra_batches", len(parts) - 1) if len(parts) > 1 else []
+            who = (
+                self._names("extra_batches", len(batch_losses) - 1) if len(batch_losses) > 1 else []
+            )
             names += [who[i - 1] for i in bad_parts]
             who = self._names("penalty", len(terms)) if terms else []
             names += [who[i] for i in bad_terms]

@@ -89,7 +89,7 @@ def _both(method: str, kinds: tuple[str, str]) -> tuple[str, ...]:
     return kinds if method == "both" else (method,)
 
 
-def make_settings(profile: str = "paper", **given: Any) -> Settings:
+def make_settings(profile: str = "paper", **chosen: Any) -> Settings:
     """Return checked settings: the defaults of a profile, updated with the given settings.
 
     >>> make_settings("reference").transfer_method
@@ -97,27 +97,27 @@ def make_settings(profile: str = "paper", **given: Any) -> Settings:
     """
     if profile not in PROFILES:
         raise SettingError(f"profile is {profile!r}, but it must be 'paper' or 'reference'.")
-    known = {f.name for f in fields(Settings)} - {"profile"}
-    for name, value in given.items():
-        if name not in known:
-            raise SettingError(f"Unknown L2 setting {name!r}; {nearest(name, known)}")
+    names = {f.name for f in fields(Settings)} - {"profile"}
+    for name, value in chosen.items():
+        if name not in names:
+            raise SettingError(f"Unknown L2 setting {name!r}; {nearest(name, names)}")
         if name in _CHOICES and value not in _CHOICES[name]:
             raise SettingError(
                 f"{name} is {value!r}, but it must be one of {', '.join(_CHOICES[name])}."
             )
     for name in ("do_smooth_eval_data", "clamp_outliers"):
-        if not isinstance(given.get(name, False), bool):
-            raise SettingError(f"{name} is {given[name]!r}, but it must be true or false.")
-    window = given.get("window_length")
+        if not isinstance(chosen.get(name, False), bool):
+            raise SettingError(f"{name} is {chosen[name]!r}, but it must be true or false.")
+    window = chosen.get("window_length")
     if window is not None and (
         isinstance(window, bool) or not isinstance(window, int) or window < 1
     ):
         raise SettingError(f"window_length is {window!r}, but it must be a whole number >= 1.")
-    if given.get("data_range") is not None:
-        given["data_range"] = _data_range(given["data_range"])
+    if chosen.get("data_range") is not None:
+        chosen["data_range"] = _data_range(chosen["data_range"])
     if profile == "reference":
-        given = {"transfer_method": "ratio", "clamp_outliers": False, **given}
-    return Settings(profile=profile, **given)
+        chosen = {"transfer_method": "ratio", "clamp_outliers": False, **chosen}
+    return Settings(profile=profile, **chosen)
 
 
 def _data_range(ranges: Any) -> dict[str, dict[str, float]]:

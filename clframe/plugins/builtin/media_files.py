@@ -50,8 +50,8 @@ def write(run_dir: Path, name: str, value: Any, caption: str, stem: str) -> Medi
         ending, content = VIDEOS[0], _gif(pixels_of(value))
     else:
         ending, content = IMAGES[0], _png(value)
-    parts = [re.sub(r"[^\w.-]", "_", part).strip(".") or "_" for part in name.split("/")]
-    path = run_dir.joinpath(FOLDER, *parts, stem + ending)
+    folders = [re.sub(r"[^\w.-]", "_", folder).strip(".") or "_" for folder in name.split("/")]
+    path = run_dir.joinpath(FOLDER, *folders, stem + ending)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, content)
     return Media(name, kind, path.relative_to(run_dir).as_posix(), caption)
@@ -115,7 +115,7 @@ def draw(heatmap: Heatmap) -> Any:
         (rows, heatmap.rows, axes.set_yticks),
     ):
         named = range(0, many, -(-many // _MOST_NAMED))
-        put(list(named), [names[place] for place in named])
+        put(list(named), [names[index] for index in named])
     axes.tick_params(axis="x", rotation=90 if columns > 8 else 0)
     axes.set_xlabel(heatmap.x)
     axes.set_ylabel(heatmap.y)

@@ -114,24 +114,26 @@ class BatchedStepper:
     def _steps(self, chunk: Chunk) -> tuple[list[Step], Tensor]:
         """Return every seed's step and loss, with outputs and losses computed in one pass."""
         learners = self.stack.learners
-        parts = [
+        batches = [
             hooks.extra_batches(learner, self.feed.batch(chunk, index))
             for index, learner in enumerate(learners)
         ]
-        sizes = [len(part) for part in parts[0]]
+        sizes = [len(batch) for batch in batches[0]]
         x, y, task = chunk.x, chunk.y, chunk.task
         if len(sizes) > 1:
-            x = stack_inputs([cat_inputs([part.x for part in of_seed]) for of_seed in parts])
-            y = torch.stack([torch.cat([part.y for part in of_seed]) for of_seed in parts])
-            task = torch.stack([torch.cat([part.task for part in of_seed]) for of_seed in parts])
+            x = stack_inputs([cat_inputs([batch.x for batch in of_seed]) for of_seed in batches])
+            y = torch.stack([torch.cat([batch.y for batch in of_seed]) for of_seed in batches])
+            task = torch.stack(
+                [torch.cat([batch.task for batch in of_seed]) for of_seed in batches]
+            )
         outputs, features = self.stack.run(x)
         outputs = self.mask(outputs, task)
         of_parts: list[Any] = [None] * len(learners)
-        if all(part.loss is None for of_seed in parts for part in of_seed):
+        if all(batch.loss is None for of_seed in batches for batch in of_seed):
             of_samples = functional.cross_entropy(
                 outputs.flatten(0, 1), y.flatten(), reduction="none"
             ).view(y.shape)
-            means = torch.stack([part.mean(1) for part in of_samples.split(sizes, 1)], 1)
+            means = torch.stack([batch.mean(1) for batch in of_samples.split(sizes, 1)], 1)
             of_parts = [of_seed.unbind() for of_seed in means.unbind()]
         # Unbind in one operation: the gradient of a slice is a tensor as large as the whole.
         seen = [None] * len(learners) if features is None else features.unbind()
@@ -140,7 +142,7 @@ class BatchedStepper:
         for index, of_seed in enumerate(outputs.unbind()):
             learner, features_of_seed = learners[index], seen[index]
             learner.set_task(tasks[index])
-            step = Step(parts[index], [of_seed], [features_of_seed])
+            step = Step(batches[index], [of_seed], [features_of_seed])
             if len(sizes) > 1:
                 step.outputs = list(of_seed.split(sizes))
                 if features_of_seed is None:
