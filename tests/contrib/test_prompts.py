@@ -191,7 +191,7 @@ def test_refusals() -> None:
         built = prepare(toy_stream("class"), [plugin], {"name": "mlp", "hidden": [4]})
         with pytest.raises(PluginError, match=f"'{plugin.name}' puts prompts among the tokens"):
             plugin.configure(built.learner, built.stream)
-    with pytest.raises(SettingError, match=r"l2p.top=5 is more"):
+    with pytest.raises(SettingError, match=r"l2p.top=5 is larger"):
         L2P(pool=3)
     with pytest.raises(SettingError, match="both name block 1"):
         DualPrompt(general=(0, 1), expert=(1,))
