@@ -4,7 +4,7 @@
 
 For each strategy that `clframe list strategies` has, for some compositions and for learning by
 reward, `clframe fit` runs once to its end. Then runs of the same settings are killed,
-again and again, and continued with `resume=`, until they end; a new one is begun until there were
+again and again, and continued with `resume=`, until they end; new runs start until there were
 enough kills. A kill is one of: at a random time, in the middle of writing a checkpoint, between a
 checkpoint's note and its state, in the middle of an evaluation. Compared are results.json (without
 timing), events.jsonl and the lifetime log (without times), and the CSV table, all exactly.

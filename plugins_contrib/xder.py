@@ -35,13 +35,13 @@ class XDER(Plugin):
     * beta times the cross-entropy of another draw of the buffer among past classes;
     * ``eta`` times two hinges, each a mean over the samples at which it is above zero: of the
       current batch, max p_past + margin - max p_present, with p the softmax over both and the first
-      one fixed; and of current and remembered samples, max o_future + margin - max o_own, with o
+      one fixed; and of current and stored samples, max o_future + margin - max o_own, with o
       logits and "own" the classes of the sample's experience;
     * ``consistency`` times the supervised contrastive loss of the logits of each future experience,
       scaled to length 1: mean over experiences, sum over views, of samples of the batch and of the
       buffer. Views are augmented images; other inputs have one view, themselves.
 
-    "Implanting the future past": a remembered sample's logits of present and future classes are
+    "Implanting the future past": a stored sample's logits of present and future classes are
     replaced by the network's own, scaled so that the largest is at most gamma times the true
     class's stored one::
 

@@ -1,4 +1,4 @@
-"""Fisher information of a learner on a data set, by six estimates that papers mix up.
+"""Fisher information of a learner on a dataset, by six estimates that papers mix up.
 
 The diagonal of the Fisher information is ``E_x E_{y ~ p(y|x)} [(d log p(y|x) / d theta)^2]``. The
 estimates differ in how they treat the inner expectation, and a penalty's weight found with one

@@ -1,4 +1,4 @@
-"""Gradients of single samples, measured and averaged over a data set.
+"""Gradients of single samples, measured and averaged over a dataset.
 
 The result is the mean over samples of ``sum_k weight_k * measure(d score_k / d theta)``, where the
 measure (square, absolute value) of a product is the product of the measures. A floor bounds each
