@@ -1,4 +1,4 @@
-"""A-GEM as the program behind the 2022 table runs it, as a plain loop, beside clframe's plugin.
+"""A-GEM as the program behind the 2022 table runs it, as a plain loop, next to clframe's plugin.
 
     python benchmarks/agem_form.py --data-dir DIR --seeds 0 1 2 3 4
 

@@ -1,4 +1,4 @@
-"""What a method costs when it is attached to a plain loop, beside the same method in clframe's own.
+"""Compare the cost of a method attached to a plain loop with the same method in clframe's own.
 
     python benchmarks/attach_cost.py [--repeats 5] [--write docs/results/attach_cost.md]
 

@@ -6,7 +6,7 @@ Each cell is ``clframe fit experiment=behavior/<method> seed=N``, for PPO with o
 (see grid.py for what is run and kept). ``--methods`` chooses rows; ``ppo`` is the first table, all
 others are rows of the second. The tables are printed and written to ``table.md`` in the output
 folder, everything that was measured to ``table.json``; with ``--markdown`` a page is written, and
-its numbers beside it.
+its numbers next to it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def measure(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def alone(found: grid.Found) -> str:
-    """The first table: each activity by PPO, beside the paper."""
+    """Return the first table: each activity by PPO, next to the paper."""
     lines = [
         "| activity | paper | PPO here, each seed | mean | at least the paper's |",
         "| --- | --- | --- | --- | --- |",
@@ -142,7 +142,7 @@ is learned, always the same ones.
 
 ## Each alone by PPO
 
-`experiment=behavior/ppo stream.activities=[NAME]`, beside the paper's last row (PPO, primitives,
+`experiment=behavior/ppo stream.activities=[NAME]`, next to the paper's last row (PPO, primitives,
 no physics, full observability, in iGibson 2.0). The households are not the paper's: see
 [behavior.md](../behavior.md) for what is simulated. Which column of the paper's table belongs to
 which activity could not be checked against its text here.

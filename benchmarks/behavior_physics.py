@@ -4,10 +4,10 @@
     python benchmarks/behavior_physics.py --video b100/storing_food ... [--seeds 0] [--out FOLDER]
     python benchmarks/behavior_physics.py --eyes b100/storing_food
 
-Every published activity is set up; what does not fit is noted with the sentence that refuses it.
-The planner's plan is then done by the hand, and made anew where a primitive failed. What was
-measured before is kept, so that the work can be done in pieces (``--at-most`` so many processor
-seconds each); delete docs/results/behavior_physics.json to begin again. A video is an animated GIF
+Every published activity is set up; one that does not fit is recorded with its error message.
+The hand then executes the planner's plan, which is made again where a primitive failed. What was
+measured before is kept, so that the work can be done in pieces (``--at-most`` limits processor
+seconds); delete docs/results/behavior_physics.json to begin again. A video is an animated GIF
 from the agent's camera with a strip of some of its images (PNG). ``--eyes`` makes the image of
 the world without physics in docs/behavior.md, and says how fast such observations are.
 """
@@ -116,7 +116,7 @@ def page(record: dict[str, Any], seeds: list[int]) -> str:
         f"`python benchmarks/behavior_physics.py --seeds {' '.join(map(str, seeds))}`. An activity",
         "fits if the table can have all its things and judge its goal. An episode is solved if",
         "physics says Q = 1 after the planner's primitives; after one that failed, the planner",
-        "plans anew from there, at most five times. Settings were chosen with other seeds (10 to",
+        "plans again from there, at most five times. Settings were chosen with other seeds (10 to",
         "12). Episodes are done seed by seed; the table says how many were done so far.",
         "",
         "| corpus | activities | fit | tried | episodes | solved | by the first plan "

@@ -1,4 +1,4 @@
-"""Cells of tables set beside published ones: what was measured, the published value and its band.
+"""Cells of tables compared with published ones: the measured and published values, the band.
 
 A benchmark describes its table once, as a :class:`Table`: what each cell runs and what is published
 for it. From that and the stored values of each seed come the table as Markdown, the flags, and what
@@ -68,7 +68,7 @@ class Cell:
     Args:
         labels: What it is called in each of the table's columns, such as method and scenario.
         settings: What ``clframe fit`` is given to run it.
-        published: What it is set beside; None where nothing is published.
+        published: The published value; None if there is none.
         note: Why its value is out of the band, if it is.
     """
 
@@ -92,8 +92,8 @@ class Table:
         title: The page's heading.
         columns: What the labels of a cell stand for.
         cells: All of them, in the order of the page.
-        text: What is said of it before the table.
-        remarks: What is said of it after the table.
+        text: Text before the table.
+        remarks: Text after the table.
     """
 
     name: str
@@ -158,7 +158,7 @@ def row(cell: Cell, values: Sequence[float]) -> str:
 
 
 def markdown(table: Table, found: grid.Found) -> str:
-    """All cells that have values, beside the published ones, and why some are out of their band."""
+    """Return all cells with values, next to the published ones, and why some are out of band."""
     head = [*table.columns, "clframe", "seeds", "published", "seeds", "difference", "band", ""]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     lines += [row(cell, values) for cell in table.cells if (values := values_of(found, cell))]

@@ -2,10 +2,10 @@
 
     python benchmarks/checkpoint_cost.py [--seconds 150] [--json FILE]
 
-A model of about 1 or 20 million parameters trains with Adam, as `clframe fit` does it, for so many
-seconds (at least two saves by time). The share is the time spent in saving, all of it, over the
+A model of about 1 or 20 million parameters trains with Adam, as `clframe fit` does it, for a number
+of seconds (at least two saves by time). The share is the time spent in saving, all of it, over the
 time of the run; a run is saved at its start and at its end in any case, which is counted as well.
-Beside it: how long one save takes and how large it is.
+Also measured: how long one save takes and how large it is.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def make_stream() -> Stream:
 
 
 def measure(hidden: list[int], seconds: float) -> dict[str, Any]:
-    """Train for so many seconds and count what saving took."""
+    """Train for a number of seconds and measure the time of saving."""
     spent: list[float] = []
     write, step = Checkpointer._write, Checkpointer.after_step
     deadline = time.monotonic() + seconds

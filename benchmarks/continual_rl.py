@@ -6,11 +6,11 @@ Each cell is ``clframe fit experiment=continual_rl/cw5_small_<method> seed=N`` (
 is run and kept); the single-task runs that forward transfer is measured against are
 ``experiment=continual_rl/cw5_small_naive stream.tasks=[<task>]``. The table is printed and written
 to ``table.md`` in the output folder, everything that was measured to ``table.json``; with
-``--markdown`` a page is written, and its numbers beside it.
+``--markdown`` a page is written, and its numbers next to it.
 
 Published: the CW20 table of Continual World's repository (Wołczyk et al., 2021), and ClonEx-SAC's
 (Wolczyk et al., 2022), with a million steps per task. Fewer, easier tasks, a smaller network and
-far fewer steps are another problem, so the numbers stand beside each other to compare the order of
+far fewer steps are another problem, so the numbers are side by side to compare the order of
 methods and not their values.
 """
 
@@ -60,7 +60,7 @@ def measure(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(found: grid.Found) -> str:
-    """All methods that have values, beside the published ones."""
+    """Return all methods with values, next to the published ones."""
     lines = [
         "| | | five tasks in small | | | published for CW20 | | | |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -125,7 +125,7 @@ Soft actor-critic learns five of Meta-World's easy tasks one after the other, ea
 {config.learner["steps"]:,} decisions that are held for {config.learner["action_repeat"]} steps
 (`experiment=continual_rl/cw5_small_<method>`). Heads, units, the success criterion and the
 metrics are those of Continual World (Wołczyk et al., 2021); tasks, network and budget are smaller,
-critics and temperature begin anew with each task as well, and the published numbers, for a million
+critics and temperature start again with each task as well, and the published numbers, for a million
 steps on each of 20 tasks, stand here to compare the order of methods and not their values. *replay*
 clones the old policies on states that they visited, as ClonEx-SAC does (Wolczyk et al., 2022: the
 published row), without its exploration by old policies. *multitask* learns all tasks at once. Mean

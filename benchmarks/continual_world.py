@@ -7,11 +7,11 @@ Each cell is ``clframe fit experiment=continual_world/<method> stream=metaworld_
 told by a code among the inputs; the single-task runs that forward transfer is measured against are
 ``experiment=continual_world/naive stream.tasks=[<task>]``. The table is printed and written to
 ``table.md`` in the output folder, everything that was measured to ``table.json``; with
-``--markdown`` a page is written, and its numbers beside it.
+``--markdown`` a page is written, and its numbers next to it.
 
 Published: the CW20 table of the paper's repository (Wołczyk et al., 2021), learned by reinforcement
-with a million steps per task. Learning from demonstrations is another problem, so the numbers stand
-beside each other to compare the order of methods and not their values.
+with a million steps per task. Learning from demonstrations is another problem, so the numbers are
+side by side to compare the order of methods and not their values.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def judge(run: dict[str, Any], reference: dict[str, list[float]], joint: bool) -
 
 
 def table(found: grid.Found) -> str:
-    """All methods that have values, beside the published ones."""
+    """Return all methods with values, next to the published ones."""
     lines = [
         "| | | | by imitation | | | published for CW20, by reinforcement | | |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -180,7 +180,7 @@ The tasks, their order, the success criterion (the goal holds at any of 200 step
 are those of Continual World (Wołczyk et al., 2021); the learner is another one. There, soft
 actor-critic learns each task from a million steps of its own; here its network (four layers of 256
 units, leaky after a first layer that is normalised; a head for each task, which the rest is not
-told) clones demonstrations. So the published numbers, of CW20, stand beside ours to compare the
+told) clones demonstrations. So the published numbers, of CW20, are next to ours to compare the
 order of methods and not their values. `naive_shared` and `ewc_shared` have one head for all tasks,
 and a one-hot code of the task among the inputs (`{" ".join(SHARED)}`).
 The strength of `ewc` was chosen on other goals and another seed ([strengths.md](strengths.md));

@@ -278,7 +278,7 @@ def record(words: list[str], root: Path, copies: Path, log: Path) -> list[Point]
 
 
 def resume_words(words: list[str], run: Path) -> Iterator[list[str]]:
-    """What a user says to continue: each run in the folder, begun anew where it never began."""
+    """Return the command that continues each run in the folder, or starts one that never began."""
     seeds = [word for word in words if word.startswith("seeds=")]
     if not seeds:
         begun = (run / "config.yaml").exists()

@@ -194,7 +194,7 @@ def trials(bases: dict[str, Path], draw: random.Random) -> list[tuple[str, Path,
 
 
 def measure(place: Path, number: int, seed: int, say: Callable[[str], None]) -> list[list[str]]:
-    """Try so many; what each was and came to."""
+    """Try ``n`` of them; return each damage with its outcome."""
     _place[:] = [place]
     foreign_file().write_bytes(FOREIGN)
     draw = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Permuted and rotated MNIST of DER's paper, run with clframe and set beside the published table.
+"""Permuted and rotated MNIST of DER's paper, compared with the published table.
 
     python benchmarks/der_mnist.py --data-dir DIR --out runs/der_mnist --seeds 0 1 2
 

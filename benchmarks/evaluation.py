@@ -39,7 +39,7 @@ METHODS: dict[str, tuple[Any, str]] = {
 
 
 def fewer(task: Task, images: int) -> Task:
-    """The same task measured on so many images."""
+    """Return the same task, measured on ``n`` images."""
     return dataclasses.replace(task, load=lambda: task.data.subset(torch.arange(images)))
 
 

@@ -1,4 +1,4 @@
-"""Classifiers in a fixed feature space beside methods that learn by steps, on the same inputs.
+"""Compare classifiers in a fixed feature space with methods that learn by steps, on equal inputs.
 
     python benchmarks/feature_space.py --data-dir DIR --out runs/feature_space --seeds 0 1 2
 
@@ -186,7 +186,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", choices=list(STREAMS), default=list(STREAMS))
     parser.add_argument("--methods", nargs="+", default=[*ONE_PASS, *BY_STEPS])
     parser.add_argument("--choose", action="store_true", help="run CHOICES instead")
-    parser.add_argument("--markdown", type=Path, help="write the page here, its numbers beside it")
+    parser.add_argument("--markdown", type=Path, help="write the page here, its numbers next to it")
     parser.add_argument("--chosen", type=Path, help="table.json of a run with --choose")
     arguments = parser.parse_args()
     finals = tried(grid.read_known(arguments.chosen))

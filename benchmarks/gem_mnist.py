@@ -1,4 +1,4 @@
-"""Permuted and rotated MNIST of GEM's paper, run with clframe and set beside the published figure.
+"""Permuted and rotated MNIST of GEM's paper, compared with the published figure.
 
     python benchmarks/gem_mnist.py --data-dir DIR --out runs/gem_mnist --seeds 0 1 2
 

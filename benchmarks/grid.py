@@ -1,4 +1,4 @@
-"""A grid of runs, shared by the benchmarks that set methods beside each other.
+"""A grid of runs, shared by the benchmarks that compare methods.
 
 Each cell is ``clframe fit experiment=... seed=N`` in a process of its own with one thread, several
 at once. Runs that are there already are kept, broken ones are continued. What is
@@ -70,7 +70,7 @@ def run_all(
     jobs: int,
     extra: list[str],
 ) -> None:
-    """Run the cells and seeds that are not known yet, so many at once; seed after seed."""
+    """Run the cells and seeds that are not known yet, several at once; seed after seed."""
     wanted = [
         job(cell, cells[cell], seed, out, extra)
         for seed, cell in itertools.product(seeds, cells)

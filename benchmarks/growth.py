@@ -65,7 +65,7 @@ def tensors(value: Any) -> list[torch.Tensor]:
 
 
 def learned(strategy: Any, count: int, total: int, scenario: str) -> Learner:
-    """A learner that has learned so many experiences, in the middle of the next one."""
+    """Return a learner after a number of experiences, in the middle of the next one."""
     stream = clframe.stream("permuted_mnist", n_experiences=total, scenario=scenario)  # type: ignore[arg-type]
     prepared = prepare(
         stream,
@@ -96,7 +96,7 @@ def seconds(learner: Learner, steps: int) -> float:
 
 
 def measure(name: str, counts: list[int], turns: int, steps: int) -> dict[str, Any]:
-    """Learners after so many experiences each, taking turns."""
+    """Time learners after different numbers of experiences, in turns."""
     scenario = SCENARIOS.get(name, "domain")
     learners = [learned(STRATEGIES[name], n, counts[-1] + 1, scenario) for n in counts]
     for learner in learners:
@@ -119,7 +119,7 @@ def measure(name: str, counts: list[int], turns: int, steps: int) -> dict[str, A
 
 
 def of_avalanche(folder: Path, counts: list[int]) -> dict[str, Any]:
-    """What Avalanche's methods take after so many experiences."""
+    """Return what Avalanche's methods take after different numbers of experiences."""
     python = peers.avalanche_python(folder.resolve())
     case = peers.CASES / "avalanche_growth.py"
     report = {}

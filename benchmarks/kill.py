@@ -4,8 +4,8 @@
 
 For each strategy that `clframe list strategies` has, for some compositions and for learning by
 reward, `clframe fit` runs once to its end. Then runs of the same settings are killed,
-again and again, and continued with `resume=`, until they end; a new one is begun until there were
-so many kills. A kill is one of: at a random time, in the middle of writing a checkpoint, between a
+again and again, and continued with `resume=`, until they end; new runs start until there were
+enough kills. A kill is one of: at a random time, in the middle of writing a checkpoint, between a
 checkpoint's note and its state, in the middle of an evaluation. Compared are results.json (without
 timing), events.jsonl and the lifetime log (without times), and the CSV table, all exactly.
 
@@ -146,7 +146,7 @@ def cases(registry: Registry) -> dict[str, Case]:
 
 
 def spread(total: int, names: Sequence[str]) -> dict[str, int]:
-    """So many kills over all strategies, as evenly as it goes.
+    """Distribute a number of kills over all strategies, as evenly as possible.
 
     >>> spread(5, ["a", "b", "c"])
     {'a': 2, 'b': 2, 'c': 1}
@@ -225,7 +225,7 @@ def start(words: list[str], log: Path, kind: str = "", number: int = 0) -> int:
 
 
 def finish(child: int, after: float | None = None) -> int:
-    """Wait for a process and return its exit code; kill it after so many seconds."""
+    """Wait for a process and return its exit code; kill it after a time limit."""
     deadline = None if after is None else time.monotonic() + after
     while True:
         ended, status = os.waitpid(child, 0 if deadline is None else os.WNOHANG)
@@ -302,7 +302,7 @@ def kill_often(
     found: dict[str, Any],
     log: Path,
 ) -> None:
-    """Begin a run, kill and continue it until there were so many kills in all, and let it end."""
+    """Begin a run, kill and continue it until the number of kills is reached, and let it end."""
     while True:
         kind, after = draw.choice(KINDS), None
         if found["kills"] >= limit:
@@ -337,7 +337,7 @@ def main() -> int:
     """Print a table; exit code 1 if anything was different."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=30, help="of each strategy")
-    parser.add_argument("--total", type=int, help="so many kills in all instead")
+    parser.add_argument("--total", type=int, help="total number of kills instead")
     parser.add_argument("--strategies", help="some of them, with commas between; all without")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)

@@ -2,7 +2,7 @@
 
     python benchmarks/metaworld_experts.py --episodes 50 --markdown FILE --json FILE
 
-One process; costs are CPU time. Episodes are those that demonstrations are made from. Beside the
+One process; costs are CPU time. Episodes are those that demonstrations are made from. Next to the
 success stands that of Meta-World's own classes stepped without clframe (MuJoCo 3.3.0, 30 goals),
 and where the two differ by more than chance would let them (two-sided Fisher test, p < 0.01, which
 one of 50 tasks may well do) the row says so.
@@ -39,7 +39,7 @@ PLAIN = {
 
 
 def measure(name: str, episodes: int) -> dict[str, Any]:
-    """Record so many episodes of a task's expert."""
+    """Record a number of episodes of a task's expert."""
     task = robot_task(name)
     started = time.process_time()
     environment = task.environment()

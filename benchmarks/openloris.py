@@ -122,7 +122,7 @@ TEXT = """
 batch normalisation as the paper's VGG has it (DGR feedback: its own MLP-VAE, as in the authors'
 code), the paper's strengths of regularisation, not tuned. These are not the real images, so the
 numbers are not comparable with the paper's; the order of the methods may be looked at. The column s
-/ run was taken beside other jobs and says little.
+/ run was taken while other jobs ran and says little.
 
 ![Accuracy, BWT, FWT and Over-all of each method](openloris_spider.png)
 """

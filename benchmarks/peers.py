@@ -1,4 +1,4 @@
-"""clframe beside Avalanche and a bare loop: wall time, memory and accuracy on split MNIST.
+"""clframe, Avalanche and a bare loop: wall time, memory and accuracy on split MNIST.
 
     python benchmarks/peers.py --data-dir DIR [--repeats 3] [--json FILE] [--markdown FILE]
 

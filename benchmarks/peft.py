@@ -1,11 +1,11 @@
-"""Parameter-efficient methods beside full fine-tuning, on the small vision transformer.
+"""Parameter-efficient methods and full fine-tuning, on the small vision transformer.
 
     python benchmarks/peft.py --seeds 0 1 2 --markdown docs/results/peft.md
 
 Class-incremental MNIST (the embedded 500 training and 100 test images of each digit; five pairs of
 digits in an order drawn from the seed), learned by ``model=vit_tiny model.weights=fashion``, whose
 weights have seen clothes and no digit. One epoch per experience in steps of 16. Runs that the JSON
-file beside the page holds are not run again. Everything runs in this process, on one thread.
+file next to the page holds are not run again. Everything runs in this process, on one thread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The permuted-MNIST table of van de Ven & Tolias, run with clframe beside the published one.
+"""The permuted-MNIST table of van de Ven & Tolias, run with clframe next to the published one.
 
     python benchmarks/permuted_mnist.py --data-dir DIR --out runs/permuted_mnist --seeds 0
 

@@ -5,7 +5,7 @@
 Each cell is ``clframe fit experiment=point_robot/<method> seed=N`` (see grid.py for what is run and
 kept); ``<method>_shared`` has one head for all tasks. The table is printed and written to
 ``table.md`` in the output folder, everything that was measured to ``table.json``; with
-``--markdown`` a page is written, and its numbers beside it.
+``--markdown`` a page is written, and its numbers next to it.
 """
 
 from __future__ import annotations

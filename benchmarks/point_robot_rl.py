@@ -7,7 +7,7 @@ Each cell is ``clframe fit experiment=continual_rl/point_robot_<method> seed=N``
 what is run and kept). With ``--tried`` the strengths that were tried are run, on
 ``stream.goal_seed=5`` and seed 10 alone. Tables are printed and written to ``table.md`` in the
 output folder, everything that was measured to ``table.json``; with ``--markdown PAGE`` the first
-table is put into a page, and its numbers beside it; with ``--tried`` the other one.
+table is put into a page, and its numbers next to it; with ``--tried`` the other one.
 """
 
 from __future__ import annotations

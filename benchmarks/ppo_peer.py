@@ -1,4 +1,4 @@
-"""Learning curves of ``learner=ppo`` beside those of stable-baselines3, on the same environments.
+"""Learning curves of ``learner=ppo`` and of stable-baselines3, on the same environments.
 
     python benchmarks/ppo_peer.py --seeds 0 1 2 3 4 [--steps 16384] [--tasks cartpole point]
 

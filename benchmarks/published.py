@@ -1,9 +1,9 @@
-"""Run one published cell of each method again with a seed drawn anew: a check before a release.
+"""Run one published cell of each method again with a new seed: a check before a release.
 
     python benchmarks/published.py --quick --data-dir DIR
     python benchmarks/published.py --quick --data-dir DIR --methods er si --seed 4711
 
-Each cell is printed beside the band that a single published seed should fall in (two standard
+Each cell is printed next to the band that a single published seed should fall in (two standard
 deviations, with the least width of the tables' flags); the exit code is 1 if one is outside of it,
 2 if one could not be run. ``--seed`` repeats a seed that was printed. Without ``--quick`` all
 published cells of the methods are run, which takes many hours.

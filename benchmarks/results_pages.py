@@ -1,10 +1,10 @@
-"""The result pages of the MNIST family and of OpenLORIS, made anew from the stored values.
+"""The result pages of the MNIST family and of OpenLORIS, made again from the stored values.
 
     python benchmarks/results_pages.py
 
 Nothing is run. The values of each seed are in ``docs/results/<table>.json``, published values and
 notes in the benchmark of the same name; a table without values yet has no page. What is printed is
-the number of cells beside published ones.
+the number of cells with published values.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def pages(folder: Path = RESULTS) -> dict[str, str]:
 
 
 def count(folder: Path = RESULTS) -> tuple[int, int]:
-    """How many cells are beside published ones, and how many of them outside of their band."""
+    """Count the cells with published values, and those outside of their band."""
     found = {table.name: stored(table.name, folder) for table in TABLES}
     compared = sum(len(beside.beside_published(t, found[t.name])) for t in TABLES)
     return compared, sum(len(beside.outside(t, found[t.name])) for t in TABLES)
@@ -55,7 +55,7 @@ def main() -> None:
         (RESULTS / name).write_text(text)
         print(f"docs/results/{name}")
     compared, flagged = count()
-    print(f"{compared} cells beside published ones, {flagged} outside of their band")
+    print(f"{compared} cells with published values, {flagged} outside of their band")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One update of soft actor-critic: clframe's, through its loop, beside a bare one and others'.
+"""One update of soft actor-critic: clframe's, through its loop, a bare one and others'.
 
     python benchmarks/rl.py [--repeats 21] [--peers stable_baselines3=PYTHON torchrl=PYTHON]
                             [--json FILE] [--markdown PAGE]

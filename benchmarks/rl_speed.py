@@ -3,7 +3,7 @@
     python benchmarks/rl_speed.py [--decisions 1000]
 
 One task of ``point_robot`` and one of Meta-World (``faucet-close``), one update a decision with a
-batch of 128, each way twice in turn. Beside the wall's clock stands the CPU time of the learning
+batch of 128, each way twice in turn. Besides wall time, the table has the CPU time of the learning
 process: what a decision takes where another core is free for the environment.
 """
 

@@ -1,6 +1,6 @@
 """A grid of runs of robot tasks, and its page: what the benchmarks of robots share.
 
-Runs step environments of their own. With ``--markdown`` the page is written, and beside it
+Runs step environments of their own. With ``--markdown`` the page is written, and next to it
 everything that was measured as JSON. See grid.py for what is run and kept.
 """
 

@@ -2,7 +2,7 @@
 
     python benchmarks/sequential_tabletop.py --markdown docs/results/sequential_tabletop.md
 
-Both learn the three tasks of `experiment=tabletop_studies/small` (a perceptron that is told the
+Both learn the three tasks of `experiment=tabletop_studies/small` (a perceptron that observes the
 state, the floating hand), one seed. Their final policies are then compared twice on the same
 episodes, of which the number is fixed beforehand: once on all, by the exact McNemar test, and once
 as `clframe compare A B --rollouts N --sequential` does. What was learned stays in the output

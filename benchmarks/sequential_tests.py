@@ -4,7 +4,7 @@
 
 Nothing is learned or rolled out: successes are drawn. Each comparison goes through the pairs as
 ``clframe compare A B --rollouts N --sequential`` does, a look after every pair and, after every
-ten, the question whether it is hopeless; beside it stands the exact McNemar test of all pairs. A
+ten, the question whether it is hopeless; next to it is the exact McNemar test of all pairs. A
 cell is one policy against a threshold (``stream.stop_threshold``).
 """
 
@@ -222,7 +222,7 @@ def page(comparisons: int, pairs: int) -> str:
         f"False alarms (bold, equal policies) are at most {alarms:.2%}; stated are {ALPHA:.0%}.",
         f"Where the policies differ, the worse one was named in at most {wrong:.2%} of them.",
         "The price of looking after every pair is power where the difference is small for that",
-        "many pairs: the columns beside each other say how much.",
+        "many pairs: the adjacent columns say how much.",
         "",
         f"## One cell against a threshold (`stream.stop_threshold=0.7`, at most {pairs} episodes)",
         "",

@@ -3,10 +3,10 @@
     python benchmarks/stability_gap.py --data-dir DIR --markdown docs/results/stability_gap.md
 
 Class-incremental, five experiences of two digits, each learned by one pass in steps of 128 (a
-perceptron of two layers of 400, Adam with a learning rate of 0.001), beside 100 stored samples of
+perceptron of two layers of 400, Adam with a learning rate of 0.001), with 100 stored samples of
 each digit. After every step all tasks seen so far are measured on 200 test images each. DIR holds
 MNIST; without it the embedded subset is used, which is smaller. The figure and the values of each
-run are written beside the page.
+run are written next to the page.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--data-dir", help="a folder with MNIST")
     parser.add_argument("--strategy", default="er")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--markdown", type=Path, help="write the page here, the rest beside it")
+    parser.add_argument("--markdown", type=Path, help="write the page here, the rest next to it")
     arguments = parser.parse_args()
     results = {seed: run(arguments.strategy, seed, arguments.data_dir) for seed in arguments.seeds}
     found = {str(seed): numbers_of(result) for seed, result in results.items()}

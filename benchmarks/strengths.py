@@ -9,7 +9,7 @@ grid.py for what is run and kept); of Continual World the first five tasks, by i
 best candidate of a method is what its experiment has, and what continual_world.py, tabletop.py,
 tabletop_images.py, point_robot.py and behavior_learning.py measure on other goals and seeds. The
 table is printed and written to ``table.md`` in the output folder, what was measured to
-``table.json``; with ``--markdown`` a page, and its numbers beside it.
+``table.json``; with ``--markdown`` a page, and its numbers next to it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EXPERIMENTS: dict[str, tuple[str, list[str]]] = {
     ),
     "behavior_12": ("behavior/", []),
 }
-"""By stream, how the names of its experiments begin, and what its runs are given beside."""
+"""By stream, the prefix of its experiments' names, and further settings of its runs."""
 STRENGTHS = {
     "ewc": "strategy.ewc.weight",
     "si": "strategy.si.c",
@@ -51,7 +51,7 @@ VARIANTS: dict[str, tuple[str, list[str], tuple[float, ...]]] = {
     "proximal": ("behavior_12", ["strategy.ewc.step=proximal"], (1000,)),
     "online": ("behavior_12", ["strategy.ewc.online=true"], (1000,)),
 }
-"""Forms of EWC that were tried beside an experiment's: the stream, settings, and weights; the floor
+"""Forms of EWC besides those of the experiments: the stream, settings, and weights; the floor
 is that of Continual World's code."""
 CANDIDATES: dict[str, dict[str, tuple[float, ...]]] = {
     "point_robot": {
@@ -71,7 +71,7 @@ CANDIDATES: dict[str, dict[str, tuple[float, ...]]] = {
 
 
 def make_cells(streams: Iterable[str], methods: Sequence[str]) -> dict[str, list[str]]:
-    """The settings of every candidate, and of no method at all."""
+    """Return the settings of every candidate, and of a run without a method."""
     cells = {}
     for stream in streams:
         begin, settings = EXPERIMENTS[stream]

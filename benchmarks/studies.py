@@ -3,10 +3,10 @@
     python benchmarks/studies.py orders|pretraining|loss_vs_success|algorithms|policies
         [--out runs/studies] [--seeds 0 1 2] [--page docs/results/tabletop_studies.md]
 
-What is run is `experiment=tabletop_studies/small` (three tasks, a perceptron that is told the
+What is run is `experiment=tabletop_studies/small` (three tasks, a perceptron that observes the
 state) with other settings, for ``policies`` `experiment=tabletop_studies/images`. The table is
 printed and the figure written to the output folder. With ``--page`` the measured values are kept
-in a JSON file beside the page, the figure is put there, and the page is made anew of all studies
+in a JSON file next to the page, the figure is put there, and the page is made again of all studies
 that have values. The studies at the paper's size are experiments: docs/tabletop.md names them.
 """
 
@@ -244,8 +244,8 @@ def page(stored: Mapping[str, grid.Found], stem: str) -> str:
     parts = [
         "# LIBERO's studies on a tabletop, small",
         "`python benchmarks/studies.py NAME --page docs/results/tabletop_studies.md` runs a study "
-        "and makes this page anew from the stored values of all. Three tasks of `tabletop_goal`, "
-        f"a perceptron that is told the state, 10 rollouts a point ({source}); start states that "
+        "and makes this page again from the stored values of all. Three tasks of `tabletop_goal`, "
+        f"a perceptron that observes the state, 10 rollouts a point ({source}); start states that "
         "nothing was chosen on (`stream.goal_seed=3`). Small on purpose, so only large "
         "differences mean something. At the paper's size the same are experiments, see "
         "[tabletop.md](../tabletop.md).",
@@ -273,7 +273,7 @@ def main() -> None:
     parser = grid.parser(__doc__, "runs/studies")
     parser.add_argument("study", choices=STUDIES)
     parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--page", type=Path, help="the page of all studies, and values beside it")
+    parser.add_argument("--page", type=Path, help="the page of all studies, and values next to it")
     arguments = parser.parse_args()
     found = run(arguments.study, arguments)
     study = STUDIES[arguments.study]

@@ -5,10 +5,10 @@
 Each cell is ``clframe fit experiment=tabletop/goal5_<method> seed=N`` (see grid.py for what is run
 and kept); ``<method>_shared`` has one head for all tasks. The table is printed and written to
 ``table.md`` in the output folder, everything that was measured to ``table.json``; with
-``--markdown`` a page is written, and its numbers beside it.
+``--markdown`` a page is written, and its numbers next to it.
 
 Published: LIBERO's Table 8, ResNet-T on LIBERO-Goal (Liu et al., 2023): ten tasks, images, human
-demonstrations and another simulator. The numbers stand beside each other to compare the order of
+demonstrations and another simulator. The numbers are side by side to compare the order of
 methods and not their values.
 """
 
@@ -62,7 +62,7 @@ def numbers(run: dict[str, Any]) -> dict[str, float | None]:
 
 
 def table(found: grid.Found) -> str:
-    """All methods that have values, beside the published ones."""
+    """Return all methods with values, next to the published ones."""
     lines = [
         "| | | here | | | | | LIBERO-Goal, published | | |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",

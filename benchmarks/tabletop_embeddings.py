@@ -1,4 +1,4 @@
-"""How a policy is told its task: LIBERO's Table 3 on three goals of the tabletop.
+"""How a policy receives its task: LIBERO's Table 3 on three goals of the tabletop.
 
     python benchmarks/tabletop_embeddings.py --out runs/embeddings --seeds 0 1 [--markdown FILE.md]
 
@@ -64,7 +64,7 @@ def table(found: grid.Found) -> str:
 def page(found: grid.Found, command: str, numbers_file: str) -> str:
     """The results page."""
     run = next(iter(next(iter(found.values())).values()))
-    return f"""# Tabletop: how a policy is told its task
+    return f"""# Tabletop: how a policy receives its task
 
 `{command}`, {datetime.date.today().isoformat()}: {run["source"]}.
 

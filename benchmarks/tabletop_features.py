@@ -34,7 +34,7 @@ WINDOWS, STEPS = 16, 5
 
 
 def batch(features: int) -> dict[str, Tensor]:
-    """A batch of windows with images, or with so many features of four views of them."""
+    """Return a batch of windows with images, or with a number of features of four views of them."""
     shape = (WINDOWS, STEPS, 3, 64, 64)
     seen = (
         torch.rand(WINDOWS, STEPS, 4, features).half()

@@ -1,8 +1,8 @@
 """How fast the tabletop world runs, and how often its scripted expert succeeds.
 
-    python benchmarks/tabletop_world.py speed [--steps 300] [--robot arm]
-    python benchmarks/tabletop_world.py beside --tree FOLDER [--rounds 20] [--steps 5] [--robot arm]
-    python benchmarks/tabletop_world.py expert [--suites tabletop_goal ...] [--episodes 20]
+    ``python benchmarks/tabletop_world.py speed [--steps 300] [--robot arm]``
+    ``python benchmarks/tabletop_world.py beside --tree FOLDER [--rounds 20] [--steps 5]``
+    ``python benchmarks/tabletop_world.py expert [--suites tabletop_goal ...] [--episodes 20]``
         [--first-seed 1000] [--robot arm] [--json FILE]
 
 Speed is CPU time of one core over random actions. ``beside`` times steps with two cameras here and

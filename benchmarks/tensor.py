@@ -4,7 +4,7 @@
 
 Each cell is ``clframe fit experiment=tabletop_tensor/<method> stream.goal_seed=2 seed=N`` (see
 grid.py for what is run and kept). The table is printed; with ``--markdown`` a page is written, and
-beside it the values as JSON and a figure for each method.
+next to it the values as JSON and a figure for each method.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def measure(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(found: grid.Found) -> str:
-    """What is left of skill and robustness, by method."""
+    """Return the remaining shares of skill and robustness, by method."""
     lines = [
         "| method | seeds | robustness, learned | at the end | skill left | robust success left "
         "| lead |",
@@ -99,7 +99,7 @@ def page(found: grid.Found, command: str, numbers_file: str) -> str:
 
 `{command}`, {datetime.date.today().isoformat()}: {run["source"]}.
 
-Three tasks of `tabletop_goal`, learned one after the other by a perceptron that is told the state
+Three tasks of `tabletop_goal`, learned one after the other by a perceptron that observes the state
 and has a head for each task (`experiment=tabletop_tensor/<method>`). After each, all tasks learned
 so far are measured by 10 rollouts as demonstrated and by the same 10 under each axis at levels 0.5
 and 1:
@@ -129,7 +129,7 @@ The values of each run are in `{numbers_file}`.
 
 
 def draw(found: grid.Found, markdown: Path) -> None:
-    """A figure for each method, beside the page."""
+    """Draw a figure for each method, next to the page."""
     for cell, seeds in found.items():
         figure = tensor_curves(results_of(seeds))
         save(figure, markdown.with_name(f"{markdown.stem}_{_method(cell)}.png"))

@@ -1,4 +1,4 @@
-"""The split-MNIST tables of van de Ven & Tolias, run with clframe beside the published ones.
+"""The split-MNIST tables of van de Ven & Tolias, run with clframe next to the published ones.
 
     python benchmarks/three_scenarios.py --data-dir DIR --out runs/three_scenarios --seeds 0 1 2
 

@@ -25,7 +25,7 @@ SMALL = [
     *("stream=split_mnist", "n_experiences=2", "max_epochs=1", "logger=none"),
     *("checkpoint.every_experience=true", "trainer.batch_size=128", "progress=false"),
 ]
-# What some need beside it: measurements on the way, blocks that the small transformer has.
+# Further needs of some strategies: measurements during training, blocks of the small transformer.
 MORE = {
     "best_checkpoint": ["evaluation.check_val_every_n_epoch=1"],
     "coda_prompt": ["strategy.coda_prompt.blocks=[0,1]"],

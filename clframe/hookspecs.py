@@ -1,4 +1,6 @@
-"""Open this first: every point at which a plugin can act, in the order in which they fire.
+"""Hook specifications: every point at which a plugin can act, in the order in which they fire.
+
+Read this first.
 
 A run goes like this; names with parentheses are hooks, the rest is core::
 
@@ -22,14 +24,14 @@ A run goes like this; names with parentheses are hooks, the rest is core::
                     after_step(learner, step)
                 after_epoch(learner, experience, epoch, logs)
         after_experience(learner, experience, data)      Fisher, pruning, buffers, teachers
-        task_context(learner, task)                      what has to hold while it is measured
-        evaluate_tasks(learner, tasks)                   all tasks in one pass where that can be
-        for each task of the stream, if that was not so:
+        task_context(learner, task)                      what must hold while it is measured
+        evaluate_tasks(learner, tasks)                   all tasks in one pass, if possible
+        for each task of the stream, otherwise:
             evaluate_task(learner, task)                 the evaluator asks, for each batch:
                 predict(learner, x, task)
         after_evaluation(learner, row, results)          one row of the matrix
     on_metric(learner, name, step, values)   whenever a plugin has measured something
-    on_progress(learner, unit, done, total, task)        now and then while something takes long
+    on_progress(learner, unit, done, total, task)        now and then during long work
     metrics(result)                            numbers computed from the matrix
     after_run(learner, result)
     teardown(learner, error)                   always, however the run ended
@@ -42,12 +44,12 @@ Rules that hold for all hooks:
   ``trylast=True`` move one to the front or the back, ``wrapper=True`` goes around all others.
 * Results are collected, in that order, unless a hook is marked *first result wins*.
 * A hook without an implementation costs nothing: the loop skips it.
-* An answer of a wrong type or shape ends the run in a sentence with the plugin's name; a device is
-  never waited for to find that out.
+* A return value of the wrong type or shape raises an error with the plugin's name. This check never
+  waits for a device.
 * ``learner.log("my_plugin/norm", value)`` in any hook sends a number to every logger at the current
-  step (``learner.log_dict`` several), as in a LightningModule: ``on_step``, ``on_epoch``,
-  ``reduce_fx`` and ``batch_size`` mean what they mean there. Give it tensors as they are: they are
-  read from the device later, many at once. ``learner.log_media("my_plugin/seen", image)`` does
+  step (``learner.log_dict`` sends several), as in a LightningModule: ``on_step``, ``on_epoch``,
+  ``reduce_fx`` and ``batch_size`` mean the same as there. Pass tensors without ``.item()``: they
+  are read from the device later, many at once. ``learner.log_media("my_plugin/seen", image)`` does
   the same for images, videos, tables and texts.
 """
 
@@ -83,9 +85,9 @@ class HookSpecs:
     def register(self, registry: Registry) -> None:
         """Add streams, models, metrics, loggers or optimizers to the registry.
 
-        Called once for each module that is discovered: built in, installed under the entry-point
+        Called once for each discovered module: built in, installed under the entry-point
         group ``clframe.plugins``, or named by ``plugin_path=``. Implemented as a module-level
-        function, since no learner exists yet. Plugin classes defined in the module are found
+        function, because no learner exists yet. Plugin classes defined in the module are found
         without it. The return value is not used.
         """
 
@@ -102,10 +104,10 @@ class HookSpecs:
 
     @hookspec
     def after_prepare(self, learner: Learner, stream: Stream, seconds: float) -> None:
-        """Act when the first experience's data is there.
+        """Act when the first experience's data is ready.
 
-        Data may have been rendered, recorded or downloaded just now, which is what ``seconds``
-        says. The run folder exists. The return value is not used.
+        ``seconds`` is the time that rendering, recording or downloading it took. The run folder
+        exists. The return value is not used.
         """
 
     # ---------------------------------------------------------------- learning
@@ -122,7 +124,7 @@ class HookSpecs:
     def extra_data(self, learner: Learner, experience: Experience) -> Data | None:
         """Return data to be learned together with the experience's own, or None.
 
-        Called once per experience; everything returned is joined to the experience's data and
+        Called once per experience. Everything returned is joined to the experience's data and
         shuffled with it. To *replace* the data, implement :meth:`fit_experience`.
         """
 
@@ -132,9 +134,9 @@ class HookSpecs:
     ) -> bool | None:
         """Learn one experience. First result wins.
 
-        Core's own answer is the loop of :mod:`clframe.training.loop`, tried last. Return True when
-        the experience has been dealt with, None to leave it to the next. A plugin that needs the
-        loop on other data or for another time calls ``learner.train_on(data, budget)``.
+        Core's implementation is :mod:`clframe.training.loop`, tried last. Return True if you have
+        trained the experience, None to leave it to the next plugin. A plugin that needs the
+        loop on other data or with another budget calls ``learner.train_on(data, budget)``.
         """
 
     @hookspec
@@ -143,21 +145,21 @@ class HookSpecs:
 
     @hookspec
     def extra_batches(self, learner: Learner, batch: Batch) -> Batch | list[Batch] | None:
-        """Return samples to learn in this step beside the current batch, or None.
+        """Return samples to learn in this step in addition to the current batch, or None.
 
         Each returned batch states its ``weight`` relative to the current batch's 1; the task loss
-        is the weighted mean of the losses of all parts. So a weight of ``t - 1`` gives the current
+        is the weighted mean of the losses of all batches. A weight of ``t - 1`` gives the current
         batch 1/t of the loss, and a weight of ``len(extra) / len(batch)`` the mean over all
-        samples. A batch may bring its own ``loss``. All parts go through the model in one pass.
+        samples. A batch may have its own ``loss``. All batches go through the model in one pass.
         """
 
     @hookspec
     def penalty(self, learner: Learner, step: Step) -> Tensor | Term | None:
         """Return a term of the loss, or None.
 
-        Called after the forward pass; ``step.parts`` and ``step.outputs`` hold all parts (the
-        current batch first) and what the model made of them, ``step.features`` the inputs of the
-        head where the model tells them apart. A tensor is added to the task loss;
+        Called after the forward pass; ``step.parts`` and ``step.outputs`` hold all batches (the
+        current batch first) and the model's outputs, ``step.features`` the inputs of the
+        head if the model exposes them. A tensor is added to the task loss;
         ``Term(value, weight)`` takes part in the weighted mean like an extra batch.
         """
 
@@ -198,11 +200,11 @@ class HookSpecs:
 
     @hookspec
     def task_context(self, learner: Learner, task: Task) -> TaskContext | None:
-        """Return what has to hold while a task is measured, or None.
+        """Return the context in which a task must be measured, or None.
 
         For methods that choose parameters per task (PackNet): ``TaskContext(key, enter)``, where
         ``enter()`` makes a context manager that chooses them and restores the others. Core holds
-        it around :meth:`evaluate_tasks` and :meth:`evaluate_task`; tasks whose keys are equal for
+        it around :meth:`evaluate_tasks` and :meth:`evaluate_task`. Tasks whose keys are equal for
         all plugins are measured in one pass.
         """
 
@@ -210,18 +212,18 @@ class HookSpecs:
     def evaluate_tasks(
         self, learner: Learner, tasks: Sequence[Task]
     ) -> dict[str, dict[str, float]] | None:
-        """Measure the learner on several tasks in one go. First result wins.
+        """Measure the learner on several tasks in one pass. First result wins.
 
-        Return measures by the task's name, or None to have the tasks measured one by one through
-        :meth:`evaluate_task`. Core's answer puts the data of all tasks through the model together;
-        it leaves the tasks alone where a plugin has ways of its own to evaluate or predict.
+        Return measures by task name, or None to have the tasks measured one by one through
+        :meth:`evaluate_task`. Core passes the data of all tasks through the model together. It
+        returns None if a plugin evaluates or predicts in its own way.
         """
 
     @hookspec(firstresult=True)
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
         """Measure the learner on one task: a cell of the matrix. First result wins.
 
-        Return a mapping from measure to value; the first measure is the one of the matrix. To
+        Return a mapping from measure to value; the first measure fills the matrix. To
         choose parameters for the task, implement :meth:`task_context`.
         """
 
@@ -229,8 +231,8 @@ class HookSpecs:
     def predict(self, learner: Learner, x: Any, task: Task) -> Tensor | None:
         """Return a score for every output and sample, or None. First result wins.
 
-        Where nobody answers, the scores are the learner's own active outputs
-        (``learner.predict``); a nearest-mean classifier replaces them. Called in inference mode.
+        If every plugin returns None, the scores are the learner's own active outputs
+        (``learner.predict``). A nearest-mean classifier replaces them. Called in inference mode.
         ``task`` is the :class:`clframe.Task` that is measured (``task.index``), the same for all
         samples, while ``batch.task`` in training is a tensor with the index of each sample's task;
         ``learner(x, task)`` takes either.
@@ -248,10 +250,10 @@ class HookSpecs:
 
     @hookspec
     def on_metric(self, learner: Learner, name: str, step: int, values: dict[str, float]) -> None:
-        """Take numbers that a plugin measured on the way, beside the rows of the matrix.
+        """Receive numbers that a plugin measured during training, besides the matrix rows.
 
-        Plugins call it, not core: ``learner.plugins.hook.on_metric(learner=learner,
-        name="mine", step=step, values={"task0": 0.5})``. The built-in answers write an event and
+        Plugins call this hook, not core: ``learner.plugins.hook.on_metric(learner=learner,
+        name="mine", step=step, values={"task0": 0.5})``. The built-in plugins write an event and
         send ``mine/task0`` to every logger. ``step`` counts optimizer steps from the beginning of
         the run. The return value is not used.
         """
@@ -260,12 +262,12 @@ class HookSpecs:
     def on_progress(
         self, learner: Learner, unit: str, done: int, total: int | None, task: str
     ) -> None:
-        """Show how far the work at hand is; nothing that is learned may depend on it.
+        """Show the progress of the current work; training must not depend on it.
 
-        Core calls it within training, a few times a second at most (``unit`` is "steps", of this
-        call of the loop), and before each task that is measured ("tasks"); rollouts call it for
-        "episodes". ``task`` is the name of the task that is measured, else empty. A plugin whose
-        own work takes long may call it, too: ``learner.plugins.hook.on_progress(learner=learner,
+        Core calls it during training, a few times a second at most (``unit`` is "steps", of this
+        call of the loop), and before each measured task ("tasks"). Rollouts call it for
+        "episodes". ``task`` is the name of the measured task, else empty. A plugin whose
+        own work takes long may also call it: ``learner.plugins.hook.on_progress(learner=learner,
         unit="samples", done=500, total=6000, task="")``. The return value is not used.
         """
 
@@ -276,9 +278,9 @@ class HookSpecs:
         """Return metrics of the finished run as ``{family: {name: value}}``, or None.
 
         They appear in ``results.json`` under ``metrics``. ``None`` as a value means that the metric
-        is not defined for this run. What is more than a number or a list of numbers (curves,
-        tables) goes into ``result.measured[name]`` and is written under ``measured``. The plugin's
-        ``metric_info`` says which direction is better, as reports and comparisons then show it::
+        is not defined for this run. Values other than a number or a list of numbers (curves,
+        tables) go into ``result.measured[name]`` and are written under ``measured``. The plugin's
+        ``metric_info`` sets the direction that reports and comparisons show as better::
 
             metric_info = (MetricInfo("mine.error", higher_is_better=False, unit="%"),)
 
@@ -287,14 +289,14 @@ class HookSpecs:
 
     @hookspec
     def after_run(self, learner: Learner, result: Result) -> None:
-        """Act when everything is done and written. The return value is not used."""
+        """Act after all results are written. The return value is not used."""
 
     @hookspec
     def teardown(self, learner: Learner, error: BaseException | None) -> None:
         """Clean up: end processes, close bars, files and loggers.
 
         Always called, once, when a run ends: after success (``error`` is None), after a failure
-        and after Ctrl-C. Every plugin's is called, even where another one's fails. The return
+        and after Ctrl-C. Every plugin's hook is called, even if another one fails. The return
         value is not used.
         """
 

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from clframe import Stream
 
 DEFAULT = ("crop", "flip", "jitter")
-"""The changes of images of which clframe has an own form."""
+"""The augmentations of images that clframe implements itself."""
 
 
 def contrastive_loss(z: Tensor, labels: Tensor, temperature: float) -> Tensor:
-    """The loss of Khosla et al., "Supervised Contrastive Learning" (2020), eq. 2.
+    """Return the loss of Khosla et al., "Supervised Contrastive Learning" (2020), eq. 2.
 
     For a sample i, with A(i) all others and P(i) those of them that have its label::
 
         -1/|P(i)| sum_{p in P(i)} log( exp(z_i.z_p / t) / sum_{a in A(i)} exp(z_i.z_a / t) )
 
-    mean over the samples that have a P(i); zero where none has.
+    mean over the samples that have a P(i); zero if none has.
 
     Args:
         z: Vectors of length 1, ``[..., samples, width]``; there is a loss for each leading index.
-        labels: One per sample.
+        labels: One label per sample.
         temperature: t.
     """
     n = len(labels)
@@ -47,29 +47,29 @@ def contrastive_loss(z: Tensor, labels: Tensor, temperature: float) -> Tensor:
 def make_views(
     augment: Sequence[Any] | None, stream: Stream, plugin: str
 ) -> list[Callable[[Any], Any]]:
-    """The random changes that make a view of a sample; none where there can be no view.
+    """Return the random changes that make a view of a sample; none if there can be no view.
 
     Args:
-        augment: What the user asked for, as in ``trainer.augment``; None is what suits the stream.
-        stream: Its inputs.
-        plugin: Who asks, for the message.
+        augment: The user's setting, as in ``trainer.augment``; None is the stream's default.
+        stream: The stream of the inputs.
+        plugin: Name of the plugin, for the message.
 
     Raises:
-        SettingError: The stream shows no images.
+        SettingError: The stream has no images.
     """
     images = len(stream.input_shape) == 3
     if augment is None:
         return make_steps(DEFAULT) if images else []
     if augment and not images:
         raise SettingError(
-            f"{plugin}.augment changes images (channels, height, width), but stream "
+            f"{plugin}.augment needs images (channels, height, width), but stream "
             f"'{stream.name}' has inputs of shape {tuple(stream.input_shape)}: set it to []"
         )
     return make_steps(augment)
 
 
 def view_of(x: Any, steps: Sequence[Callable[[Any], Any]]) -> Any:
-    """Another view of the inputs of a batch."""
+    """Return another view of the inputs of a batch."""
     for step in steps:
         x = step(x)
     return x

@@ -1,4 +1,4 @@
-"""What class-incremental methods with exemplars and a teacher share."""
+"""Base class of class-incremental methods with exemplars and a teacher."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Selection = Literal["herding", "random"]
 
 
 class ExemplarPlugin(Plugin):
-    """Learns new classes beside exemplars of old ones, with the former network as a teacher.
+    """Base of methods that replay exemplars, with the former network as a teacher.
 
-    Old are the classes of earlier experiences that the current one does not have, new are its own.
+    Old classes are those of earlier experiences that are not in the current one.
 
     Args:
-        size: Exemplars in all, shared evenly by the classes; not used with ``per_class``.
+        size: Number of exemplars, shared evenly by the classes; not used with ``per_class``.
         per_class: Exemplars of each class.
         selection: Exemplars by iCaRL's ``herding`` or at ``random``.
     """
@@ -47,14 +47,14 @@ class ExemplarPlugin(Plugin):
         self.selection = selection
         check_at_least(self, self.name, size=1, per_class=1)
         self.buffer: Buffer
-        # Made anew before each experience, so not part of the state.
+        # Made before each experience, so not part of the state.
         self._teacher: nn.Module | None = None
         self._old = torch.empty(0, dtype=torch.long)
         self._new = torch.empty(0, dtype=torch.long)
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Make the memory."""
+        """Create the buffer."""
         policy: Literal["herding", "class_balanced"] = (
             "herding" if self.selection == "herding" else "class_balanced"
         )
@@ -63,7 +63,7 @@ class ExemplarPlugin(Plugin):
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Find the old and the new classes; keep the network as it is, if there are old ones."""
+        """Find the old and the new classes; copy the network if there are old ones."""
         device = learner.engine.device
         seen = {unit for past in learner.seen for unit in past.outputs}
         old = sorted(seen - set(experience.outputs))
@@ -75,21 +75,21 @@ class ExemplarPlugin(Plugin):
 
     @hookimpl
     def extra_data(self, learner: Learner, experience: Experience) -> Data | None:
-        """All exemplars."""
+        """Return all exemplars."""
         if not len(self.buffer):
             return None
         return self.buffer.data(learner).to(experience.data.labels.device)
 
     @hookimpl
     def after_experience(self, learner: Learner, data: Data) -> None:
-        """Choose exemplars; the new classes take room from the old ones."""
+        """Choose exemplars; the new classes take space from the old ones."""
         self._teacher = None
         remember(self.buffer, learner, data)
 
     def distilled(self, step: Step, temperature: float) -> Term | None:
-        """The distillation from the teacher, n for each m of the step's own loss.
+        """Return the distillation from the teacher, weighted by n old to m new classes.
 
-        With n old and m new classes and a = n / (n + m), the loss is (1 - a) L + a L_KD.
+        The loss with a = n / (n + m) is (1 - a) L + a L_KD.
         """
         if self._teacher is None:
             return None
@@ -98,11 +98,11 @@ class ExemplarPlugin(Plugin):
 
     @property
     def old_share(self) -> float:
-        """Old classes for each new one."""
+        """Number of old classes for each new one."""
         return len(self._old) / len(self._new)
 
     def taught(self, batch: Batch) -> Tensor:
-        """The teacher's outputs for a batch."""
+        """Return the teacher's outputs for a batch."""
         assert self._teacher is not None
         with torch.no_grad():
             outputs: Tensor = self._teacher(batch.x)
@@ -110,10 +110,10 @@ class ExemplarPlugin(Plugin):
 
 
 def distillation(outputs: Tensor, targets: Tensor, units: Tensor, temperature: float) -> Tensor:
-    """``- sum_k q_k log p_k``, mean over samples.
+    """Return ``- sum_k q_k log p_k``, mean over samples.
 
     q and p are the softmax of targets and outputs over some units, both at this temperature.
     """
     answers = outputs.float().index_select(1, units) / temperature
-    wanted = targets.index_select(1, units) / temperature
-    return functional.cross_entropy(answers, wanted.softmax(1))
+    scaled = targets.index_select(1, units) / temperature
+    return functional.cross_entropy(answers, scaled.softmax(1))

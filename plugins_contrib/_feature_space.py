@@ -1,7 +1,7 @@
-"""What classifiers in a fixed feature space share: one pass over the data, no gradient.
+"""Base class of classifiers in a fixed feature space: one pass over the data, no gradient.
 
-Such a learner keeps sums over features, never samples. Since features do not change, what it
-knows after a stream is what it would know had all the data come at once: it cannot forget.
+Such a learner keeps sums over features, never samples. Because features do not change, its state
+after a stream is the same as if all data had come at once: it cannot forget.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Features: TypeAlias = Literal["model", "raw"]
 
 
 class FeatureSpaceClassifier(Plugin, abc.ABC):
-    """Learns an experience by one pass over its features; subclasses say what is summed up.
+    """Base of classifiers that learn by one pass over features; subclasses define the sums.
 
-    Every process of a distributed run goes over all data, so that their sums are the same bits.
+    Every process of a distributed run processes all data, so that the sums are bit-identical.
 
     Args:
-        features: ``model`` takes what the model gives its head (a frozen backbone, random or
-            pretrained, or a network trained on the first experience), ``raw`` the inputs as they
-            are.
+        features: ``model`` takes the inputs of the model's head (from a frozen backbone, random or
+            pretrained, or a network trained on the first experience), ``raw`` the inputs
+            themselves.
         adapt_first: Train the model on the first experience as usual, then fix its features
-            (first-session adaptation). Without it the model is never trained.
+            (first-session adaptation). Otherwise the model is never trained.
     """
 
     roles: ClassVar[tuple[str, ...]] = ("prediction", "fixed weights")
@@ -47,33 +47,33 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
         self.features = features
         self.adapt_first = adapt_first
         self.taken = 0
-        """Samples so far."""
+        """Number of samples so far."""
         self._solution: Any = None
 
-    # ------------------------------------------------------------ what a subclass says
+    # ------------------------------------------------------------ for subclasses
 
     @abc.abstractmethod
     def begin(self, width: int, n_outputs: int, seed: int, device: torch.device) -> None:
-        """Make what is summed up, all zeros, for vectors of this width."""
+        """Create the sums, all zeros, for vectors of this width."""
 
     @abc.abstractmethod
     def add(self, vectors: Tensor, labels: Tensor) -> None:
-        """Take in a batch of vectors, in the order in which they come."""
+        """Add a batch of vectors, in their order of arrival."""
 
     @abc.abstractmethod
     def solve(self) -> Any:
-        """What prediction needs of the sums; computed once after each experience."""
+        """Return what prediction needs; computed once after each experience."""
 
     @abc.abstractmethod
     def score(self, vectors: Tensor, solution: Any) -> Tensor:
-        """A score for every output unit, the highest for the best; any for unknown ones."""
+        """Return a score for every output unit, highest for the best; any for unknown ones."""
 
     def embed(self, vectors: Tensor) -> Tensor:
-        """What becomes of feature vectors before they are summed up; nothing unless overridden."""
+        """Transform feature vectors before they are summed; the identity unless overridden."""
         return vectors
 
     counts: Tensor
-    """Samples of each output unit so far."""
+    """Number of samples of each output unit so far."""
 
     # ------------------------------------------------------------ hooks
 
@@ -95,9 +95,9 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
 
     @torch.no_grad()
     def _width(self, learner: Learner, shape: tuple[int, ...]) -> int:
-        known = feature_width(learner.model)
-        if known is not None:
-            return known
+        head_width = feature_width(learner.model)
+        if head_width is not None:
+            return head_width
         learner.eval()
         probe = torch.zeros(1, *shape, device=learner.engine.device)
         width = int(learner.model.features(probe).flatten(1).shape[1])  # type: ignore[operator]
@@ -108,7 +108,7 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
     def fit_experience(
         self, learner: Learner, experience: Experience, data: Data, budget: Budget
     ) -> bool:
-        """Go over the data once and sum it up."""
+        """Add the data in one pass."""
         if self.adapt_first and not learner.seen:
             learner.train_on(data, budget)
         else:
@@ -118,14 +118,14 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
         return True
 
     def take_in(self, learner: Learner, data: Data) -> None:
-        """One pass over an experience's data."""
+        """Add an experience's data in one pass."""
         for vectors, labels in self.passed(learner, data):
             self.add(vectors, labels)
             self.taken += len(labels)
 
     @hookimpl
     def predict(self, learner: Learner, x: Any, task: Task) -> Tensor | None:
-        """Scores of the outputs that compete; None while nothing has been taken in."""
+        """Return scores of the outputs that compete, or None before any data."""
         if not self.taken:
             return None
         if self._solution is None:
@@ -137,7 +137,7 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
         return learner.mask_outputs(scores, of_task)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the sums; what follows from them is computed anew."""
+        """Restore the sums; derived values are computed again."""
         super().load_state_dict(state)
         self._solution = None
 
@@ -145,7 +145,7 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
 
     @torch.no_grad()
     def passed(self, learner: Learner, data: Data) -> Iterator[tuple[Tensor, Tensor]]:
-        """Feature vectors and labels of all samples, batch by batch, in evaluation mode."""
+        """Yield feature vectors and labels of all samples, batch by batch, in evaluation mode."""
         was_training = learner.training
         learner.eval()
         size = learner.engine.evaluation.eval_batch_size
@@ -155,22 +155,22 @@ class FeatureSpaceClassifier(Plugin, abc.ABC):
 
     def _vectors(self, learner: Learner, x: Any, task: Tensor) -> Tensor:
         if self.features == "raw":
-            parts = x.values() if isinstance(x, dict) else (x,)
-            return self.embed(torch.cat([part.flatten(1).float() for part in parts], dim=1))
+            inputs = x.values() if isinstance(x, dict) else (x,)
+            return self.embed(torch.cat([array.flatten(1).float() for array in inputs], dim=1))
         features = learner.run_model(x, task)[1]
         assert features is not None  # checked when configured
         return self.embed(features.flatten(1).float())
 
 
 def class_sums(vectors: Tensor, labels: Tensor, n_outputs: int) -> tuple[Tensor, Tensor]:
-    """How many samples each output unit has, and the sum of their vectors."""
+    """Return the number of samples of each output unit, and the sum of their vectors."""
     counts = torch.bincount(labels, minlength=n_outputs).to(vectors.dtype)
     sums = vectors.new_zeros(n_outputs, vectors.shape[1]).index_add_(0, labels, vectors)
     return counts, sums
 
 
 def double_on(device: torch.device) -> torch.dtype:
-    """Doubles, where the device has them."""
+    """Return double precision if the device supports it."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
@@ -182,6 +182,6 @@ class Linear(NamedTuple):
 
 
 def discriminants(means: Tensor, covariance: Tensor) -> Linear:
-    """The linear classifier of Gaussian classes with one covariance and equal priors."""
+    """Return the linear classifier of Gaussian classes with one covariance and equal priors."""
     weight = torch.cholesky_solve(means.T, torch.linalg.cholesky(covariance)).T
     return Linear(weight.float(), (-0.5 * (means * weight).sum(1)).float())

@@ -1,4 +1,4 @@
-"""The model with other parameters, and in evaluation mode, for a moment."""
+"""Temporary changes of a model: other parameters, evaluation mode, full precision."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def outputs_with(learner: Learner, parameters: Mapping[str, Tensor], batch: Batch) -> Tensor:
-    """What the learner would give with these parameters of its model.
+    """Return the learner's outputs with these parameters of its model.
 
-    Nothing else changes: running statistics of the model's layers stay as they are.
+    Nothing else changes: running statistics of the model's layers stay the same.
 
     Args:
-        learner: With the model.
-        parameters: By their names in the model; those that are not named are the model's own.
+        learner: The learner with the model.
+        parameters: By their names in the model; other parameters are the model's own.
         batch: The samples.
     """
     statistics = {name: value.clone() for name, value in learner.model.named_buffers()}
@@ -31,13 +31,13 @@ def outputs_with(learner: Learner, parameters: Mapping[str, Tensor], batch: Batc
 
 
 def full_precision(learner: Learner) -> contextlib.AbstractContextManager[Any]:
-    """Computes in 32 bits, whatever the precision of the step around it."""
+    """Compute in 32 bits, whatever the precision of the step around it."""
     return torch.autocast(learner.engine.device.type, enabled=False)
 
 
 @contextlib.contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Puts every layer into evaluation mode, and each back into its own."""
+    """Put every layer into evaluation mode, then restore each layer's mode."""
     training = [layer for layer in module.modules() if layer.training]
     for layer in training:
         layer.training = False
@@ -50,10 +50,10 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 @torch.no_grad()
 def outputs_over(learner: Learner, data: Data, masked: bool = True) -> Tensor:
-    """The learner's outputs for all samples, in evaluation mode.
+    """Return the learner's outputs for all samples, in evaluation mode.
 
     Args:
-        learner: With the model.
+        learner: The learner with the model.
         data: The samples.
         masked: Whether outputs that do not compete are masked; if not, the model must have
             `features` and `head`.

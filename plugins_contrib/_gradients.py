@@ -1,4 +1,4 @@
-"""Gradients of remembered samples, for methods that constrain the step by them."""
+"""Gradients of replayed samples, for methods that constrain the step by them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def learned_now(learner: Learner) -> list[nn.Parameter]:
-    """The model's parameters that the current step has a gradient for."""
+    """Return the model's parameters that have a gradient in the current step."""
     return [p for p in learner.named_trainable().values() if p.grad is not None]
 
 
 def gradients(learner: Learner, batch: Batch, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
-    """The gradient of the batch's loss, zero where a parameter takes no part in it."""
+    """Return the gradient of the batch's loss, zero for parameters without a part in it."""
     with learner.engine.autocast():
         outputs, _ = learner.run_model(batch.x, batch.task)
         loss = learner.part_loss(outputs, batch)

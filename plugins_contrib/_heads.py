@@ -1,4 +1,4 @@
-"""What methods ask of a model: features, and a head that they may look into."""
+"""Checks of a model's features and head."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def linear_head(learner: Learner, plugin: str) -> nn.Linear:
-    """The model's head.
+    """Return the model's head.
 
     Args:
-        learner: With the model.
-        plugin: Who asks, for the message.
+        learner: The learner with the model.
+        plugin: Name of the plugin, for the message.
 
     Raises:
         PluginError: The model has no features, or its head is of another kind.

@@ -1,4 +1,4 @@
-"""The hidden layers of a plain network, for methods that treat single units."""
+"""Hidden layers of a plain network, for methods that treat single units."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Weighted: TypeAlias = "nn.Linear | nn.Conv2d"
 
 ACTIVATIONS = (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid)
-# Between two layers with weights; none of them mixes units, so a unit can be told apart.
+# Allowed between two layers with weights; none of them mixes units.
 _BETWEEN = (nn.Flatten, nn.Dropout, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Identity)
 
 
@@ -25,10 +25,10 @@ class Hidden(NamedTuple):
     """A hidden layer: its units are the outputs of a linear layer or the channels of a convolution.
 
     Args:
-        layer: Has the incoming weights, a row for each unit.
-        activation: Gives the units' outputs.
-        between: What their outputs go through on the way to the next layer.
-        following: The layer that takes them, the head at last.
+        layer: The layer with the incoming weights, a row for each unit.
+        activation: Module that gives the units' outputs.
+        between: Modules between the activation and the next layer.
+        following: The next layer, or the head after the last one.
     """
 
     layer: Weighted
@@ -38,26 +38,27 @@ class Hidden(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many units there are."""
+        """Number of units."""
         return self.layer.weight.shape[0]
 
     @property
     def outgoing(self) -> Tensor:
-        """The outgoing weights as (units of the next layer, units of this one, places)."""
+        """Outgoing weights as (units of the next layer, units of this one, places)."""
         following = self.following.weight
         return following.detach().view(following.shape[0], self.width, -1)
 
 
 def hidden_layers(learner: Learner, plugin: str, why: str) -> list[Hidden]:
-    """The hidden layers of the learner's network, in order.
+    """Return the hidden layers of the learner's network, in order.
 
     Args:
-        learner: Whose model it is: a sequence of layers as ``features``, and a linear ``head``.
-        plugin: Who asks, for the message.
+        learner: The learner; its model has a sequence of layers as ``features`` and a linear
+            ``head``.
+        plugin: Name of the plugin, for the message.
         why: What the plugin does with units, for the message.
 
     Raises:
-        PluginError: The network is none whose units can be told apart.
+        PluginError: The units of the network cannot be separated.
     """
     model = learner.model
     body, head = features_of(model), head_of(model)
@@ -76,21 +77,21 @@ def hidden_layers(learner: Learner, plugin: str, why: str) -> list[Hidden]:
             raise PluginError(f"{refusal} has a {type(module).__name__}")
         elif weighted:
             weighted[-1][1].append(module)
-    found = []
+    layers_found = []
     for (layer, after), (following, _) in itertools.pairwise(weighted):
         active = [module for module in after if isinstance(module, ACTIVATIONS)]
         if len(active) != 1:
             raise PluginError(f"{refusal} has a layer with {len(active)} activations")
-        # What comes before the activation commutes with it or is none of ours.
+        # Modules before the activation commute with it, or the network is rejected.
         between = tuple(module for module in after if module is not active[0])
-        found.append(Hidden(layer, active[0], between, following))
-    if not found:
+        layers_found.append(Hidden(layer, active[0], between, following))
+    if not layers_found:
         raise PluginError(f"{refusal} has no hidden layer")
-    return found
+    return layers_found
 
 
 def draw_like(values: Tensor, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Values of this shape drawn from given ones, so that they have their distribution."""
+    """Return values of this shape drawn from given ones, with their distribution."""
     flat = values.flatten()
     device = generator.device
     chosen = torch.randint(flat.numel(), shape, generator=generator, device=device)

@@ -1,4 +1,4 @@
-"""Where samples go when several of a step may go to one place."""
+"""Rows of a buffer, if several samples of a step may go to one row."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from torch import Tensor
 
 
 def last_of_each(places: Tensor, n: int) -> Tensor:
-    """Whether each entry is the last one that names its place, of n places.
+    """Return whether each entry is the last one that names its row, of n rows.
 
-    Writing only those is what writing one by one would leave, on any device.
+    Writing only those gives the same result as writing one by one, on any device.
 
     >>> last_of_each(torch.tensor([2, 0, 2, 1]), 3).tolist()
     [False, True, True, True]

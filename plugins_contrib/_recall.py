@@ -1,4 +1,4 @@
-"""Parts of a step that go through the model but whose loss is given as a penalty."""
+"""Batches of a step that go through the model but whose loss is added as a penalty."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 def no_loss(outputs: Tensor, batch: Batch) -> Tensor:
-    """The loss of a part that takes no part in the weighted mean."""
+    """Return no loss, for a batch that does not take part in the weighted mean."""
     return outputs.new_zeros(())
 
 
 def recall(buffer: Buffer, learner: Learner, positions: Tensor) -> Batch:
-    """Remembered samples for the step's one forward pass, without a loss of their own.
+    """Return stored samples for the step's one forward pass, without a loss of their own.
 
-    The papers of this package *add* terms to the loss of the current batch, where core's extra
-    batches share a weighted mean; so the plugin adds the term itself, in ``penalty``.
+    The papers of this package *add* terms to the loss of the current batch, while core's extra
+    batches share a weighted mean. The plugin therefore adds the term itself, in ``penalty``.
     """
     return buffer.batch(learner, positions, weight=0.0, loss=no_loss)
 
 
 def outputs_of(step: Step, part: Batch) -> Any:
-    """What the model made of a part of the step."""
+    """Return the model's outputs for a batch of the step."""
     return step.outputs[step.parts.index(part)]

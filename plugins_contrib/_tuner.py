@@ -1,8 +1,8 @@
-"""What parameter-efficient methods share: the model is frozen but for its head and what is put in.
+"""Base class of parameter-efficient methods: a frozen model with a trained head and insertions.
 
-A tuner says which parameters exist and which of them are trained; everything else (penalties,
-replay, distillation) sees parameters that require a gradient and composes with it unchanged. All
-parameters exist before the optimizer is made, those of later experiences too.
+A tuner defines which parameters exist and which of them are trained. Other plugins (penalties,
+replay, distillation) see parameters that require a gradient and compose with it unchanged. All
+parameters exist before the optimizer is made, including those of later experiences.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 Compete: TypeAlias = Literal["seen", "own"]
 
-KEEPS_HEAD = "it freezes the model that it finds, and a new head would not be part of it"
+KEEPS_HEAD = "it freezes the existing model, and a new head would not be part of it"
 """Why the role "new head" is excluded."""
 
 
 def brings_samples(learner: Learner, besides: Plugin) -> str:
-    """The name of another plugin that has samples of other tasks learned; empty for none."""
+    """Return the name of another plugin that replays samples of other tasks; empty for none."""
     for plugin in learner.plugins.ordered:
         hooks = (getattr(plugin, hook, None) for hook in ("extra_data", "extra_batches"))
         if plugin is not besides and any(hooks):
@@ -37,31 +37,31 @@ def brings_samples(learner: Learner, besides: Plugin) -> str:
 
 
 def own_classes_loss(learner: Learner, outputs: Tensor, batch: Batch) -> Tensor:
-    """The task loss among the classes of each sample's own task."""
+    """Return the task loss among the classes of each sample's own task."""
     lowest = torch.finfo(outputs.dtype).min
     among = outputs.masked_fill(learner.inactive_of_task[batch.task], lowest)
     return learner.label_loss(among, batch)
 
 
 def compete_among_own(learner: Learner, batch: Batch) -> None:
-    """Let the samples of a batch compete among the classes of their own task, in training."""
+    """Make the samples of a batch compete among the classes of their own task, in training."""
     if batch.loss is None and learner.stream.scenario == "class" and learner.classifies:
         batch.loss = lambda outputs, part: own_classes_loss(learner, outputs, part)
 
 
 class Tuner(Plugin, abc.ABC):
-    """Freezes the model but for its head, and trains what a subclass puts in.
+    """Base of tuners: a frozen model with a trained head and the subclass's own parameters.
 
     Args:
-        compete: In the class scenario, which outputs a training sample's own competes with: all
-            classes ``seen`` so far, or those of its ``own`` task.
+        compete: In the class scenario, the classes that compete in the training loss: all
+            classes ``seen`` so far, or those of the sample's ``own`` task.
     """
 
     roles = ("parameters", "tuning", "fixed weights")
     excludes: ClassVar[Mapping[str, str]] = {"new head": KEEPS_HEAD}
     capabilities = Capabilities(
         distributed=False,
-        attachable="it puts parameters of its own into the model, for an optimizer yet to be made",
+        attachable="it puts its own parameters into the model before the optimizer is made",
     )
 
     def __init__(self, compete: Compete) -> None:
@@ -70,11 +70,11 @@ class Tuner(Plugin, abc.ABC):
 
     @abc.abstractmethod
     def insert(self, learner: Learner, stream: Stream) -> Iterable[Tensor]:
-        """Put modules into the model; names tensors of the model that the method will change."""
+        """Put modules into the model; return tensors of the model that the method will change."""
 
     @hookimpl(tryfirst=True)
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Freeze the model and put the method's own weights in."""
+        """Freeze the model and insert the method's own weights."""
         self.slots = Slots(learner.stream)
         if not any(True for _ in learner.model.parameters()):
             raise PluginError(
@@ -90,6 +90,6 @@ class Tuner(Plugin, abc.ABC):
 
     @hookimpl(tryfirst=True)
     def extra_batches(self, learner: Learner, batch: Batch) -> None:
-        """Give the current batch its loss."""
+        """Set the loss of the current batch."""
         if self.compete == "own":
             compete_among_own(learner, batch)

@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 
 class Adapter(Tuner):
-    """Trains a bottleneck in each block of a frozen transformer, and the head.
+    """Bottleneck adapters in each block of a frozen transformer, trained with the head.
 
-    * ``parallel``, AdaptFormer (Chen et al. 2022, Eqs. 2 and 3): the perceptron's output gets
-      ``scale * relu(h D) U`` more, h being its (normalized) input.
-    * ``serial``, Houlsby et al. (2019), figure 2: behind attention and behind the perceptron,
-      before each is added to what came in, ``h + gelu(h D) U`` takes the place of h. (Their
-      retraining of the layer norms is left out: all weights of the network stay.)
+    * ``parallel``, AdaptFormer (Chen et al. 2022, Eqs. 2 and 3): ``scale * relu(h D) U`` is added
+      to the perceptron's output, with h its (normalized) input.
+    * ``serial``, Houlsby et al. (2019), figure 2: after attention and after the perceptron, before
+      each is added to its input, ``h + gelu(h D) U`` replaces h. (Their retraining of the layer
+      norms is left out: all weights of the network stay fixed.)
 
-    ``U`` starts at zero, so that the network starts as it was.
+    ``U`` starts at zero, so that the network starts unchanged.
 
     Args:
         hidden: Width of the bottleneck (AdaptFormer and PILOT's adapters: 64).
-        place: Of the two above.
-        scale: Of what is added (AdaptFormer: 0.1).
-        compete: In the class scenario, which outputs a training sample's own competes with: all
-            classes ``seen`` so far, or those of its ``own`` task.
+        place: Which of the two.
+        scale: Factor of the added term (AdaptFormer: 0.1).
+        compete: In the class scenario, the classes that compete in the training loss: all
+            classes ``seen`` so far, or those of the sample's ``own`` task.
 
     Example:
         ``clframe fit strategy=adapter model=vit_tiny model.weights=fashion``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe_contrib.adapter import Adapter
         >>> from clframe.testing import prepare
@@ -63,6 +63,6 @@ class Adapter(Tuner):
         check_at_least(self, self.name, hidden=1)
 
     def insert(self, learner: Learner, stream: Stream) -> list[Tensor]:
-        """An adapter in each place."""
+        """Insert an adapter in each place."""
         put_adapters(learner.model, self.name, self.place, self.hidden, self.scale)
         return []

@@ -1,4 +1,4 @@
-"""A-GEM: no step may raise the loss on a batch of remembered samples."""
+"""A-GEM: no step may raise the loss on a batch of stored samples."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class AGEM(Plugin):
-    """Projects the gradient so that it does not oppose that of remembered samples.
+    """A-GEM: projection of the gradient so that it does not oppose that of stored samples.
 
-    With g the gradient of the step and r that of a random batch of the memory, eq. 11 of the
+    With g the gradient of the step and r that of a random batch of the buffer, eq. 11 of the
     paper: if g.r < 0, g becomes g - (g.r / r.r) r.
 
     The table of van de Ven et al., "Three types of incremental learning" (2022; split MNIST, 100
@@ -34,9 +34,9 @@ class AGEM(Plugin):
 
     Args:
         per_class: Samples kept of each class, drawn uniformly (the paper keeps 25 of each digit).
-        size: Samples kept in all; used when ``per_class`` is null.
-        sample_size: Samples of the memory per step; None for as many as the current batch has.
-        policy: Whether the classes share the memory evenly (``class_balanced``) or it is a uniform
+        size: Number of samples in the buffer; used when ``per_class`` is null.
+        sample_size: Stored samples per step; None for the size of the current batch.
+        policy: Whether the classes share the buffer evenly (``class_balanced``) or it is a uniform
             sample of everything (``reservoir``; of each class with ``per_class``).
     """
 
@@ -61,12 +61,12 @@ class AGEM(Plugin):
 
     @hookimpl
     def configure(self, stream: Stream) -> None:
-        """Make the memory."""
+        """Create the buffer."""
         self.buffer = make_buffer(stream, self.size, self.per_class, self.policy)
 
     @hookimpl
     def after_backward(self, learner: Learner, step: Step) -> None:
-        """Project the gradient, once there is a memory."""
+        """Project the gradient, once the buffer has samples."""
         if not len(self.buffer):
             return
         n = self.sample_size or len(step.batch)
@@ -76,12 +76,12 @@ class AGEM(Plugin):
 
     @hookimpl
     def after_experience(self, learner: Learner, data: Data) -> None:
-        """Remember samples of the experience."""
+        """Store samples of the experience."""
         remember(self.buffer, learner, data)
 
 
 def project(gradient: list[Tensor], reference: list[Tensor]) -> None:
-    """Take from the gradient, in place, what opposes the reference; the device decides alone."""
+    """Remove, in place, the part of the gradient that opposes the reference, without a sync."""
     across = torch.stack([(g * r).sum() for g, r in zip(gradient, reference, strict=True)]).sum()
     square = torch.stack([r.square().sum() for r in reference]).sum()
     tiny = torch.finfo(square.dtype).tiny

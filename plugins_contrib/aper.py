@@ -1,4 +1,4 @@
-"""APER: adapt once to the first experience, then nearest class means of both networks' features."""
+"""APER: adapt once to the first experience, then use nearest class means of both networks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class APER(FeatureSpaceClassifier):
-    """Tunes adapters on the first experience; a class is then its mean of both features (APER).
+    """APER: adapters tuned on the first experience, then nearest class means of both features.
 
     Zhou et al. (2024; ADAM in its first version), Algorithm 1 with adapters: the frozen network
     phi is adapted to phi* on the first experience by AdaptFormer's adapters and a linear head
@@ -34,11 +34,11 @@ class APER(FeatureSpaceClassifier):
 
     Args:
         hidden: Width of the adapters' bottleneck.
-        scale: Of what they add.
+        scale: Factor of their added term.
 
     Example:
         ``clframe fit strategy=aper model=vit_tiny model.weights=fashion``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe_contrib.aper import APER
         >>> from clframe.testing import prepare
@@ -70,7 +70,7 @@ class APER(FeatureSpaceClassifier):
 
     @hookimpl(tryfirst=True)
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Freeze the network and put adapters in."""
+        """Freeze the network and insert adapters."""
 
         def insert() -> list[Tensor]:
             put_adapters(learner.model, self.name, "parallel", self.hidden, self.scale)
@@ -79,7 +79,7 @@ class APER(FeatureSpaceClassifier):
         if feature_width(learner.model) is None:
             raise PluginError(
                 f"plugin '{self.name}' needs a classifier with features and a head, which "
-                f"{type(learner.model).__name__} is not: choose model=vit_tiny or a ViT of timm's"
+                f"{type(learner.model).__name__} is not: choose model=vit_tiny or a ViT of timm"
             )
         tune(learner.model, insert)
         super().configure(learner, stream)
@@ -90,7 +90,7 @@ class APER(FeatureSpaceClassifier):
         hold_norms(learner.model)
 
     def begin(self, width: int, n_outputs: int, seed: int, device: torch.device) -> None:
-        """Sums of both features for each output unit."""
+        """Create sums of both features for each output unit."""
         kind = double_on(device)
         self.counts = torch.zeros(n_outputs, dtype=kind, device=device)
         self.sums = torch.zeros(n_outputs, 2 * width, dtype=kind, device=device)
@@ -102,12 +102,12 @@ class APER(FeatureSpaceClassifier):
         self.sums += sums
 
     def solve(self) -> Tensor:
-        """The directions of the means."""
+        """Return the directions of the means."""
         means = self.sums / self.counts.clamp(min=1)[:, None]
         return functional.normalize(means, dim=1).float()
 
     def score(self, vectors: Tensor, solution: Tensor) -> Tensor:
-        """Cosines."""
+        """Return cosines."""
         return functional.normalize(vectors, dim=1) @ solution.T
 
     def _vectors(self, learner: Learner, x: Any, task: Tensor) -> Tensor:

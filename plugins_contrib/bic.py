@@ -1,4 +1,4 @@
-"""BiC: two numbers correct the bias towards new classes, learned on held-out samples."""
+"""BiC: a correction of the bias towards new classes, learned on held-out samples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class BiC(ExemplarPlugin):
-    """Learns new classes with exemplars and distillation, then corrects their logits.
+    """BiC: exemplars and distillation, followed by a correction of the new classes' logits.
 
     With n old and m new classes, two stages in each experience from the second on. Stage 1 (eqs.
     1 to 3 of the paper) trains the network on new data and exemplars with
@@ -29,23 +29,23 @@ class BiC(ExemplarPlugin):
         L = a L_d + (1 - a) L_c,   a = n / (n + m),
 
     where L_c is the cross-entropy over all classes and L_d that of the old classes' softmax at
-    temperature T with the former network's, whose logits are corrected as it was found to be
-    right. Stage 2 leaves the network as it is and learns alpha and beta of
+    temperature T with that of the former network, whose logits are corrected by its own stage 2.
+    Stage 2 keeps the network fixed and learns alpha and beta of
 
         q_k = o_k (old classes),   q_k = alpha o_k + beta (new classes)             (eq. 4)
 
-    by the cross-entropy of q (eq. 5) on samples that stage 1 has not seen: a part of the memory
-    that is never trained on, and as many samples of each new class. The network is fixed then, so
-    its outputs are computed once and all steps of stage 2 are on these two numbers. Predictions
-    are by q. Former corrections need not be kept: stage 1 distils them into the network.
+    by the cross-entropy of q (eq. 5) on samples that stage 1 has not seen: a part of the buffer
+    that is never trained on, and the same number of samples of each new class. The network is fixed
+    then, so its outputs are computed once and all steps of stage 2 are on these two numbers.
+    Predictions use q. Former corrections need not be kept: stage 1 distils them into the network.
 
     Args:
-        size: Exemplars in all, shared evenly by the classes.
-        validation: The part of them that is kept for stage 2.
+        size: Number of exemplars, shared evenly by the classes.
+        validation: Fraction of them that is kept for stage 2.
         temperature: T above.
-        bias_steps: Steps of stage 2, by Adam over the whole validation part.
-        bias_lr: Their learning rate.
-        selection: Exemplars by ``herding``, or at ``random``; those for validation are random.
+        bias_steps: Steps of stage 2, with Adam on the whole validation set.
+        bias_lr: Learning rate of stage 2.
+        selection: Exemplars by ``herding``, or at ``random``; validation samples are random.
     """
 
     name = "bic"
@@ -66,8 +66,8 @@ class BiC(ExemplarPlugin):
             raise SettingError(f"bic.temperature must be above 0, got {temperature!r}")
         if not 0 < validation < 1 or not 1 <= round(size * validation) < size:
             raise SettingError(
-                "bic.validation must be a part between 0 and 1 that leaves samples of "
-                f"bic.size={size} on either side, got {validation!r}"
+                "bic.validation must be a fraction between 0 and 1 that leaves samples of "
+                f"bic.size={size} on both sides, got {validation!r}"
             )
         self.validation = validation
         super().__init__(size, None, selection)
@@ -80,13 +80,13 @@ class BiC(ExemplarPlugin):
         self.validation_buffer: Buffer
         self.scale: Tensor
         self.shift: Tensor
-        # Made anew in each experience.
+        # Made again in each experience.
         self._former: tuple[Tensor, Tensor]
         self._held = torch.empty(0, dtype=torch.long)
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Make both parts of the memory; nothing is corrected yet."""
+        """Create both parts of the buffer; nothing is corrected yet."""
         super().configure(learner, stream)
         self.validation_buffer = Buffer(self.n_validation, "class_balanced")
         self.scale = torch.ones(stream.n_outputs, device=learner.engine.device)
@@ -94,13 +94,13 @@ class BiC(ExemplarPlugin):
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """The former network keeps its correction; the one to be trained has none."""
+        """Keep the former network with its correction; the one to be trained has none."""
         super().before_experience(learner, experience)
         self._former = (self.scale, self.shift)
         self.scale, self.shift = torch.ones_like(self.scale), torch.zeros_like(self.shift)
 
     def taught(self, batch: Batch) -> Tensor:
-        """The teacher's corrected outputs."""
+        """Return the teacher's corrected outputs."""
         scale, shift = self._former
         return super().taught(batch) * scale + shift
 
@@ -125,10 +125,10 @@ class BiC(ExemplarPlugin):
         return True
 
     def hold_out(self, learner: Learner, data: Data) -> Tensor:
-        """Positions of samples to validate with: of each class as many as old ones will have."""
+        """Return positions of validation samples: per new class as many as old ones will have."""
         counts = data.labels.bincount()
         classes = len(self._old) + len(self._new)
-        # At most half of a class, and one of each where the memory is smaller than that.
+        # At most half of a class, and one of each if the buffer is smaller than that.
         most = int(counts[counts > 0].min()) // 2
         each = min(max(self.n_validation // classes, 1), most)
         generator = learner.generator
@@ -155,12 +155,12 @@ class BiC(ExemplarPlugin):
 
     @hookimpl
     def penalty(self, step: Step) -> Term | None:
-        """Stage 1's distillation."""
+        """Return stage 1's distillation."""
         return self.distilled(step, self.temperature)
 
     @hookimpl
     def after_experience(self, learner: Learner, data: Data) -> None:
-        """Remember: held-out samples to validate with, of the others exemplars."""
+        """Store held-out samples for validation, and exemplars of the others."""
         rest = data.subset(others(self._held, len(data)))
         super().after_experience(learner, rest)
         if len(self._held):
@@ -168,12 +168,12 @@ class BiC(ExemplarPlugin):
 
     @hookimpl
     def predict(self, learner: Learner, x: Any, task: Task) -> Tensor:
-        """The corrected outputs."""
+        """Return the corrected outputs."""
         return learner.predict(x, task).float() * self.scale + self.shift
 
 
 def others(positions: Tensor, n: int) -> Tensor:
-    """The positions below n that are not among these, in order."""
+    """Return the positions below n that are not among these, in order."""
     left = torch.ones(n, dtype=torch.bool, device=positions.device)
     left[positions] = False
     return left.nonzero().squeeze(1)

@@ -1,4 +1,4 @@
-"""Continual backpropagation: the least useful units start again, so that the network stays able."""
+"""Continual backpropagation: the least useful units restart, so that the network stays plastic."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
 
 class ContinualBackprop(Plugin):
-    """Reinitializes, at every step, a small share of the units that contribute least.
+    """Continual backpropagation: at every step, a small share of the least useful units restarts.
 
     Algorithm 1 of the paper, after each step of the optimizer and for each hidden layer l:
 
         u_i <- decay u_i + (1 - decay) mean|h_i| sum_k |w_ik|     utility of unit i
         c   <- c + rate (number of units older than ``maturity`` steps)
 
-    and while c is at least 1, the mature unit of the least utility starts again: its incoming
-    weights are drawn as they were at first, its bias and its outgoing weights are 0, its utility
-    and its age as well, and c falls by 1. |h_i| is the mean over the step's samples of what the
-    next layer takes (over all places of a convolution's channel). Moments that the optimizer keeps
+    and while c is at least 1, the mature unit with the least utility restarts: its incoming
+    weights are drawn from their initial distribution, its bias and its outgoing weights become 0,
+    so do its utility and its age, and c falls by 1. |h_i| is the mean over the step's samples of
+    the next layer's input (over all places of a convolution's channel). The optimizer's moments
     of these weights are set to 0.
 
-    "As they were at first" is a draw from the layer's own first weights, whatever their
-    distribution was. The authors' program differs in two points, which ``form=code`` has: it
-    compares u_i / (1 - decay^age), and it adds what a unit gave on average, times its outgoing
-    weights, to the next layer's bias before the weights become 0.
+    The "initial distribution" is a draw from the layer's own first weights, whatever their
+    distribution was. The authors' program differs in two points, available as ``form=code``: it
+    compares u_i / (1 - decay^age), and before the outgoing weights become 0 it adds the unit's mean
+    output, times these weights, to the next layer's bias.
 
     Args:
         rate: Share of the mature units that is replaced in a step (the paper's rho).
-        maturity: Steps for which a unit is left alone.
-        decay: Of the running utility (the paper's eta).
+        maturity: Steps during which a new unit is not replaced.
+        decay: Decay of the running utility (the paper's eta).
         form: ``paper`` or ``code``, as above.
     """
 
@@ -71,7 +71,7 @@ class ContinualBackprop(Plugin):
             raise SettingError(f"cbp.decay must be below 1, got {decay!r}")
         self.utility: list[Tensor] = []
         self.means: list[Tensor] = []
-        """Running means of what the next layer takes from each unit, for ``form=code``."""
+        """Running means of each unit's output to the next layer, for ``form=code``."""
         self.ages: list[Tensor] = []
         self.due: list[float] = []
         """For each layer the paper's c: how many units are to be replaced, as a fraction."""
@@ -80,12 +80,12 @@ class ContinualBackprop(Plugin):
         self.steps = 0
         self._layers: list[Hidden] = []
         self._first: list[Tensor] = []
-        self._given: dict[int, tuple[Tensor, Tensor]] = {}
+        self._sums: dict[int, tuple[Tensor, Tensor]] = {}
         self._looking = True
 
     @hookimpl
     def configure(self, learner: Learner) -> None:
-        """Find the hidden layers and keep their first weights."""
+        """Find the hidden layers and keep their initial weights."""
         self._layers = hidden_layers(learner, self.name, "replaces single units")
         device = learner.engine.device
         self._first = [hidden.layer.weight.detach().clone().to(device) for hidden in self._layers]
@@ -100,7 +100,7 @@ class ContinualBackprop(Plugin):
             hidden.following.register_forward_pre_hook(self._look(learner, number, hidden))
 
     def _look(self, learner: Learner, number: int, hidden: Hidden) -> Callable[..., None]:
-        """Notes, in the step's own pass, the sums over samples of what the next layer takes."""
+        """Return a hook that sums the units' outputs over samples in the step's own pass."""
 
         def hook(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             if module is not hidden.following or not (module.training and self._looking):
@@ -112,37 +112,37 @@ class ContinualBackprop(Plugin):
             rows = len(x)
             plain, magnitudes = _by_unit(x, hidden.width), _by_unit(x.abs(), hidden.width)
             if ranks is not None and ranks.valid_mask is not None:
-                # Of several processes each has a share; a row that fills up a share counts not.
+                # Each process has a share; rows that pad a share do not count.
                 rows = ranks.global_rows
                 valid = ranks.valid_mask.to(x.dtype)[:, None, None]
                 plain, magnitudes = plain * valid, magnitudes * valid
-            self._given[number] = (magnitudes.sum(0) / rows, plain.sum(0) / rows)
+            self._sums[number] = (magnitudes.sum(0) / rows, plain.sum(0) / rows)
 
         return hook
 
     @hookimpl
     def before_epoch(self) -> None:
-        """Look at the next pass with gradients: it is a step's."""
-        self._looking, self._given = True, {}
+        """Record the next pass with gradients, which is a step's."""
+        self._looking, self._sums = True, {}
 
     @hookimpl(tryfirst=True)
     def after_backward(self) -> None:
-        """Do not look at passes of others."""
+        """Do not record passes of other plugins."""
         self._looking = False
 
     @hookimpl(trylast=True)
     @torch.no_grad()
     def after_step(self, learner: Learner) -> None:
-        """Update utilities and replace what is due."""
+        """Update utilities and replace the units that are due."""
         self._looking = True
-        if len(self._given) < len(self._layers):
+        if len(self._sums) < len(self._layers):
             return
         learner.engine.sum(
-            {f"{n}.{k}": t for n, pair in self._given.items() for k, t in enumerate(pair)}
+            {f"{n}.{k}": t for n, pair in self._sums.items() for k, t in enumerate(pair)}
         )
         self.steps += 1
         for number, hidden in enumerate(self._layers):
-            magnitude, mean = self._given[number]
+            magnitude, mean = self._sums[number]
             contribution = (magnitude * hidden.outgoing.abs().sum(0)).sum(1)
             self.ages[number] += 1
             self.utility[number].lerp_(contribution, 1 - self.decay)
@@ -151,10 +151,10 @@ class ContinualBackprop(Plugin):
             count = self._count_due(number, hidden.width)
             if count:
                 self._replace(learner, number, hidden, count)
-        self._given = {}
+        self._sums = {}
 
     def _count_due(self, number: int, width: int) -> int:
-        """How many units to replace; only ages count, so the device need not be asked."""
+        """Return how many units to replace; only ages count, so the device is not read."""
         births = [born for born in self.births[number] if self.steps - born <= self.maturity]
         mature = width - len(births) if self.steps > self.maturity else 0
         self.due[number] += self.rate * mature
@@ -164,7 +164,7 @@ class ContinualBackprop(Plugin):
         return count
 
     def _replace(self, learner: Learner, number: int, hidden: Hidden, count: int) -> None:
-        """Start the least useful mature units again."""
+        """Restart the least useful mature units."""
         utility, ages = self.utility[number], self.ages[number]
         grown = 1 - self.decay**ages
         compared = utility / grown if self.form == "code" else utility
@@ -175,8 +175,8 @@ class ContinualBackprop(Plugin):
         weight.index_copy_(0, units, draw_like(self._first[number], shape, learner.generator))
         if self.means:
             if hidden.following.bias is not None:
-                given = self.means[number][units] / grown[units, None]
-                hidden.following.bias += (hidden.outgoing[:, units] * given).sum((1, 2))
+                mean_output = self.means[number][units] / grown[units, None]
+                hidden.following.bias += (hidden.outgoing[:, units] * mean_output).sum((1, 2))
             self.means[number].index_fill_(0, units, 0.0)
         hidden.outgoing.index_fill_(1, units, 0.0)
         moments = _moments(learner, weight)
@@ -192,9 +192,9 @@ class ContinualBackprop(Plugin):
 
 
 def _by_unit(x: Tensor, width: int) -> Tensor:
-    """A layer's inputs as (samples, units before it, places of a unit with weights of their own).
+    """Return a layer's inputs as (samples, units before it, places with their own weights).
 
-    A convolution moves over all pixels with the same weights, so they are one place.
+    A convolution uses the same weights at all pixels, so they are one place.
     """
     if x.dim() == 4:
         return x.mean((2, 3)).unsqueeze(2)
@@ -202,7 +202,7 @@ def _by_unit(x: Tensor, width: int) -> Tensor:
 
 
 def _moments(learner: Learner, parameter: Tensor) -> list[Tensor]:
-    """What the optimizer keeps of each entry of a parameter."""
+    """Return the optimizer's state of each entry of a parameter."""
     optimizer: Any = learner.optimizer
     kept = getattr(optimizer, "optimizer", optimizer).state.get(parameter, {})
     return [

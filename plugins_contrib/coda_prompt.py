@@ -28,8 +28,8 @@ class Components(nn.Module):
     Args:
         each: Components of a task.
         length: Tokens of a component; the first half become keys, the second values.
-        width: Of a token.
-        slots: How many tasks there are.
+        width: Width of a token.
+        slots: Number of tasks.
     """
 
     def __init__(self, each: int, length: int, width: int, slots: int) -> None:
@@ -42,46 +42,46 @@ class Components(nn.Module):
         self.keys = parameters(width)
         self.attention = parameters(width)
 
-    def known(self, part: str, slots: Sequence[int], trained: int | None) -> Tensor:
-        """One of the three parts of several tasks, of which at most one gets a gradient."""
-        values: Any = getattr(self, part)
+    def known(self, name: str, slots: Sequence[int], trained: int | None) -> Tensor:
+        """Return one of the three tensors for several tasks; at most one gets a gradient."""
+        values: Any = getattr(self, name)
         return torch.cat([values[s] if s == trained else values[s].detach() for s in slots])
 
     def forward(self, query: Tensor, slots: Sequence[int], trained: int | None) -> Tensor:
-        """Prompts ``[n, length, width]``: sums of components weighted by cosines."""
-        parts = [self.known(part, slots, trained) for part in PARTS]
-        return weighted(query, *parts)
+        """Return prompts ``[n, length, width]``: sums of components weighted by cosines."""
+        tensors = [self.known(name, slots, trained) for name in PARTS]
+        return weighted(query, *tensors)
 
     def orthogonality(self, slots: Sequence[int], trained: int) -> Tensor:
-        """How far the rows of each of the three are from being orthonormal."""
-        parts = [self.known(part, slots, trained).flatten(1) for part in PARTS]
-        return torch.stack([orthogonality(rows) for rows in parts]).sum()
+        """Return how far the rows of each of the three are from orthonormal."""
+        tensors = [self.known(name, slots, trained).flatten(1) for name in PARTS]
+        return torch.stack([orthogonality(rows) for rows in tensors]).sum()
 
     @torch.no_grad()
     def begin(self, slot: int, before: Sequence[int]) -> None:
-        """Make the rows of a task orthonormal, and orthogonal to those of the tasks before."""
-        for part in PARTS:
-            values: Any = getattr(self, part)
+        """Make the rows of a task orthonormal, and orthogonal to those of earlier tasks."""
+        for name in PARTS:
+            values: Any = getattr(self, name)
             old = [values[s].flatten(1) for s in before]
             new = values[slot]
             new.copy_(orthonormal(new.flatten(1), torch.cat(old) if old else None).view_as(new))
 
 
 def weighted(query: Tensor, components: Tensor, keys: Tensor, attention: Tensor) -> Tensor:
-    """``sum_m cos(q * A_m, K_m) P_m`` for each query, Eqs. 3 to 5 of the paper."""
+    """Return ``sum_m cos(q * A_m, K_m) P_m`` for each query, Eqs. 3 to 5 of the paper."""
     attended = functional.normalize(query[:, None] * attention, dim=2)
     weights = (attended * functional.normalize(keys, dim=1)).sum(2)
     return torch.einsum("nm,mlw->nlw", weights, components)
 
 
 def orthogonality(rows: Tensor) -> Tensor:
-    """The mean square of what ``B B^T`` and the identity differ by."""
-    one = torch.eye(len(rows), device=rows.device, dtype=rows.dtype)
-    return (rows @ rows.T - one).square().mean()
+    """Return the mean square difference of ``B B^T`` and the identity."""
+    identity = torch.eye(len(rows), device=rows.device, dtype=rows.dtype)
+    return (rows @ rows.T - identity).square().mean()
 
 
 def orthonormal(rows: Tensor, others: Tensor | None) -> Tensor:
-    """Orthonormal rows that span what these rows have beside the span of the others."""
+    """Return orthonormal rows for the part of these rows outside the span of the others."""
     columns = rows.T.double()
     if others is not None:
         basis = torch.linalg.qr(others.T.double()).Q
@@ -95,10 +95,10 @@ class CodaViT(PromptedViT):
 
     Args:
         vit: The network.
-        blocks: Which.
+        blocks: Blocks with prompts.
         each: Components of a task.
         length: Tokens of a component.
-        slots: How many tasks there are.
+        slots: Number of tasks.
     """
 
     def __init__(self, vit: Any, blocks: Sequence[int], each: int, length: int, slots: int) -> None:
@@ -111,10 +111,10 @@ class CodaViT(PromptedViT):
         self.known: list[int] = []
         """The tasks whose components are used."""
         self.trained: int | None = None
-        """The one of them whose components are learned."""
+        """The task whose components are learned."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features of images."""
+        """Return features of images."""
         tokens = self.embed(x)
         prefixes = {}
         if self.known:
@@ -127,12 +127,12 @@ class CodaViT(PromptedViT):
 
 
 class CODAPrompt(Tuner):
-    """Learns components of prompts, whose sum is weighted by attention to the query (CODA-Prompt).
+    """CODA-Prompt: components of prompts, summed with attention weights of the query.
 
     Smith et al. (2023): in each of the first blocks the prompt is p = sum_m a_m P_m with
     a_m = cos(q(x) * A_m, K_m) (Eqs. 3 to 5; q(x) is the class token's output of the frozen
     network), and is split into a prefix of keys and one of values. Every task adds components,
-    those of earlier tasks stay as they are (section 4.2). The loss is
+    those of earlier tasks stay fixed (section 4.2). The loss is
 
         cross-entropy + ortho * sum over blocks and B in {P, K, A} of |B B^T - I|^2    (Eqs. 6, 7)
 
@@ -140,16 +140,17 @@ class CODAPrompt(Tuner):
     orthonormal and orthogonal to the old ones.
 
     Args:
-        components: Of each task (the paper has 100 over the stream).
+        components: Components of each task (the paper has 100 over the stream).
         length: Tokens of a component, half of them for keys.
-        blocks: With prompts, counted from 0.
+        blocks: Blocks with prompts, counted from 0.
         ortho: Weight of the penalty (lambda; the paper has 0.1).
-        compete: In the class scenario, which outputs a training sample's own competes with: all
-            classes ``seen`` so far, or those of its ``own`` task, as in the authors' program.
+        compete: In the class scenario, the classes that compete in the training loss: all
+            classes ``seen`` so far, or those of the sample's ``own`` task, as in the authors'
+            program.
 
     Example:
         ``clframe fit strategy=coda_prompt model=vit_tiny model.weights=fashion``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe_contrib.coda_prompt import CODAPrompt
         >>> from clframe.testing import prepare
@@ -180,22 +181,22 @@ class CODAPrompt(Tuner):
         if length % 2:
             raise SettingError(f"coda_prompt.length must be even, got {length}")
         if not self.blocks:
-            raise SettingError("coda_prompt.blocks names no block")
+            raise SettingError("coda_prompt.blocks is empty: name at least one block")
 
     def insert(self, learner: Learner, stream: Stream) -> list[Tensor]:
-        """All components."""
+        """Insert all components."""
         parent, child, vit = find_vit(learner.model, self.name)
         outside = [block for block in self.blocks if not 0 <= block < len(vit.blocks)]
         if outside:
             raise SettingError(
-                f"coda_prompt.blocks names block {outside[0]}; this network has blocks 0 to "
+                f"coda_prompt.blocks names block {outside[0]}, but this network has blocks 0 to "
                 f"{len(vit.blocks) - 1}"
             )
         total = self.components * len(self.slots)
         if total > vit.embed_dim:
             raise SettingError(
                 f"coda_prompt.components={self.components} for each of {len(self.slots)} tasks are "
-                f"{total} keys, and only {vit.embed_dim} can be orthogonal in this network: give "
+                f"{total} keys, but only {vit.embed_dim} can be orthogonal in this network: set "
                 f"{vit.embed_dim // len(self.slots)} at most"
             )
         self._vit = CodaViT(vit, self.blocks, self.components, self.length, len(self.slots))
@@ -214,10 +215,10 @@ class CODAPrompt(Tuner):
     def _known(self, learner: Learner) -> list[int]:
         return list(dict.fromkeys(self.slots.of(past) for past in learner.seen))
 
-    # After those that copy the model as a teacher, who has not learned this task.
+    # After plugins that copy the model as a teacher, which must not include this task.
     @hookimpl(trylast=True)
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Begin the components of this task."""
+        """Initialize the components of this task."""
         slot, before = self.slots.of(experience), self._known(learner)
         self._vit.trained = slot
         self._vit.known = before
@@ -228,7 +229,7 @@ class CODAPrompt(Tuner):
 
     @hookimpl
     def penalty(self) -> Tensor:
-        """Keeps the rows of components, keys and attention vectors orthonormal."""
+        """Return the penalty that keeps components, keys and attention vectors orthonormal."""
         vit = self._vit
         of_blocks = [p.orthogonality(vit.known, vit.trained) for p in vit.prompts]  # type: ignore[operator]
         return self.ortho * torch.stack(of_blocks).sum()

@@ -1,4 +1,4 @@
-"""CWR*: consolidated weights of the head, class by class, over features that stay."""
+"""CWR*: consolidated weights of the head, class by class, over fixed features."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class CWRStar(Plugin):
-    """Learns features once, then only the head, whose rows are kept per class and averaged.
+    """CWR*: features learned once, then only the head, whose rows are averaged per class.
 
-    Algorithm 1 of the paper. Each experience starts with a temporary head tw: zero, but the
+    Algorithm 1 of the paper. Each experience starts with a temporary head tw: zero, except the
     consolidated row cw_j for each of its classes that is known. The first experience trains
     everything, the others only tw. Then, for each class j of the experience with cur_j samples
     now and past_j before,
@@ -27,13 +27,13 @@ class CWRStar(Plugin):
         w = sqrt(past_j / cur_j);  cw_j = (cw_j w + (tw_j - mean(tw))) / (w + 1),
 
     with the mean over the rows of this experience's classes. Evaluation uses cw. The bias is
-    treated as the weights are, with a mean of its own.
+    treated like the weights, with its own mean.
     """
 
     name = "cwr_star"
     paper = "Lomonaco et al., Rehearsal-Free Continual Learning over Small Non-I.I.D. Batches, 2020"
     scenarios = ("class", "domain")
-    # It freezes all features that are trained, so another method may choose which ones these are.
+    # It freezes all trained features, so another method may choose which ones these are.
     roles = ("head", "fixed weights")
     excludes: ClassVar[Mapping[str, str]] = {
         "joint training": "it consolidates the classes of one experience after the other"
@@ -48,12 +48,12 @@ class CWRStar(Plugin):
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Refuse a model without a linear head."""
+        """Raise an error for a model without a linear head."""
         linear_head(learner, self.name)
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Put the temporary weights into the head; from the second experience on, freeze."""
+        """Put the temporary weights into the head; freeze from the second experience on."""
         head = head_of(learner)
         if not self.consolidated:
             self.consolidated = {k: torch.zeros_like(p) for k, p in head.items()}
@@ -70,7 +70,7 @@ class CWRStar(Plugin):
 
     @hookimpl
     def before_epoch(self, learner: Learner) -> None:
-        """Keep running statistics of frozen features as they are."""
+        """Keep the running statistics of frozen features."""
         if learner.seen:
             learner.model.features.eval()  # type: ignore[union-attr]
 
@@ -95,5 +95,5 @@ class CWRStar(Plugin):
 
 
 def head_of(learner: Learner) -> dict[str, Tensor]:
-    """The tensors of the head, to be written to."""
+    """Return the tensors of the head, for in-place changes."""
     return {k: p.detach() for k, p in learner.model.head.named_parameters()}  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Dark Experience Replay: the network keeps giving the outputs it once gave."""
+"""Dark Experience Replay: distillation of the network's own earlier outputs."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 class DER(Plugin):
-    """Replays samples with the logits they had when they were seen.
+    """Dark Experience Replay: stored samples with the logits they had when they were seen.
 
     Eq. 6 of the paper: the loss of the current batch plus alpha times the squared distance of the
     logits from those stored, mean over samples and outputs. Samples enter a reservoir at every
-    step, with the logits of that step, so the memory follows the whole trajectory and does not
-    ask for task borders. All outputs count, as in the paper, also those that do not compete for
-    the sample (yet): that is what keeps a class to come from claiming old samples.
+    step, with the logits of that step, so the buffer follows the whole trajectory and does not
+    need task boundaries. All outputs count, as in the paper, including those that do not compete
+    for the sample (yet), which keeps future classes from claiming old samples.
 
-    Stored are the inputs as the model took them, since a step's samples may come from anywhere;
-    without random transforms that is what the paper stores.
+    The inputs are stored as the model took them, because a step's samples may come from anywhere.
+    Without random transforms this equals the paper.
 
     Args:
-        size: Samples kept.
+        size: Number of samples in the buffer.
         alpha: Weight of the stored logits.
-        batch_size: Samples drawn per step and term; None for as many as the current batch has.
+        batch_size: Samples drawn per step and term; None for the size of the current batch.
     """
 
     name = "der"
@@ -47,13 +47,13 @@ class DER(Plugin):
         self.batch_size = batch_size
         check_at_least(self, self.name, size=1, alpha=0, batch_size=1)
         self.buffer: Buffer
-        self._part: Batch | None = None
+        self._replayed: Batch | None = None
         self._positions: Tensor
         self._logits: Tensor
 
     @hookimpl
     def configure(self, learner: Learner) -> None:
-        """Make the memory; refuse a model whose logits cannot be had."""
+        """Create the buffer; raise an error for a model without accessible logits."""
         if split_model(learner.model) is None:
             raise PluginError(
                 f"plugin '{self.name}' needs a model with 'features' and 'head', which "
@@ -62,54 +62,54 @@ class DER(Plugin):
             )
         if learner.policy.steers:
             raise PluginError(
-                f"plugin '{self.name}' keeps a model's outputs, but those of model.head=flow only "
-                "steer the layers behind them, which may change: choose replay"
+                f"plugin '{self.name}' stores a model's outputs, but those of model.head=flow only "
+                "steer later layers, which may change: choose replay"
             )
         self.buffer = Buffer(self.size, "reservoir", transformed=True)
 
     @hookimpl
     def extra_batches(self, learner: Learner, batch: Batch) -> list[Batch]:
-        """Samples whose logits are to stay."""
-        self._part = None
+        """Return samples whose logits are to stay."""
+        self._replayed = None
         if not len(self.buffer):
             return []
         self._positions = self.buffer.draw(self.batch_size or len(batch), learner.generator)
-        self._part = recall(self.buffer, learner, self._positions)
-        return [self._part]
+        self._replayed = recall(self.buffer, learner, self._positions)
+        return [self._replayed]
 
     @hookimpl
     def penalty(self, learner: Learner, step: Step) -> Tensor | None:
-        """The distance from the stored logits."""
+        """Return the distance from the stored logits."""
         self._logits = all_logits(learner, step, 0).detach()
-        if self._part is None:
+        if self._replayed is None:
             return None
         stored = self.buffer.columns["logits"][self._positions]
-        now = all_logits(learner, step, step.parts.index(self._part))
+        now = all_logits(learner, step, step.parts.index(self._replayed))
         return self.alpha * functional.mse_loss(now, stored)
 
     @hookimpl
     def after_step(self, learner: Learner, step: Step) -> None:
-        """Offer the step's own samples, with the logits they just had, to the reservoir."""
+        """Offer the step's own samples with their logits to the reservoir."""
         batch = step.batch
         self.buffer.add_batch(batch.x, batch.y, batch.task, learner.generator, logits=self._logits)
 
 
 def all_logits(learner: Learner, step: Step, part: int) -> Tensor:
-    """The logits of a part of the step as the model made them, no output masked."""
+    """Return the logits of a batch of the step, with no output masked."""
     logits: Tensor = learner.model.head(step.features[part])  # type: ignore[operator]
     return logits.float()
 
 
 class DERpp(DER):
-    """DER++: replays samples with their stored logits and, from a second draw, their labels.
+    """DER++: stored samples with their logits and, from a second draw, their labels.
 
     Eq. 7 of the paper: DER's loss plus beta times the cross-entropy of another random batch.
 
     Args:
-        size: Samples kept.
+        size: Number of samples in the buffer.
         alpha: Weight of the stored logits.
         beta: Weight of the labels.
-        batch_size: Samples drawn per step and term; None for as many as the current batch has.
+        batch_size: Samples drawn per step and term; None for the size of the current batch.
     """
 
     name = "derpp"
@@ -128,7 +128,7 @@ class DERpp(DER):
 
     @hookimpl
     def extra_batches(self, learner: Learner, batch: Batch) -> list[Batch]:
-        """Samples whose logits are to stay, and others whose labels are learned again."""
+        """Return samples whose logits are to stay, and others whose labels are learned again."""
         parts = super().extra_batches(learner, batch)
         if parts:
             positions = self.buffer.draw(self.batch_size or len(batch), learner.generator)
@@ -138,7 +138,7 @@ class DERpp(DER):
 
     @hookimpl
     def penalty(self, learner: Learner, step: Step) -> Tensor | None:
-        """Both terms."""
+        """Return both terms."""
         distance = super().penalty(learner, step)
         if distance is None or self._labeled is None:
             return None

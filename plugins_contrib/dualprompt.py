@@ -1,4 +1,4 @@
-"""DualPrompt: prefixes that all tasks share, and some of each task's own."""
+"""DualPrompt: prefixes that all tasks share, and separate prefixes for each task."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class DualViT(PromptedViT):
-    """A frozen vision transformer with a general prefix in some blocks, a task's own in others.
+    """A frozen vision transformer with shared prefixes in some blocks, the task's own in others.
 
     Args:
         vit: The network.
         general: Blocks with the general prefix.
-        expert: Blocks with a task's own.
-        general_length: Keys, and values, of the general prefix.
-        expert_length: Those of a task's own.
-        slots: How many tasks have one.
+        expert: Blocks with the task's own prefix.
+        general_length: Number of keys, and of values, of the general prefix.
+        expert_length: The same for a task's own prefix.
+        slots: Number of tasks with their own prefix.
     """
 
     def __init__(
@@ -46,24 +46,24 @@ class DualViT(PromptedViT):
         shape = (len(self.general_blocks), 2, general_length, self.width)
         self.general = nn.Parameter(torch.empty(shape).uniform_(-1, 1))
         shape = (len(self.expert_blocks), 2, expert_length, self.width)
-        # Parameters of their own: other tasks' get no gradient, and no optimizer moves them.
+        # Separate parameters, so that other tasks' get no gradient and no optimizer moves them.
         self.experts = nn.ParameterList(torch.empty(shape).uniform_(-1, 1) for _ in range(slots))
         self.keys = nn.ParameterList(torch.empty(self.width).uniform_(-1, 1) for _ in range(slots))
         self.register_buffer("learned", torch.zeros(slots, dtype=torch.bool))
         self.learned: Tensor
         self.slot: int | None = None
-        """The task that is learned now; None chooses for each sample by its query."""
+        """The task that is being trained; None chooses for each sample by its query."""
         self.slots_of_samples: Callable[[], Tensor] | None = None
-        """In training on samples of several tasks: gives the slot of each."""
+        """Returns the slot of each sample, in training on samples of several tasks."""
 
     def choose(self, query: Tensor) -> Tensor:
-        """The learned task whose key is nearest to each query by the angle; 0 before any is."""
+        """Return the learned task whose key is nearest in angle to each query; 0 before any is."""
         keys = functional.normalize(torch.stack(list(self.keys)), dim=1)
         cosine = functional.normalize(query, dim=1) @ keys.T
         return cosine.masked_fill(~self.learned, -2.0).argmax(1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features of images."""
+        """Return features of images."""
         tokens = self.embed(x)
         query = self.query(tokens)
         n = len(query)
@@ -89,32 +89,33 @@ class DualViT(PromptedViT):
 
 
 class DualPrompt(Tuner):
-    """Learns general prefixes (G) with all tasks, and expert ones (E) with each (DualPrompt).
+    """DualPrompt: general prefixes (G) for all tasks, and expert prefixes (E) for each task.
 
     Wang et al. (2022): prompts are prefixes of keys and values, MSA(h_Q, [p_K; h_K], [p_V; h_V])
-    (Eq. 4; put in behind the projections, as in the authors' program). The first blocks have the
-    G-prompt; later ones have the E-prompt of the task: in training the sample's own, else the one
-    whose key is nearest to the query q(x) by the angle, q(x) being the class token's output of the
-    frozen network. The loss is
+    (Eq. 4; inserted after the projections, as in the authors' program). The first blocks have the
+    G-prompt, later ones the E-prompt of the task: in training the sample's own, otherwise the one
+    whose key is nearest in angle to the query q(x), the class token's output of the frozen
+    network. The loss is
 
         cross-entropy + pull * (1 - cos(q(x), k_t))                                   (Eq. 6)
 
-    Only tasks that were learned can be chosen. (The program chooses among all keys, also those of
-    tasks to come.)
+    Only learned tasks can be chosen. (The authors' program chooses among all keys, including those
+    of future tasks.)
 
     Args:
         general: Blocks with the G-prompt, counted from 0.
         expert: Blocks with E-prompts.
-        general_length: Keys, and values, of a G-prompt (L_g).
-        expert_length: Those of an E-prompt (L_e).
+        general_length: Number of keys, and of values, of a G-prompt (L_g).
+        expert_length: The same for an E-prompt (L_e).
         pull: Weight of the keys' term (lambda).
-        transfer: Begin a task's E-prompt with that of the one before, as the authors' program does.
-        compete: In the class scenario, which outputs a training sample's own competes with: all
-            classes ``seen`` so far, or those of its ``own`` task, as in the authors' program.
+        transfer: Initialize a task's E-prompt with the previous one, as in the authors' program.
+        compete: In the class scenario, the classes that compete in the training loss: all
+            classes ``seen`` so far, or those of the sample's ``own`` task, as in the authors'
+            program.
 
     Example:
         ``clframe fit strategy=dualprompt model=vit_tiny model.weights=fashion``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe_contrib.dualprompt import DualPrompt
         >>> from clframe.testing import prepare
@@ -151,32 +152,32 @@ class DualPrompt(Tuner):
                 "has one prefix"
             )
         if not self.expert:
-            raise SettingError("dualprompt.expert names no block")
+            raise SettingError("dualprompt.expert is empty: name at least one block")
 
     def insert(self, learner: Learner, stream: Stream) -> list[Tensor]:
-        """All prompts."""
+        """Insert all prompts."""
         parent, child, vit = find_vit(learner.model, self.name)
         depth = len(vit.blocks)
         for name, blocks in (("general", self.general), ("expert", self.expert)):
             outside = [block for block in blocks if not 0 <= block < depth]
             if outside:
                 raise SettingError(
-                    f"dualprompt.{name} names block {outside[0]}; this network has blocks 0 to "
+                    f"dualprompt.{name} names block {outside[0]}, but this network has blocks 0 to "
                     f"{depth - 1}"
                 )
         lengths = (self.general_length, self.expert_length)
         self._vit = DualViT(vit, self.general, self.expert, *lengths, len(self.slots))
         setattr(parent, child, self._vit)
-        # Task -1 finds the last row: samples of no task in particular.
+        # Task -1 finds the last row, for samples without a particular task.
         slot_of_task = torch.tensor([*self.slots.of_task, 0], device=learner.engine.device)
         if brings_samples(learner, self):
             self._vit.slots_of_samples = lambda: slot_of_task[learner.current_task]
         return []
 
-    # After those that copy the model as a teacher, who has not learned this task.
+    # After plugins that copy the model as a teacher, which must not include this task.
     @hookimpl(trylast=True)
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Make the task's prompt one that can be chosen, beginning with that of the one before."""
+        """Make the task's prompt selectable, initialized with the previous one."""
         slot = self.slots.of(experience)
         vit = self._vit
         if self.transfer and learner.seen and not vit.learned[slot]:
@@ -187,7 +188,7 @@ class DualPrompt(Tuner):
 
     @hookimpl(tryfirst=True)
     def before_epoch(self, learner: Learner) -> None:
-        """Learn the task's own prompt."""
+        """Train the task's own prompt."""
         super().before_epoch(learner)
         self._vit.slot = self._slot
 
@@ -198,5 +199,5 @@ class DualPrompt(Tuner):
 
     @hookimpl
     def penalty(self) -> Tensor:
-        """Pulls the task's key to the queries."""
+        """Return the term that pulls the task's key to the queries."""
         return self.pull * self._vit.trace.values["distance"]

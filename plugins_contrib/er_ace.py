@@ -1,4 +1,4 @@
-"""ER-ACE: new classes do not push old ones away, because they only compete among themselves."""
+"""ER-ACE: new classes compete only among themselves, so they do not push old ones away."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class ERACE(Plugin):
-    """Replay with an asymmetric cross-entropy: current samples compete in their classes only.
+    """Replay with an asymmetric cross-entropy: current samples compete only in their classes.
 
     Eq. 4 of the paper: the cross-entropy of the current batch over the classes that occur in it,
-    plus the cross-entropy of a batch of the memory over all classes so far. Samples enter a
-    reservoir at every step; stored are the inputs as the model took them.
+    plus the cross-entropy of a batch of the buffer over all classes so far. Samples enter a
+    reservoir at every step; the inputs are stored as the model took them.
 
     Args:
-        size: Samples kept.
-        batch_size: Samples replayed per step; None for as many as the current batch has.
+        size: Number of samples in the buffer.
+        batch_size: Samples replayed per step; None for the size of the current batch.
     """
 
     name = "er_ace"
@@ -45,29 +45,29 @@ class ERACE(Plugin):
         self.batch_size = batch_size
         check_at_least(self, self.name, size=1, batch_size=1)
         self.buffer: Buffer
-        self._part: Batch | None = None
+        self._replayed: Batch | None = None
 
     @hookimpl
     def configure(self) -> None:
-        """Make the memory."""
+        """Create the buffer."""
         self.buffer = Buffer(self.size, "reservoir", transformed=True)
 
     @hookimpl
     def extra_batches(self, learner: Learner, batch: Batch) -> Batch | None:
-        """Remembered samples; the current batch gets its loss here."""
+        """Return stored samples, and set the loss of the current batch."""
         batch.loss = loss_among_present
-        self._part = None
+        self._replayed = None
         if len(self.buffer):
             positions = self.buffer.draw(self.batch_size or len(batch), learner.generator)
-            self._part = recall(self.buffer, learner, positions)
-        return self._part
+            self._replayed = recall(self.buffer, learner, positions)
+        return self._replayed
 
     @hookimpl
     def penalty(self, learner: Learner, step: Step) -> Tensor | None:
-        """The cross-entropy of the remembered samples."""
-        if self._part is None:
+        """Return the cross-entropy of the stored samples."""
+        if self._replayed is None:
             return None
-        return learner.label_loss(outputs_of(step, self._part), self._part)
+        return learner.label_loss(outputs_of(step, self._replayed), self._replayed)
 
     @hookimpl
     def after_step(self, learner: Learner, step: Step) -> None:
@@ -77,7 +77,7 @@ class ERACE(Plugin):
 
 
 def loss_among_present(outputs: Tensor, batch: Batch) -> Tensor:
-    """Cross-entropy over the classes that occur in the batch."""
+    """Return the cross-entropy over the classes that occur in the batch."""
     absent = torch.ones(outputs.shape[1], dtype=torch.bool, device=outputs.device)
     absent = absent.scatter(0, batch.y, False)
     lowest = torch.finfo(outputs.dtype).min

@@ -1,4 +1,4 @@
-"""FeCAM: the covariance of each class's features."""
+"""FeCAM: classification with a covariance of each class's features."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ._feature_space import (
 
 
 class Classes(NamedTuple):
-    """What a distance needs: means of length 1 and inverse covariances, one of each class."""
+    """Parameters of the distance: means of length 1 and inverse covariances of all classes."""
 
     means: Tensor
     inverses: Tensor
 
 
 class FeCAM(FeatureSpaceClassifier):
-    """Gives a sample the class with the smallest Mahalanobis distance, each by its own covariance.
+    """FeCAM: the class with the smallest Mahalanobis distance, with a covariance per class.
 
     Goswami et al. (2023). Features are made more Gaussian by Tukey's x^p (Eq. 9), the covariance
     of each class is shrunk and normalized,
@@ -36,20 +36,20 @@ class FeCAM(FeatureSpaceClassifier):
 
     (Eq. 7 and 8; V1 the mean of the diagonal, V2 of the rest), and the distance is
     (x - m)^T N^-1 (x - m) (Eq. 6), with x and m scaled to length 1 as in the authors' program. The
-    covariance divides by n - 1. A class takes as many numbers as features squared.
+    covariance divides by n - 1. A class needs memory of the squared number of features.
 
     Args:
-        power: p above; 1 leaves features as they are, 0 takes their logarithm. Features below zero
+        power: p above; 1 keeps features unchanged, 0 takes their logarithm. Features below zero
             have no root: use 1 with backbones whose last layer is not a ReLU.
         shrink_diagonal: g1.
         shrink_rest: g2.
         features: The ``model``'s, or the ``raw`` inputs.
-        adapt_first: Train the model on the first experience, then fix its features, as the paper
-            does where it starts from nothing.
+        adapt_first: Train the model on the first experience, then fix its features, as in the
+            paper's experiments from scratch.
 
     Example:
         ``clframe fit strategy=fecam adapt_first=true``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe_contrib.fecam import FeCAM
         >>> from clframe.testing import prepare
@@ -81,14 +81,14 @@ class FeCAM(FeatureSpaceClassifier):
         self.squares: Tensor
 
     def begin(self, width: int, n_outputs: int, seed: int, device: torch.device) -> None:
-        """Sums of vectors and of their outer products for each output unit."""
+        """Create sums of vectors and of their outer products for each output unit."""
         kind = double_on(device)
         self.counts = torch.zeros(n_outputs, dtype=kind, device=device)
         self.sums = torch.zeros(n_outputs, width, dtype=kind, device=device)
         self.squares = torch.zeros(n_outputs, width, width, dtype=kind, device=device)
 
     def embed(self, vectors: Tensor) -> Tensor:
-        """Tukey's transform."""
+        """Apply Tukey's transform."""
         if self.power == 1:
             return vectors
         return vectors.log() if self.power == 0 else vectors.pow(self.power)
@@ -98,8 +98,8 @@ class FeCAM(FeatureSpaceClassifier):
         vectors = vectors.to(self.sums.dtype)
         if not bool(vectors.isfinite().all()):
             raise DataError(
-                f"fecam.power={self.power:g} has no value for features below zero, which this "
-                "model gives: set fecam.power=1"
+                f"fecam.power={self.power:g} is undefined for features below zero, which this "
+                "model has: set fecam.power=1"
             )
         counts, sums = class_sums(vectors, labels, len(self.counts))
         self.counts += counts
@@ -109,7 +109,7 @@ class FeCAM(FeatureSpaceClassifier):
             self.squares[unit].addmm_(of_unit.T, of_unit)
 
     def solve(self) -> Classes:
-        """Means and inverses of the shrunk, normalized covariances."""
+        """Return means and inverses of the shrunk, normalized covariances."""
         means = self.sums / self.counts.clamp(min=1)[:, None]
         inverses = torch.zeros_like(self.squares)
         for unit in self.counts.nonzero().squeeze(1).tolist():
@@ -129,7 +129,7 @@ class FeCAM(FeatureSpaceClassifier):
         return shrunk / deviation.outer(deviation)
 
     def score(self, vectors: Tensor, solution: Classes) -> Tensor:
-        """Minus the distance to each class."""
+        """Return the negative distance to each class."""
         x = functional.normalize(vectors, dim=1)
         distances = []
         for mean, inverse in zip(*solution, strict=True):

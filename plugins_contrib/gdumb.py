@@ -1,4 +1,4 @@
-"""GDumb: store a balanced sample greedily, then learn from scratch with nothing else."""
+"""GDumb: store a balanced sample greedily, then train from scratch on it alone."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class GDumb(Plugin):
-    """Learns, from scratch at every experience, a balanced sample of all classes so far.
+    """GDumb: training from scratch, at every experience, on a balanced sample of all classes.
 
-    A baseline that asks what the method adds: the greedy balancing sampler fills the memory as
-    samples come and makes room in the largest class for one that has less; the network starts
-    from its first weights and trains on the memory alone. The optimizer is the run's own, made
-    anew; its learning rate goes from its value down to ``min_lr`` of it and starts again after
-    1, 2, 4, ... epochs (cosine with warm restarts; the paper goes from 0.05 to 0.0005 with SGD).
+    A baseline that shows what other methods add. The greedy balancing sampler fills the buffer as
+    samples come and replaces samples of the largest class. The network restarts from its initial
+    weights and trains on the buffer alone. The optimizer is the run's own, created again. Its
+    learning rate goes from its value down to ``min_lr`` of it and restarts after 1, 2, 4, ...
+    epochs (cosine with warm restarts; the paper goes from 0.05 to 0.0005 with SGD).
 
     Args:
-        size: Samples kept.
-        epochs: Passes over the memory; None for the run's own budget.
+        size: Number of samples in the buffer.
+        epochs: Passes over the buffer; None for the run's own budget.
         batch_size: Samples per step.
-        min_lr: Lowest learning rate as a part of the highest; 1 for a constant one.
+        min_lr: Lowest learning rate as a fraction of the highest; 1 for a constant one.
     """
 
     name = "gdumb"
@@ -40,8 +40,8 @@ class GDumb(Plugin):
     )
     roles = ("training data", "first weights")
     excludes: ClassVar[Mapping[str, str]] = {
-        "replayed samples": "it learns from its memory alone",
-        "task weights": "it starts again from the first weights in each experience",
+        "replayed samples": "it learns from its buffer alone",
+        "task weights": "it restarts from the initial weights in each experience",
     }
     state = ("buffer", "first_weights")
 
@@ -63,13 +63,13 @@ class GDumb(Plugin):
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Make the memory and remember the first weights."""
+        """Create the buffer and copy the initial weights."""
         self.buffer = make_buffer(stream, self.size, None, "class_balanced")
         self.first_weights = {k: v.clone() for k, v in learner.model.state_dict().items()}
 
     @hookimpl(tryfirst=True)
     def fit_experience(self, learner: Learner, experience: Experience, budget: Budget) -> bool:
-        """Fill the memory, go back to the first weights, learn the memory."""
+        """Fill the buffer, restore the initial weights, and train on the buffer."""
         remember(self.buffer, learner, experience.data.to(learner.engine.device))
         learner.model.load_state_dict(self.first_weights)
         learner.engine.renew_optimizer(learner)
@@ -92,7 +92,7 @@ class GDumb(Plugin):
 
 
 def restarting_cosine(epoch: int) -> float:
-    """Half a cosine from 1 towards 0 over cycles of 1, 2, 4, ... epochs (Loshchilov & Hutter).
+    """Return half a cosine from 1 to 0 over cycles of 1, 2, 4, ... epochs (Loshchilov & Hutter).
 
     >>> [round(restarting_cosine(epoch), 2) for epoch in range(7)]
     [1.0, 1.0, 0.5, 1.0, 0.85, 0.5, 0.15]

@@ -1,4 +1,4 @@
-"""GEM: no step may raise the loss on the memory of any past task."""
+"""GEM: no step may raise the loss on the stored samples of any past task."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 class GEM(Plugin):
-    """Projects the gradient onto those that oppose no past task's gradient.
+    """GEM: projection onto gradients that do not oppose any past task's gradient.
 
-    With g the step's gradient and the rows of G those of the past tasks' memories: if G g has a
+    With g the step's gradient and the rows of G those of the past tasks' samples: if G g has a
     negative entry, g becomes G'v + g, where v solves the dual of eq. 11 of the paper,
     min over v >= margin of v'(GG' + eps I)v / 2 + (G g)'v.
 
-    By the method's nature a step takes one more backward pass per past task, so its time grows
-    with their number, and it waits for the device, since the small quadratic program is solved
-    on the host; ``agem`` does neither.
+    This method needs one more backward pass per past task in each step, so its time grows with
+    their number. It also waits for the device, because the small quadratic program is solved on the
+    host. ``agem`` does neither.
 
     Args:
         per_task: Samples kept of each task, drawn uniformly.
         margin: Lower bound of the dual variables: how strongly to favor the past (the paper's
             "memory strength").
-        eps: Added to the diagonal for a unique solution.
+        eps: Constant added to the diagonal for a unique solution.
     """
 
     name = "gem"
@@ -53,13 +53,13 @@ class GEM(Plugin):
 
     @hookimpl
     def configure(self, stream: Stream) -> None:
-        """Make the memory."""
+        """Create the buffer."""
         size = self.per_task * len(stream.tasks)
         self.buffer = Buffer(size, "class_balanced", per_group=self.per_task)
 
     @hookimpl
     def before_experience(self) -> None:
-        """Look up, once, where in the memory each past task is."""
+        """Look up once where each past task is in the buffer."""
         self._tasks = []
         if len(self.buffer):
             tasks = self.buffer.column("tasks")
@@ -67,7 +67,7 @@ class GEM(Plugin):
 
     @hookimpl
     def after_backward(self, learner: Learner) -> None:
-        """Project the gradient where it would harm a past task."""
+        """Project the gradient if it would harm a past task."""
         if not self._tasks:
             return
         parameters = learned_now(learner)
@@ -90,22 +90,22 @@ class GEM(Plugin):
 
     @hookimpl
     def after_experience(self, learner: Learner, data: Data) -> None:
-        """Remember samples of the experience's tasks."""
+        """Store samples of the experience's tasks."""
         self.buffer.add(data, learner.generator, data.tasks)
 
 
 def flat(tensors: list[Tensor]) -> Tensor:
-    """All tensors as one vector."""
+    """Return all tensors as one vector."""
     return torch.cat([tensor.flatten() for tensor in tensors])
 
 
 def solve_dual(
     gram: NDArray[np.float64], linear: NDArray[np.float64], margin: float
 ) -> NDArray[np.float64]:
-    """The v >= margin that minimizes v' gram v / 2 + linear' v, for a positive definite matrix.
+    """Return the v >= margin that minimizes v' gram v / 2 + linear' v, for positive definite gram.
 
     The active-set method of Lawson & Hanson ("Solving Least Squares Problems", 1974), exact after
-    finitely many small solves: variables leave the bound one at a time, and return to it when
+    finitely many small solves: variables leave the bound one at a time, and return to it if
     the solution over the free ones would cross it.
 
     >>> solve_dual(np.eye(2), np.array([-3.0, 1.0]), 0.0).tolist()
@@ -130,7 +130,7 @@ def solve_dual(
                 break
             reach = np.where(crossing, u / np.where(crossing, u - target, 1.0), np.inf)
             u = u + reach.min() * (target - u)
-            # The one that stops the move is at its bound exactly, whatever rounding says.
+            # The variable that stops the move is set to its bound, despite rounding.
             free &= u > 0
             free[reach.argmin()] = False
             u[~free] = 0.0

@@ -1,4 +1,4 @@
-"""GSS: a memory of samples whose gradients point in different directions."""
+"""GSS: a buffer of samples whose gradients point in different directions."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
     from clframe import Learner, Step
 
 FIRST = 1.1
-"""The score of samples that have nothing to be compared with, as in the authors' program."""
+"""Score of samples without others to compare with, as in the authors' program."""
 
 
 class GSS(Plugin):
-    """Replay from a memory that takes in a sample if its gradient is unlike those it holds.
+    """GSS: replay from a buffer that prefers samples with dissimilar gradients.
 
     GSS-Greedy, Algorithm 2 of the paper. For each sample of a step, after the step, with its
-    gradient g and those G_i of ``subset`` random samples of the memory:
+    gradient g and those G_i of ``subset`` random samples of the buffer:
 
     1. its score is c = max_i <g, G_i> / (|g| |G_i|) + 1;
-    2. while there is room, it is taken in with that score;
-    3. else, if c < 1, a place i is drawn with probability C_i / sum_j C_j, and the sample takes it,
-       with its score, if a uniform random number is below C_i / (C_i + c).
+    2. while there is space, it is stored with that score;
+    3. otherwise, if c < 1, a row i is drawn with probability C_i / sum_j C_j, and the sample takes
+       it, with its score, if a uniform random number is below C_i / (C_i + c).
 
-    Each step also learns a random batch of the memory, the loss being the mean over all samples
-    (the authors' program makes two steps of it, and repeats them: that is the run's budget here).
+    Each step also trains on a random batch of the buffer, the loss being the mean over all samples
+    (the authors' program makes two steps of it, and repeats them; here that is the run's budget).
 
-    The samples of one step are dealt with together, as in that program: they share one subset, and
-    the places are drawn from the scores before the step; where several take one place the last
-    stays. That program compares with gradients of batches of the memory, the paper and we with
-    those of samples. Gradients are taken in evaluation mode and 32 bits; they take room for (batch
-    + subset) x parameters numbers.
+    The samples of one step are processed together, as in that program: they share one subset, and
+    the rows are drawn from the scores before the step. If several take one row, the last one stays.
+    That program compares with gradients of batches of the buffer; the paper and this plugin compare
+    with those of samples. Gradients are computed in evaluation mode and 32 bits and need memory for
+    (batch + subset) x parameters numbers.
 
     Args:
-        size: Samples kept.
-        subset: Samples of the memory that a new one is compared with (the paper's n).
-        batch_size: Samples replayed per step; None for as many as the current batch has.
+        size: Number of samples in the buffer.
+        subset: Stored samples that a new one is compared with (the paper's n).
+        batch_size: Samples replayed per step; None for the size of the current batch.
     """
 
     name = "gss"
@@ -68,12 +68,12 @@ class GSS(Plugin):
 
     @hookimpl
     def configure(self) -> None:
-        """Make the memory."""
+        """Create the buffer."""
         self.buffer = Buffer(self.size, "reservoir", transformed=True)
 
     @hookimpl
     def extra_batches(self, learner: Learner, batch: Batch) -> Batch | None:
-        """A random batch of the memory."""
+        """Return a random batch of the buffer."""
         if not len(self.buffer):
             return None
         n = self.batch_size or len(batch)
@@ -81,7 +81,7 @@ class GSS(Plugin):
 
     @hookimpl
     def after_step(self, learner: Learner, step: Step) -> None:
-        """Offer the step's own samples to the memory."""
+        """Offer the step's own samples to the buffer."""
         batch, held = step.batch, len(self.buffer)
         scores = self.scores(learner, batch)
         room = min(self.size - held, len(batch))
@@ -90,14 +90,14 @@ class GSS(Plugin):
             self._place(free, held + room, rows(batch, 0, room), scores[:room])
         if room < len(batch):
             rest = scores[room:]
-            places = replaced(self.buffer.column("similarity"), rest, learner.generator)
-            self._place(places, self.size, rows(batch, room, len(batch)), rest)
+            slots = replaced(self.buffer.column("similarity"), rest, learner.generator)
+            self._place(slots, self.size, rows(batch, room, len(batch)), rest)
 
-    def _place(self, places: Tensor, count: int, batch: Batch, scores: Tensor) -> None:
-        self.buffer.place(places, count, batch.x, batch.y, batch.task, similarity=scores)
+    def _place(self, slots: Tensor, count: int, batch: Batch, scores: Tensor) -> None:
+        self.buffer.place(slots, count, batch.x, batch.y, batch.task, similarity=scores)
 
     def scores(self, learner: Learner, batch: Batch) -> Tensor:
-        """The score c of each sample: its largest cosine with gradients of the memory, plus 1."""
+        """Return the score c of each sample: its largest cosine with stored gradients, plus 1."""
         if not len(self.buffer):
             return torch.full((len(batch),), FIRST, device=batch.y.device)
         generator = learner.generator
@@ -109,12 +109,12 @@ class GSS(Plugin):
 
 
 def replaced(held: Tensor, scores: Tensor, generator: torch.Generator) -> Tensor:
-    """The place that each sample takes in a full memory; ``len(held)`` for one that is not kept.
+    """Return the row that each sample takes in a full buffer; ``len(held)`` for none.
 
     Args:
-        held: The scores C of what the memory holds.
-        scores: Those c of the samples.
-        generator: Of the draws.
+        held: The scores C of the stored samples.
+        scores: The scores c of the new samples.
+        generator: Generator of the draws.
     """
     n = len(held)
     kind: dict[str, Any] = {
@@ -124,24 +124,24 @@ def replaced(held: Tensor, scores: Tensor, generator: torch.Generator) -> Tensor
     }
     shares = held.double().clamp(min=0).cumsum(0)
     draw = torch.rand(len(scores), **kind) * shares[-1]
-    places = torch.searchsorted(shares, draw, right=True).clamp(max=n - 1)
-    theirs = held[places].double()
+    slots = torch.searchsorted(shares, draw, right=True).clamp(max=n - 1)
+    theirs = held[slots].double()
     taken = torch.rand(len(scores), **kind) * (theirs + scores) < theirs
     taken &= scores < 1
-    places = torch.where(taken, places, n)
-    return torch.where(last_of_each(places, n + 1), places, n)
+    slots = torch.where(taken, slots, n)
+    return torch.where(last_of_each(slots, n + 1), slots, n)
 
 
 def of_each(learner: Learner, batch: Batch) -> list[Tensor]:
-    """The gradient of each sample's loss by each of the model's parameters."""
+    """Return the gradient of each sample's loss by each of the model's parameters."""
     theta = {f"model.{name}": p.detach() for name, p in learner.named_trainable().items()}
     task = learner.current_task
 
     def loss(theta: dict[str, Tensor], x: Any, y: Tensor, task: Tensor) -> Tensor:
-        one = Batch(_alone(x), y[None], task[None])
-        return learner.label_loss(functional_call(learner, theta, (one.x, one.task)), one)
+        sample = Batch(_alone(x), y[None], task[None])
+        return learner.label_loss(functional_call(learner, theta, (sample.x, sample.task)), sample)
 
-    # Fused attention has no rule for gradients of single samples.
+    # Fused attention does not support gradients of single samples.
     plain = sdpa_kernel(SDPBackend.MATH)
     with full_precision(learner), evaluating(learner.model), plain:
         gradients = vmap(grad(loss), in_dims=(None, 0, 0, 0))(theta, batch.x, batch.y, batch.task)
@@ -150,9 +150,9 @@ def of_each(learner: Learner, batch: Batch) -> list[Tensor]:
 
 
 def cosines(new: list[Tensor], old: list[Tensor]) -> Tensor:
-    """The cosine of each new gradient (rows) with each old one, all parameters together.
+    """Return the cosine of each new gradient (rows) with each old one, over all parameters.
 
-    Summed up parameter by parameter, so that gradients are not laid out as vectors.
+    Summed parameter by parameter, so that gradients are not copied into vectors.
     """
     inner = torch.stack([a @ b.T for a, b in zip(new, old, strict=True)]).sum(0)
     lengths = [torch.stack([g.square().sum(1) for g in side]).sum(0).sqrt() for side in (new, old)]
@@ -160,21 +160,21 @@ def cosines(new: list[Tensor], old: list[Tensor]) -> Tensor:
     return inner / (lengths[0][:, None] * lengths[1]).clamp(min=tiny)
 
 
-def joined(one: Batch, other: Batch) -> Batch:
-    """The samples of both batches, so that they go through the model together."""
-    x: Any = one.x
+def joined(first: Batch, other: Batch) -> Batch:
+    """Join the samples of both batches, so that they go through the model together."""
+    x: Any = first.x
     if isinstance(x, dict):
         x = {name: torch.cat([value, other.x[name]]) for name, value in x.items()}
     else:
         x = torch.cat([x, other.x])
-    return Batch(x, torch.cat([one.y, other.y]), torch.cat([one.task, other.task]))
+    return Batch(x, torch.cat([first.y, other.y]), torch.cat([first.task, other.task]))
 
 
 def rows(batch: Batch, start: int, end: int) -> Batch:
-    """Some samples of a batch, one after the other."""
+    """Return consecutive samples of a batch."""
     x = batch.x
-    part = {k: v[start:end] for k, v in x.items()} if isinstance(x, dict) else x[start:end]
-    return Batch(part, batch.y[start:end], batch.task[start:end])
+    inputs = {k: v[start:end] for k, v in x.items()} if isinstance(x, dict) else x[start:end]
+    return Batch(inputs, batch.y[start:end], batch.task[start:end])
 
 
 def _alone(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""HAT: hard attention to the task, learned gates that keep past tasks' weights."""
+"""HAT: hard attention to the task, with learned gates that protect past tasks' weights."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _MOST_IN_COSH = 50.0
 _MOST_EMBEDDING = 6.0
-"""Bounds of the authors' program: of what is in the cosh, and of the embeddings."""
+"""Bounds of the authors' program: of the argument of cosh, and of the embeddings."""
 
 
 class _Held(NamedTuple):
-    """A parameter with what is left of its gradient, and what it was where nothing is left."""
+    """A parameter with the factor of its gradient, and its value where that is 0."""
 
     parameter: Tensor
     factor: Tensor
@@ -31,24 +31,24 @@ class _Held(NamedTuple):
 
 
 class HAT(Plugin):
-    """Learns a nearly binary gate on each unit for each task, and keeps what past gates use.
+    """HAT: a nearly binary gate on each unit for each task, protecting what past gates use.
 
     With e the embedding of task t for layer l, the units' outputs h become a h with
     a = sigmoid(s e) (sec. 2.2 of the paper). Over an epoch of B batches s goes from 1/s_max up,
-    s = 1/s_max + (s_max - 1/s_max) (b - 1) / (B - 1); to predict it is s_max. While s is small
-    the gates learn, when it is large they are all but binary (sec. 2.4). Then
+    s = 1/s_max + (s_max - 1/s_max) (b - 1) / (B - 1); prediction uses s_max. While s is small
+    the gates learn; when it is large they are almost binary (sec. 2.4). Then
 
     * the gradient of the weight from unit j to unit i is multiplied by
       1 - min(a_i, a_j of the layer before), a being the largest gates of all past tasks (sec. 2.3);
     * the gradient of e, which vanishes for large s, is multiplied by
       s_max (cosh(s e) + 1) / (s (cosh(e) + 1)) (sec. 2.5);
     * c sum(a (1 - a_past)) / sum(1 - a_past) is added to the loss, over all layers, so that new
-      tasks reuse what is taken and leave the rest (sec. 2.6).
+      tasks reuse taken units and leave the others (sec. 2.6).
 
     As in the authors' program s e is bounded by 50 in the cosh and e by 6, e starts standard
-    normal, and each task starts a fresh optimizer. What a gate of exactly 1 holds stays as it is
-    bit for bit, under any optimizer and weight decay; where tasks share outputs the head's weights
-    from taken units stay, too. Of convolutions whole channels are gated.
+    normal, and each task starts with a fresh optimizer. Weights held by a gate of exactly 1 stay
+    bit-identical under any optimizer and weight decay. If tasks share outputs, the head's weights
+    from taken units stay, too. In convolutions, whole channels are gated.
 
     Args:
         c: Weight of the attention regularizer.
@@ -59,7 +59,7 @@ class HAT(Plugin):
     paper = "Serra et al., Overcoming Catastrophic Forgetting with Hard Attention to the Task, 2018"
     scenarios = ("task",)
     roles = ("parameters", "task weights", "units")
-    # Policies have not been tried, so labels must be classes.
+    # Policies are not tested, so labels must be classes.
     capabilities = Capabilities(needs_class_labels=True, task_gated=True, needs_boundaries=True)
     state = ("taken", "batch", "batches", "done")
 
@@ -70,8 +70,9 @@ class HAT(Plugin):
         if not s_max > 1:
             raise SettingError(f"hat.s_max must be above 1, got {s_max!r}")
         self.taken: list[Tensor] = []
-        """Of each layer the largest gates of all past tasks."""
-        # Where in the epoch the next batch is, how many it has, and the experience's steps so far.
+        """For each layer the largest gates of all past tasks."""
+        # Index of the next batch in the epoch, batches per epoch, and the experience's steps so
+        # far.
         self.batch = 0
         self.batches = 1
         self.done = 0
@@ -85,7 +86,7 @@ class HAT(Plugin):
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Make the embeddings and hang the gates behind the activations."""
+        """Create the embeddings and attach the gates to the activations."""
         self._layers = hidden_layers(learner, self.name, "gates single units")
         device = learner.engine.device
         generator = torch.Generator().manual_seed(learner.seed * 1_000_003 + 7)
@@ -100,12 +101,12 @@ class HAT(Plugin):
 
     @property
     def slope(self) -> float:
-        """The slope s of the batch that comes next."""
+        """Slope s of the next batch."""
         share = min(self.batch / max(self.batches - 1, 1), 1.0)
         return 1 / self.s_max + (self.s_max - 1 / self.s_max) * share
 
     def gates(self, layer: int, tasks: Tensor, slope: float) -> Tensor:
-        """The gates of a layer for each of these tasks; open for a sample of no task (-1)."""
+        """Return the gates of a layer for each of these tasks; open without a task (-1)."""
         gates = torch.sigmoid(slope * self._embeddings[layer][tasks.clamp(min=0)])
         return gates.masked_fill((tasks < 0)[:, None], 1.0)
 
@@ -113,7 +114,7 @@ class HAT(Plugin):
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Find out what past tasks hold; start a fresh optimizer, whose momentum is its own."""
+        """Compute what past tasks hold; start a fresh optimizer with its own momentum."""
         self.batch, self.done = 0, 0
         tasks = [task.index for task in experience.tasks]
         self._rows = torch.tensor(tasks, device=learner.engine.device)
@@ -130,7 +131,7 @@ class HAT(Plugin):
     def _factors_of_weights(
         self, learner: Learner, experience: Experience
     ) -> list[tuple[Tensor, Tensor]]:
-        """What is left of the gradient of each weight."""
+        """Return the factors of the gradients of all weights."""
         factors = []
         before: Tensor | None = None
         for hidden, taken in zip(self._layers, self.taken, strict=True):
@@ -145,7 +146,7 @@ class HAT(Plugin):
         old[sorted(past)] = 1.0
         current = torch.zeros_like(old)
         current[list(experience.outputs)] = 1.0
-        # A row of past tasks alone stays; one that is the current tasks' as well learns what comes
+        # A row that only past tasks use stays; a row that current tasks share learns its weights
         # from units that no past task has.
         factors.append(
             (head.weight, _left(head.weight, old, torch.where(current[:, None] > 0, before, 1.0)))
@@ -156,7 +157,7 @@ class HAT(Plugin):
 
     @hookimpl(tryfirst=True)
     def fit_experience(self, data: Data, budget: Budget) -> None:
-        """Note how long an epoch will be; learning is left to others."""
+        """Note the length of an epoch, and leave training to others."""
         self._plan = (len(data), budget)
 
     @hookimpl
@@ -173,7 +174,7 @@ class HAT(Plugin):
 
     @hookimpl
     def penalty(self) -> Tensor | None:
-        """The attention regularizer."""
+        """Return the attention regularizer."""
         if not self.c:
             return None
         free = [1 - taken for taken in self.taken]
@@ -189,7 +190,7 @@ class HAT(Plugin):
     @hookimpl(trylast=True)
     @torch.no_grad()
     def after_backward(self) -> None:
-        """Compensate the embeddings' gradients, and drop what would change past tasks."""
+        """Compensate the embeddings' gradients, and drop gradients that would change past tasks."""
         s = self.slope
         for embedding in self._embeddings:
             if embedding.grad is not None:
@@ -202,7 +203,7 @@ class HAT(Plugin):
     @hookimpl(tryfirst=True)
     @torch.no_grad()
     def after_step(self, step: Step) -> None:
-        """Bound the embeddings, and restore what weight decay or momentum moved."""
+        """Bound the embeddings, and restore weights that weight decay or momentum moved."""
         for embedding in self._embeddings:
             embedding.clamp_(-_MOST_EMBEDDING, _MOST_EMBEDDING)
         for held in self._held:
@@ -213,7 +214,7 @@ class HAT(Plugin):
     @hookimpl(tryfirst=True)
     @torch.no_grad()
     def after_experience(self) -> None:
-        """What the experience's gates use is taken from now on."""
+        """Mark the units that the experience's gates use as taken."""
         self.taken = [
             torch.maximum(taken, self.gates(layer, self._rows, self.s_max).amax(0))
             for layer, taken in enumerate(self.taken)
@@ -222,24 +223,24 @@ class HAT(Plugin):
 
 
 def _left(weight: Tensor, after: Tensor, before: Tensor | None) -> Tensor:
-    """1 - min(gate of the unit a weight leads to, gate of the unit it comes from).
+    """Return 1 - min(gate of a weight's output unit, gate of its input unit).
 
     Args:
-        weight: Of a linear layer or a convolution.
-        after: Gates of the units it leads to.
-        before: Of those it comes from, alike for all of these or a row for each; None for inputs.
+        weight: Weight of a linear layer or a convolution.
+        after: Gates of the output units.
+        before: Gates of the input units, common or a row for each output; None for inputs.
     """
     if before is None:
         before = torch.ones(1, device=after.device)
     before = before.expand(len(after), before.shape[-1])
     factor = 1 - torch.minimum(after[:, None], before)
-    # A channel that was flattened has several places.
+    # A flattened channel has several places.
     places = weight.numel() // (len(after) * factor.shape[1])
     return factor[:, :, None].expand(-1, -1, places).reshape(weight.shape)
 
 
 def _gate(plugin: HAT, layer: int, learner: Learner) -> Callable[..., Any]:
-    """A hook that gates a layer's output; a plain function, which copies of the model keep."""
+    """Return a hook that gates a layer's output: a plain function, which model copies keep."""
 
     def hook(module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
         task = learner.current_task

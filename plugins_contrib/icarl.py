@@ -22,33 +22,33 @@ if TYPE_CHECKING:
 
 
 class ICaRL(Plugin):
-    """Learns new classes beside herded exemplars of old ones; predicts the nearest mean.
+    """iCaRL: herded exemplars of old classes, and prediction by the nearest class mean.
 
     Trains on the new data joined with all exemplars. The loss (Algorithm 3 of the paper) is a
     binary cross-entropy per output: against the true label for new classes, against the sigmoid
     output of the network before this experience for old ones; summed over outputs, mean over
-    samples. A sample is given the class whose exemplars' mean feature is nearest (Algorithm 1),
-    features scaled to length 1. While an experience is being learned it has no exemplars yet, so
+    samples. A sample gets the class whose exemplars' mean feature is nearest (Algorithm 1),
+    with features scaled to length 1. An experience has no exemplars while it is learned, so
     evaluations during that time use the network's own outputs.
 
     Exemplars are herded (Algorithm 4): chosen one by one so that their mean feature stays nearest
-    to the class's, features and the class's mean scaled to length 1, the mean of the chosen not.
-    The paper scales that, too, and has a weight decay and a schedule of the learning rate, which
-    here are the optimizer's.
+    to the class's. Features and the class's mean are scaled to length 1, the mean of the chosen is
+    not. The paper scales that, too. Its weight decay and learning rate schedule are settings of the
+    optimizer here.
 
     The table of van de Ven et al., "Three types of incremental learning" (2022; split MNIST, 100
     exemplars of a class, 92.49), was made with a program that differs in two points: its
-    temperature is 2, and its exemplars are random ones. It does herd, but by features that came
-    in a shuffled order, and takes the samples at those places of the data in its own order.
-    ``selection=random temperature=2`` is that form.
+    temperature is 2, and its exemplars are random. It does herd, but by features in a shuffled
+    order, and then takes the samples at those positions of the unshuffled data.
+    ``selection=random temperature=2`` reproduces it.
 
     Args:
-        size: Exemplars in all, shared evenly by the classes; not used with ``per_class``.
+        size: Number of exemplars, shared evenly by the classes; not used with ``per_class``.
         per_class: Exemplars of each class.
         temperature: Divides the former outputs before their sigmoid becomes the target (the paper
             has 1; van de Ven et al., 2022, use 2).
-        selection: Exemplars by ``herding``, as in the paper, or at ``random``, as those of the
-            2022 table are.
+        selection: Exemplars by ``herding``, as in the paper, or at ``random``, as in the
+            2022 table.
     """
 
     name = "icarl"
@@ -73,18 +73,18 @@ class ICaRL(Plugin):
         self.selection = selection
         check_at_least(self, self.name, size=1, per_class=1)
         self.buffer: Buffer
-        # Made anew before each experience, so not part of the state.
+        # Made again before each experience, so not part of the state.
         self._teacher: nn.Module | None = None
         self._old: Tensor
         self._means = NearestMean()
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Make the memory; refuse a model without features."""
+        """Create the buffer; raise an error for a model without features."""
         if split_model(learner.model) is None:
             raise PluginError(
-                "plugin 'icarl' needs a model with 'features' and 'head': it classifies by the "
-                f"features' nearest mean, and {type(learner.model).__name__} does not show them"
+                "plugin 'icarl' needs a model with 'features' and 'head' for its nearest-mean "
+                f"classifier, which {type(learner.model).__name__} lacks"
             )
         policy: Policy = "herding" if self.selection == "herding" else "class_balanced"
         self.buffer = make_buffer(stream, self.size, self.per_class, policy)
@@ -93,7 +93,7 @@ class ICaRL(Plugin):
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Keep the network as it is, for the targets of the old classes."""
+        """Copy the network, for the targets of the old classes."""
         self._teacher = None
         if learner.seen:
             self._teacher = copy.deepcopy(learner.model).eval().requires_grad_(False)
@@ -106,24 +106,24 @@ class ICaRL(Plugin):
 
     @hookimpl
     def extra_data(self, learner: Learner, experience: Experience) -> Data | None:
-        """All exemplars."""
+        """Return all exemplars."""
         if not len(self.buffer):
             return None
         return self.buffer.data(learner).to(experience.data.labels.device)
 
     @hookimpl
     def extra_batches(self, batch: Batch) -> None:
-        """Give the current batch iCaRL's loss; no samples are added here."""
+        """Set iCaRL's loss for the current batch; add no samples."""
         batch.loss = self.loss
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Binary cross-entropy with true labels (new) and former outputs (old classes)."""
+        """Return the binary cross-entropy: true labels (new), former outputs (old classes)."""
         targets = functional.one_hot(batch.y, outputs.shape[1]).to(outputs.dtype)
         if self._teacher is not None:
             with torch.no_grad():
                 former = self._teacher(batch.x).div(self.temperature).sigmoid().to(outputs.dtype)
             targets = torch.where(self._old, former, targets)
-        # A masked output has the lowest number there is; with target 0 its loss is exactly 0.
+        # A masked output holds the lowest float; with target 0 its loss is exactly 0.
         masked = outputs.detach() <= torch.finfo(outputs.dtype).min
         targets = targets.masked_fill(masked, 0.0)
         each = functional.binary_cross_entropy_with_logits(outputs, targets, reduction="none")
@@ -131,7 +131,7 @@ class ICaRL(Plugin):
 
     @hookimpl
     def after_experience(self, learner: Learner, data: Data) -> None:
-        """Choose exemplars; the new classes take room from the old ones."""
+        """Choose exemplars; the new classes take space from the old ones."""
         self._teacher = None
         remember(self.buffer, learner, data)
 
@@ -139,7 +139,7 @@ class ICaRL(Plugin):
 
     @hookimpl
     def predict(self, learner: Learner, x: Any, task: Task) -> Tensor | None:
-        """Closeness to the mean of each class, or None while there are no means."""
+        """Return the similarity to the mean of each class, or None while there are no means."""
         learning = learner.experience is not None and learner.experience not in learner.seen
         if learning or not len(self.buffer):
             return None

@@ -1,4 +1,4 @@
-"""InfLoRA: low-rank changes in a subspace where they do not interfere with earlier tasks."""
+"""InfLoRA: low-rank changes in a subspace that does not interfere with earlier tasks."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def new_directions(scatter: Tensor, basis: Tensor, rank: int) -> Tensor:
-    """The directions of a task's inputs that are strongest beside a subspace, as rows.
+    """Return the strongest directions of a task's inputs outside a subspace, as rows.
 
     Args:
         scatter: ``H H^T`` of the task's inputs H (a column for each token).
-        basis: Of the subspace, orthonormal columns; may have none.
-        rank: How many directions.
+        basis: Orthonormal columns of the subspace; may be empty.
+        rank: Number of directions.
     """
     beside = scatter - basis @ (basis.T @ scatter)
     rows: Tensor = torch.linalg.svd(beside).U[:, :rank].T
@@ -33,10 +33,10 @@ def new_directions(scatter: Tensor, basis: Tensor, rank: int) -> Tensor:
 
 
 def grown(basis: Tensor, scatter: Tensor, threshold: float, squared: bool) -> Tensor:
-    """A subspace with what it lacks to hold a share of the energy of a task's inputs.
+    """Extend a subspace until it holds a share of the energy of a task's inputs.
 
-    Directions are added, the strongest first, until the energy in the subspace is at least the
-    threshold's share.
+    Directions are added, the strongest first, until the energy in the subspace is at least
+    ``threshold``.
 
     Args:
         basis: Orthonormal columns.
@@ -47,22 +47,22 @@ def grown(basis: Tensor, scatter: Tensor, threshold: float, squared: bool) -> Te
     beside = scatter - basis @ (basis.T @ scatter)
     power = 2 if squared else 1
     total = torch.linalg.svdvals(scatter).pow(power).sum()
-    found = torch.linalg.svd(beside)
-    energy = found.S.pow(power)
+    svd = torch.linalg.svd(beside)
+    energy = svd.S.pow(power)
     held = (total - energy.sum()) / total
     before = held + (energy.cumsum(0) - energy) / total
     added = int((before < threshold).sum())
     room = len(basis) - basis.shape[1]
-    joined = torch.cat([basis, found.U[:, : min(added, room)]], 1)
-    # Rounding would let the columns drift apart over many experiences.
+    joined = torch.cat([basis, svd.U[:, : min(added, room)]], 1)
+    # Rounding would make the columns drift apart over many experiences.
     columns: Tensor = torch.linalg.qr(joined).Q
     return columns
 
 
 class InfLoRA(Tuner):
-    """Trains ``B`` of a low-rank change ``B A x`` whose ``A`` avoids what earlier tasks use.
+    """InfLoRA: a low-rank change ``B A x`` whose ``A`` avoids what earlier tasks use.
 
-    Liang & Li (2024). Before task t its inputs H_t of each layer are gone over once, and the rows
+    Liang & Li (2024). Before task t its inputs H_t of each layer are computed once, and the rows
     of A_t are the first r left singular vectors of (I - M M^T) H_t (Eqs. 8 and 9), where the
     columns of M span the inputs (and so the gradients) of earlier tasks. A_t stays, B_t is trained
     from zero, and after the task the change is added to the layer's weight. M then grows until it
@@ -70,23 +70,25 @@ class InfLoRA(Tuner):
     ``threshold_end`` over the stream. (The authors keep M or, where it is smaller, its complement;
     the subspace is the same.)
 
-    In timm's and our attention the keys and values of ``qkv`` are changed, as in the paper. The
-    rows of A are divided by sqrt(3), as in the authors' program. There the energy of a direction
-    is the square of its variance (``energy=program``); the paper's formula has the variance.
+    In the attention of timm and clframe the keys and values of ``qkv`` are changed, as in the
+    paper. The rows of A are divided by sqrt(3), as in the authors' program. There the energy of a
+    direction is the square of its variance (``energy=program``); the paper's formula has the
+    variance.
 
     Args:
         rank: r above.
         threshold: Share of the energy that is protected after the first task.
-        threshold_end: Of the end of the stream.
+        threshold_end: The share at the end of the stream.
         energy: As above.
-        targets: How the names of the layers end; None for ``qkv`` where there is one, else for
+        targets: Endings of the names of the layers; None for ``qkv`` if there is one, otherwise
             every linear layer outside the head.
-        compete: In the class scenario, which outputs a training sample's own competes with: all
-            classes ``seen`` so far, or those of its ``own`` task, as in the authors' program.
+        compete: In the class scenario, the classes that compete in the training loss: all
+            classes ``seen`` so far, or those of the sample's ``own`` task, as in the authors'
+            program.
 
     Example:
         ``clframe fit strategy=inflora model=vit_tiny model.weights=fashion``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe_contrib.inflora import InfLoRA
         >>> from clframe.testing import prepare
@@ -100,7 +102,7 @@ class InfLoRA(Tuner):
     )
     excludes: ClassVar[Mapping[str, str]] = {
         **Tuner.excludes,
-        "weight penalty": "its weights start again with each task, and a penalty would hold them "
+        "weight penalty": "its weights restart with each task, and a penalty would hold them "
         "to their old values",
     }
     state = ("bases",)
@@ -124,13 +126,13 @@ class InfLoRA(Tuner):
                 f"most 1, got {threshold!r} and {threshold_end!r}"
             )
         self.bases: dict[str, Tensor] = {}
-        """Of each layer: what earlier tasks use of its inputs, orthonormal columns."""
+        """For each layer the subspace of its inputs that earlier tasks use, orthonormal columns."""
 
     def insert(self, learner: Learner, stream: Stream) -> list[Tensor]:
-        """A pair at each target, of which B is trained."""
-        found = linears(learner.model, None, "inflora.targets")
+        """Insert a pair at each target, of which B is trained."""
+        layers = linears(learner.model, None, "inflora.targets")
         targets = self.targets
-        if targets is None and any(name.rpartition(".")[2] == "qkv" for name in found):
+        if targets is None and any(name.rpartition(".")[2] == "qkv" for name in layers):
             targets = ["qkv"]
         self._layers = linears(learner.model, targets, "inflora.targets")
         self._pairs: dict[str, LoRA] = {}
@@ -162,7 +164,7 @@ class InfLoRA(Tuner):
 
     @hookimpl(trylast=True)
     def after_experience(self, learner: Learner, data: Data) -> None:
-        """Protect what this task uses, and add its change to the weights."""
+        """Protect the subspace of this task, and add its change to the weights."""
         scatters = self._scatters(learner, data)
         share = len(learner.seen) / len(learner.stream)
         threshold = self.threshold + (self.threshold_end - self.threshold) * share
@@ -175,15 +177,15 @@ class InfLoRA(Tuner):
 
     @torch.no_grad()
     def _scatters(self, learner: Learner, data: Data) -> dict[str, Tensor]:
-        """``H H^T`` of each layer's inputs, the mean over tokens, from one pass over the data."""
+        """Return ``H H^T`` of each layer's inputs, the mean over tokens, in one pass."""
         sums: dict[str, Tensor] = {}
         counts: dict[str, int] = {}
 
         def watch(name: str) -> Any:
             def hook(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
                 tokens = inputs[0].flatten(0, -2).double()
-                part = tokens.T @ tokens
-                sums[name] = sums[name] + part if name in sums else part
+                product = tokens.T @ tokens
+                sums[name] = sums[name] + product if name in sums else product
                 counts[name] = counts.get(name, 0) + len(tokens)
 
             return hook

@@ -24,11 +24,11 @@ class PoolViT(PromptedViT):
 
     Args:
         vit: The network.
-        pool: Prompts.
+        pool: Number of prompts.
         length: Tokens of a prompt.
-        top: Prompts of a sample.
-        average: Whether the features are the mean over what becomes of the prompts, or the class
-            token.
+        top: Prompts per sample.
+        average: Whether the features are the mean over the prompts' outputs, or the class
+            token's output.
     """
 
     def __init__(self, vit: Any, pool: int, length: int, top: int, average: bool) -> None:
@@ -38,49 +38,50 @@ class PoolViT(PromptedViT):
         self.keys = nn.Parameter(torch.empty(pool, self.width).uniform_(-1, 1))
 
     def choose(self, query: Tensor) -> tuple[Tensor, Tensor]:
-        """The prompts whose keys are nearest to each query by the angle, and the cosines."""
+        """Return the prompts whose keys are nearest in angle to each query, and the cosines."""
         cosine = functional.normalize(query, dim=1) @ functional.normalize(self.keys, dim=1).T
         return cosine.topk(self.top, dim=1).indices, cosine
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features of images."""
+        """Return features of images."""
         tokens = self.embed(x)
         chosen, cosine = self.choose(self.query(tokens))
         self.trace.values["distance"] = (1 - cosine.gather(1, chosen)).sum(1).mean()
         prompts = self.prompts[chosen].flatten(1, 2)
         seen = self.run(torch.cat([prompts, tokens], 1), {})
-        place = prompts.shape[1]
-        pooled = seen[:, :place].mean(1) if self.average else seen[:, place]
+        n_prompts = prompts.shape[1]
+        pooled = seen[:, :n_prompts].mean(1) if self.average else seen[:, n_prompts]
         features: Tensor = self.vit.fc_norm(pooled)
         return features
 
 
 class L2P(Tuner):
-    """Learns a pool of prompts with keys; each sample takes those whose keys are nearest (L2P).
+    """L2P: a pool of prompts with keys; each sample uses those with the nearest keys.
 
     Wang et al. (2022): the query q(x) is the class token's output of the frozen network. The N
-    prompts with the smallest cosine distance of key and query (Eq. 3) are put before the tokens;
-    the features are the mean over what becomes of the prompts (section 4.1). The loss is
+    prompts with the smallest cosine distance of key and query (Eq. 3) are put before the tokens.
+    The features are the mean over the prompts' outputs (section 4.1). The loss is
 
         cross-entropy + pull * sum over the N keys of (1 - cos(q(x), key))           (Eq. 5)
 
-    Prompts have no position of their own. Every sample chooses by itself, as in the paper; the
-    authors' program takes the prompts that most of a batch have chosen, in evaluation too, which
-    would make answers depend on what else is in the batch, and is not offered. The optional
-    table of frequencies of section 4.2 is left out, as in the program's settings.
+    Prompts have no position embedding. Every sample chooses its own, as in the paper. The authors'
+    program instead uses the prompts that most of a batch have chosen, in evaluation too, which
+    makes outputs depend on the rest of the batch; this is not available here. The optional table of
+    frequencies of section 4.2 is left out, as in the program's settings.
 
     Args:
-        pool: Prompts (M).
+        pool: Number of prompts (M).
         length: Tokens of a prompt (L_p).
-        top: Prompts of a sample (N).
+        top: Prompts per sample (N).
         pull: Weight of the keys' term (lambda).
         features: The mean over the ``prompts``' outputs, or the class ``token``'s.
-        compete: In the class scenario, which outputs a training sample's own competes with: all
-            classes ``seen`` so far, or those of its ``own`` task, as in the authors' program.
+        compete: In the class scenario, the classes that compete in the training loss: all
+            classes ``seen`` so far, or those of the sample's ``own`` task, as in the authors'
+            program.
 
     Example:
         ``clframe fit strategy=l2p model=vit_tiny model.weights=fashion``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe_contrib.l2p import L2P
         >>> from clframe.testing import prepare
@@ -106,10 +107,10 @@ class L2P(Tuner):
         self.pull, self.features = pull, features
         check_at_least(self, self.name, pool=1, length=1, top=1, pull=0)
         if top > pool:
-            raise SettingError(f"l2p.top={top} is more than the prompts of l2p.pool={pool}")
+            raise SettingError(f"l2p.top={top} is larger than l2p.pool={pool}")
 
     def insert(self, learner: Learner, stream: Stream) -> list[Tensor]:
-        """The pool."""
+        """Insert the pool."""
         parent, child, vit = find_vit(learner.model, self.name)
         self._vit = PoolViT(vit, self.pool, self.length, self.top, self.features == "prompts")
         setattr(parent, child, self._vit)
@@ -117,5 +118,5 @@ class L2P(Tuner):
 
     @hookimpl
     def penalty(self) -> Tensor:
-        """Pulls the keys that were chosen to the queries."""
+        """Return the term that pulls the chosen keys to the queries."""
         return self.pull * self._vit.trace.values["distance"]

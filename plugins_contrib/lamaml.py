@@ -1,4 +1,4 @@
-"""La-MAML: meta-learned learning rates that slow down where old and new samples disagree."""
+"""La-MAML: meta-learned learning rates that fall where old and new samples disagree."""
 
 from __future__ import annotations
 
@@ -18,32 +18,31 @@ if TYPE_CHECKING:
 
 
 class LaMAML(Plugin):
-    """Learns a learning rate for each parameter by looking ahead over the batch (La-MAML).
+    """La-MAML: a learning rate for each parameter, learned by looking ahead over the batch.
 
     Algorithm 1 of the paper. The batch is cut into parts; from theta_0 = theta, part after part,
 
         theta_j+1 = theta_j - max(0, alpha) grad L(theta_j; part j),
 
-    and the meta-loss is the mean over j of L(theta_j; the whole batch and samples of the memory),
+    and the meta-loss is the mean over j of L(theta_j; the whole batch and stored samples),
     as in the authors' program. Its gradients in alpha and theta make the step:
 
         alpha <- alpha - alpha_lr grad_alpha;   theta <- theta - max(0, alpha) grad_theta.
 
-    So the optimizer of the run is not used, unless ``outer=optimizer``: that is the paper's
-    Sync-La-MAML, or C-MAML with ``alpha_lr=0``. The meta-loss takes the place of the current
-    batch's loss; terms that other plugins add have their part in grad_theta. The memory is a
-    reservoir that samples enter in an experience's first epoch. The program's "glances" at a batch
-    are epochs here.
+    So the optimizer of the run is not used, unless ``outer=optimizer``, which is the paper's
+    Sync-La-MAML, or C-MAML with ``alpha_lr=0``. The meta-loss replaces the current batch's loss.
+    Terms that other plugins add count in grad_theta. The buffer is a reservoir that samples enter
+    in an experience's first epoch. The program's "glances" at a batch are epochs here.
 
     Args:
-        size: Samples kept.
-        batch_size: Samples of the memory in the meta-loss; None for as many as the batch has.
-        parts: Inner steps, at most (the paper takes single samples of batches of 10 on MNIST: 10;
-            5 on CIFAR).
-        alpha: First learning rate of each parameter.
+        size: Number of samples in the buffer.
+        batch_size: Stored samples in the meta-loss; None for the size of the batch.
+        parts: Maximum number of inner steps (the paper: single samples of batches of 10 on MNIST:
+            10; 5 on CIFAR).
+        alpha: Initial learning rate of each parameter.
         alpha_lr: Learning rate of the learning rates (the paper's eta).
         second_order: Differentiate through the inner gradients (the paper: on CIFAR).
-        clip: Largest norm of grad_theta and of grad_alpha; None for no bound.
+        clip: Maximum norm of grad_theta and of grad_alpha; None for no bound.
         outer: The step in theta, by the learned rates (``rates``) or the run's ``optimizer``.
     """
 
@@ -54,7 +53,7 @@ class LaMAML(Plugin):
         "task weights": "its step is not the optimizer's, and may move them",
         "tuning": "its loss and its rates would replace those of the tuning method",
     }
-    capabilities = Capabilities(attachable="it replaces your step by inner steps of its own")
+    capabilities = Capabilities(attachable="it replaces your step with its own inner steps")
     state = ("buffer",)
 
     def __init__(
@@ -85,21 +84,21 @@ class LaMAML(Plugin):
 
     @hookimpl
     def configure(self, learner: Learner) -> None:
-        """Make the memory and the learning rates."""
+        """Create the buffer and the learning rates."""
         self.buffer = Buffer(self.size, "reservoir", transformed=True)
         trained = learner.named_trainable()
         rates = nn.ParameterList(torch.full_like(p, self.alpha) for p in trained.values())
-        # Held by the learner, so that they are moved, saved and averaged as its parameters are.
+        # Part of the learner, so that they are moved, saved and averaged like its parameters.
         learner.add_module("lamaml_rates", rates)
         self._rates = dict(zip(trained, rates, strict=True))
 
     @hookimpl
     def extra_batches(self, learner: Learner, batch: Batch) -> None:
-        """Give the current batch the meta-loss; no samples are added here."""
+        """Set the meta-loss of the current batch; add no samples."""
         batch.loss = lambda outputs, part: self.meta_loss(learner, part)
 
     def meta_loss(self, learner: Learner, batch: Batch) -> Tensor:
-        """The loss of what the inner steps lead to, mean over the steps."""
+        """Return the loss after the inner steps, mean over the steps."""
         whole = batch
         if len(self.buffer):
             drawn = self.buffer.sample(learner, self.batch_size or len(batch))
@@ -128,7 +127,7 @@ class LaMAML(Plugin):
     @hookimpl(trylast=True)
     @torch.no_grad()
     def after_backward(self, learner: Learner) -> None:
-        """The step in the learning rates, and then the one in the parameters."""
+        """Take the step in the learning rates, then the one in the parameters."""
         trained = learner.named_trainable()
         pairs = [(trained[name], rate) for name, rate in self._rates.items() if name in trained]
         if self.clip is not None:
@@ -146,7 +145,7 @@ class LaMAML(Plugin):
     @hookimpl(tryfirst=True)
     @torch.no_grad()
     def after_step(self, learner: Learner, step: Step) -> None:
-        """Put the parameters where the learned rates lead; remember the step's samples."""
+        """Move the parameters by the learned rates; store the step's samples."""
         for parameter, value in self._moved:
             parameter.copy_(value)
         self._moved = []
@@ -156,26 +155,26 @@ class LaMAML(Plugin):
 
 
 def clip_norm(gradients: list[Tensor], bound: float) -> None:
-    """Bound the norm of all gradients together, in place; the device decides alone."""
+    """Bound the norm of all gradients together, in place, without a sync."""
     if gradients:
         norm = torch.stack(torch._foreach_norm(gradients)).norm()
         torch._foreach_mul_(gradients, (bound / (norm + 1e-6)).clamp(max=1.0))
 
 
 def _loss(learner: Learner, parameters: dict[str, Tensor], batch: Batch) -> Tensor:
-    """The task loss of a batch with these in the place of the model's parameters."""
+    """Return the task loss of a batch with these parameters instead of the model's."""
     named = {f"model.{name}": value for name, value in parameters.items()}
     outputs = functional_call(learner, named, (batch.x, batch.task))
     return learner.label_loss(outputs, batch)
 
 
-def _joined(one: Any, other: Any) -> Any:
-    """Inputs of two batches as one; inputs may be a tensor or tensors by name."""
-    if isinstance(one, dict):
-        return {name: torch.cat([value, other[name]]) for name, value in one.items()}
-    return torch.cat([one, other])
+def _joined(first: Any, other: Any) -> Any:
+    """Join the inputs of two batches: tensors, or tensors by name."""
+    if isinstance(first, dict):
+        return {name: torch.cat([value, other[name]]) for name, value in first.items()}
+    return torch.cat([first, other])
 
 
 def _rows(x: Any, rows: Tensor) -> Any:
-    """Some rows of a batch's inputs."""
+    """Return rows of a batch's inputs."""
     return {name: value[rows] for name, value in x.items()} if isinstance(x, dict) else x[rows]

@@ -26,34 +26,34 @@ FOLDER = "adapter"
 
 
 class LoRA(Tuner):
-    """Trains a low-rank change of each linear layer of a frozen network, and the head (LoRA).
+    """LoRA: a low-rank change of each linear layer of a frozen network, trained with the head.
 
-    Hu et al. (2021), Eq. 3: ``h = W x + alpha / r * B A x`` with ``A`` of ``r`` rows drawn as
-    Kaiming does and ``B`` zero at first. Three ways through a stream:
+    Hu et al. (2021), Eq. 3: ``h = W x + alpha / r * B A x`` with Kaiming initialization of the
+    ``r`` rows of ``A``, and ``B`` zero at first. Three modes for a stream:
 
-    * ``shared``: one pair for all experiences; it is trained on and on.
-    * ``per_task``: a pair for each experience, chosen by the task when predicting
+    * ``shared``: one pair for all experiences, trained further in each.
+    * ``per_task``: a pair for each experience, chosen by the task in prediction
       (task-incremental only).
-    * ``merged``: after each experience the pair is added to the frozen weight and begun anew.
+    * ``merged``: after each experience the pair is added to the frozen weight and starts again.
 
-    A checkpoint holds the pairs, the head and, merged, the changed layers; a digest stands for
-    all other weights.
+    A checkpoint contains the pairs, the head and, in mode ``merged``, the changed layers; a digest
+    represents all other weights.
 
     Args:
         rank: r above.
-        alpha: Its strength; None for as much as the rank, so that the factor is 1.
-        targets: How the names of the layers end, such as ``[qkv]`` or ``[attn.qkv, mlp.fc1]``; None
-            for every linear layer outside the head.
-        mode: Of the three above.
-        dropout: Of a pair's inputs, in training.
-        compete: In the class scenario, which outputs a training sample's own competes with: all
-            classes ``seen`` so far, or those of its ``own`` task.
-        start: A folder in the layout of the library peft, whose pairs are begun with.
+        alpha: Strength; None for the rank, so that the factor is 1.
+        targets: Endings of the names of the layers, such as ``[qkv]`` or ``[attn.qkv, mlp.fc1]``;
+            None for every linear layer outside the head.
+        mode: One of the three above.
+        dropout: Dropout of a pair's inputs, in training.
+        compete: In the class scenario, the classes that compete in the training loss: all
+            classes ``seen`` so far, or those of the sample's ``own`` task.
+        start: A folder in the layout of the library peft, with initial pairs.
         export: Write the pairs into the run's folder ``adapter`` in that layout at the end.
 
     Example:
         ``clframe fit strategy=lora+replay model=vit_tiny model.weights=fashion``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe_contrib.lora import LoRA
         >>> from clframe.testing import prepare
@@ -84,17 +84,17 @@ class LoRA(Tuner):
         if not self.alpha > 0:
             raise SettingError(f"lora.alpha must be above 0, got {alpha!r}")
         if export and mode == "merged":
-            raise SettingError("lora.export writes pairs, and lora.mode=merged keeps none")
+            raise SettingError("lora.export writes pairs, but lora.mode=merged keeps none")
         self.start, self.export = start, export
 
     def insert(self, learner: Learner, stream: Stream) -> list[Tensor]:
-        """A pair at each target, or as many as there are experiences."""
+        """Insert a pair at each target, or one for each experience."""
         if self.mode == "per_task":
             self._check_tasks(learner, stream)
         for plugin in learner.plugins.ordered:
             if self.mode == "merged" and "weight penalty" in plugin.roles:
                 raise PluginError(
-                    f"lora.mode=merged begins its pairs anew, to which '{plugin.name}' would hold "
+                    f"lora.mode=merged restarts its pairs, which '{plugin.name}' would hold to "
                     "their old values: set lora.mode=shared"
                 )
         layers = linears(learner.model, self.targets, "lora.targets")
@@ -118,8 +118,8 @@ class LoRA(Tuner):
             )
         if other := brings_samples(learner, self):
             raise PluginError(
-                f"lora.mode=per_task cannot be combined with '{other}': samples of other tasks "
-                "would be learned by this task's weights; set lora.mode=shared"
+                f"lora.mode=per_task cannot be combined with '{other}': this task's weights would "
+                "learn samples of other tasks; set lora.mode=shared"
             )
 
     @hookimpl(tryfirst=True)
@@ -130,7 +130,7 @@ class LoRA(Tuner):
 
     @hookimpl(trylast=True)
     def after_experience(self) -> None:
-        """Merge the pairs, after other plugins have looked at what was trained."""
+        """Merge the pairs, after other plugins have used the trained ones."""
         if self.mode == "merged":
             for layer, pair in self._pairs:
                 pair.merge_into(layer)
@@ -161,5 +161,5 @@ class LoRA(Tuner):
             return
         folder = learner.state.run_dir / FOLDER
         for slot, name in enumerate(self.slots.names if self.mode == "per_task" else [""]):
-            place = folder / name if name else folder
-            peft_files.save(learner.model, place, slot)
+            target = folder / name if name else folder
+            peft_files.save(learner.model, target, slot)

@@ -1,4 +1,4 @@
-"""LUCIR: a classifier of angles, features that keep their direction, classes kept apart."""
+"""LUCIR: a cosine classifier, features that keep their direction, and separated classes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class CosineHead(nn.Module):
 
     Args:
         n_features: Length of the features.
-        n_outputs: Output units.
-        eta: Its first value.
+        n_outputs: Number of output units.
+        eta: Initial value of eta.
     """
 
     def __init__(self, n_features: int, n_outputs: int, eta: float = 1.0) -> None:
@@ -36,17 +36,17 @@ class CosineHead(nn.Module):
         self.eta = nn.Parameter(torch.tensor(eta))
 
     def cosines(self, features: Tensor) -> Tensor:
-        """The cosine of each feature vector with each class's embedding."""
+        """Return the cosine of each feature vector with each class's embedding."""
         direction = functional.normalize(self.weight, dim=1)
         return functional.normalize(features.flatten(1).float(), dim=1) @ direction.T
 
     def forward(self, features: Tensor) -> Tensor:
-        """One logit per output unit."""
+        """Return one logit per output unit."""
         return self.eta * self.cosines(features)
 
 
 class LUCIR(ExemplarPlugin):
-    """Classifies by angles, keeps features' directions, and parts old classes from new ones.
+    """LUCIR: a cosine classifier that keeps features' directions and separates classes.
 
     Section 3 of the paper; the loss of a step on new data and exemplars (eq. 9) is
 
@@ -54,26 +54,26 @@ class LUCIR(ExemplarPlugin):
 
     * L_ce: the cross-entropy of eta cos(w_k, f), eta learned, which replaces the head (eq. 4).
     * L_G, less forgetting (eq. 6): 1 - cos(f*, f) with the former network's features f*; the
-      embeddings w of old classes are fixed. lambda = ``weight`` sqrt(old / new classes): the more
-      is to be kept the larger, as the text and the authors' program have it (in the formula of the
+      embeddings w of old classes are fixed. lambda = ``weight`` sqrt(old / new classes), larger the
+      more there is to keep, as in the text and the authors' program (in the formula of the
       paper the fraction is upside down).
     * L_mr, inter-class separation (eq. 8): the sum over the K new classes with the largest cosine
       of max(0, margin - cos(w_y, f) + cos(w_k, f)).
 
     As in the authors' program, a new class's embedding starts as the mean direction of its
-    samples' features, as long as old embeddings are on average (``imprint``). The paper removes
-    the last ReLU of the network, so that features can point anywhere: where `features` is a
-    sequence that ends with one, so do we. The fine-tuning on balanced exemplars that the paper
-    tries in addition is left out.
+    samples' features, with the mean length of old embeddings (``imprint``). The paper removes
+    the last ReLU of the network, so that features can point anywhere; so does this plugin if
+    `features` is a sequence that ends with one. The paper's additional fine-tuning on balanced
+    exemplars is left out.
 
     Args:
         per_class: Exemplars of each class.
-        size: Exemplars in all; used when ``per_class`` is null.
-        weight: Of less forgetting (5 for CIFAR-100 in the paper, 10 for ImageNet).
-        k: New classes that an old sample is kept away from (K).
-        margin: How far.
-        eta: The first value of the learned scale of logits. With 1, as in the authors' program, it
-            takes thousands of steps to grow; start higher (10) where there are only hundreds.
+        size: Number of exemplars; used when ``per_class`` is null.
+        weight: Weight of less forgetting (5 for CIFAR-100 in the paper, 10 for ImageNet).
+        k: Number of new classes that an old sample is separated from (K).
+        margin: Margin of the separation.
+        eta: Initial value of the learned scale of logits. With 1, as in the authors' program, it
+            takes thousands of steps to grow; start higher (10) if there are only hundreds.
         imprint: Whether new embeddings start as mean features.
         selection: Exemplars by ``herding``, as in the paper, or at ``random``.
     """
@@ -105,7 +105,7 @@ class LUCIR(ExemplarPlugin):
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Put a head of cosines in the linear one's place; make the memory."""
+        """Replace the linear head by a cosine head, and create the buffer."""
         linear = linear_head(learner, self.name)
         learner.set_head(CosineHead(linear.in_features, linear.out_features, self.eta))
         body = learner.model.features
@@ -116,7 +116,7 @@ class LUCIR(ExemplarPlugin):
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Keep the network, imprint the new embeddings, fix the old ones."""
+        """Copy the network, imprint the new embeddings, fix the old ones."""
         super().before_experience(learner, experience)
         self._fixed = None
         if self._teacher is None:
@@ -128,7 +128,7 @@ class LUCIR(ExemplarPlugin):
             length = weight[self._old].norm(dim=1).mean()
             data = experience.data.to(weight.device)
             member = functional.one_hot(data.labels, len(weight)).T[self._new].float()
-            # Classes that have no samples keep what they have.
+            # Classes without samples keep their embeddings.
             present = member.any(1)
             means = functional.normalize(member @ features_of(learner, data), dim=1) * length
             weight[self._new] = torch.where(present[:, None], means, weight[self._new])
@@ -136,7 +136,7 @@ class LUCIR(ExemplarPlugin):
 
     @hookimpl
     def penalty(self, learner: Learner, step: Step) -> Tensor | None:
-        """Less forgetting and the separation of classes; none without old classes."""
+        """Return less forgetting and the separation of classes; None without old classes."""
         if self._teacher is None:
             return None
         features, batch = step.features[0], step.batch
@@ -150,21 +150,21 @@ class LUCIR(ExemplarPlugin):
 
     @hookimpl
     def after_step(self, learner: Learner) -> None:
-        """Put the embeddings of old classes back, whatever the optimizer made of them."""
+        """Restore the embeddings of old classes after the optimizer's step."""
         if self._fixed is not None:
             weight = head_of(learner).weight.detach()
             weight.index_copy_(0, self._old, self._fixed[self._old])
 
 
 def head_of(learner: Learner) -> CosineHead:
-    """The head that was put into the model."""
+    """Return the model's cosine head."""
     head = learner.model.head
     assert isinstance(head, CosineHead)
     return head
 
 
 def less_forget(former: Tensor, features: Tensor) -> Tensor:
-    """``1 - cos`` of former and present features, mean over samples."""
+    """Return ``1 - cos`` of former and present features, mean over samples."""
     former, features = former.flatten(1).float(), features.flatten(1).float()
     return 1 - functional.cosine_similarity(former, features, dim=1).mean()
 
@@ -172,15 +172,15 @@ def less_forget(former: Tensor, features: Tensor) -> Tensor:
 def separation(
     cosines: Tensor, labels: Tensor, old: Tensor, new: Tensor, k: int, margin: float
 ) -> Tensor:
-    """How far samples of old classes are from being ``margin`` nearer to their own than to new.
+    """Return how far old classes' samples are from ``margin`` closer to their own than to new.
 
     Args:
-        cosines: Of each sample with each class's embedding.
-        labels: One per sample.
+        cosines: Cosine of each sample with each class's embedding.
+        labels: One label per sample.
         old: Whether each sample is of an old class.
         new: The new classes.
         k: How many of these count for a sample: those with the largest cosine.
-        margin: In cosines.
+        margin: Margin in cosines.
     """
     own = cosines.gather(1, labels[:, None])
     rivals = cosines.index_select(1, new).topk(min(k, len(new)), dim=1).values

@@ -1,4 +1,4 @@
-"""MIR: replay what the coming step would harm most."""
+"""MIR: replay of the samples that the next step would harm most."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 
 class MIR(Plugin):
-    """Replays those remembered samples whose loss the coming step would raise most.
+    """MIR: replay of those stored samples whose loss the next step would raise most.
 
     ER-MIR, Algorithm 1 of the paper. At every step, with the current batch B:
 
     1. a virtual step, theta_v = theta - lr grad L(B), which is not taken;
-    2. candidates are drawn from the memory, without replacement;
+    2. candidates are drawn from the buffer, without replacement;
     3. of these the ``batch_size`` with the largest interference (the score s_MI-1)
 
            s(x) = l(f_theta_v(x), y) - l(f_theta(x), y)
 
        are learned together with B, the loss being the mean over all these samples;
-    4. B is offered to the memory, a reservoir.
+    4. B is offered to the buffer, a reservoir.
 
-    The virtual step is plain gradient descent, as in the paper, whatever the run's optimizer is;
-    while it is small the order of the scores does not depend on its length. It is computed in 32
-    bits, since scores are small differences. The authors' program leaves out candidates of the
-    current task and replays from the second task on; the algorithm of the paper, which knows no
-    tasks, does not, and neither do we.
+    The virtual step is plain gradient descent, as in the paper, with any optimizer of the run.
+    While it is small, the order of the scores does not depend on its length. It is computed in 32
+    bits, because scores are small differences. The authors' program leaves out candidates of the
+    current task and replays from the second task on. The paper's algorithm has no tasks and does
+    not; neither does this plugin.
 
     Args:
-        size: Samples kept.
+        size: Number of samples in the buffer.
         candidates: Samples drawn per step to choose from (the paper's C).
-        batch_size: Samples of these that are replayed.
+        batch_size: Number of these that are replayed.
         lr: Length of the virtual step; None for the optimizer's learning rate.
     """
 
@@ -72,12 +72,12 @@ class MIR(Plugin):
 
     @hookimpl
     def configure(self) -> None:
-        """Make the memory."""
+        """Create the buffer."""
         self.buffer = Buffer(self.size, "reservoir", transformed=True)
 
     @hookimpl(trylast=True)
     def extra_batches(self, learner: Learner, batch: Batch) -> Batch | None:
-        """The candidates with the largest interference; last, when the batch has its loss."""
+        """Return the candidates with the largest interference; runs when the loss is set."""
         if not len(self.buffer):
             return None
         generator = learner.generator
@@ -89,7 +89,7 @@ class MIR(Plugin):
         return self.buffer.batch(learner, chosen, weight=len(chosen) / len(batch))
 
     def interference(self, learner: Learner, batch: Batch, candidates: Batch) -> Tensor:
-        """By how much a step on the batch would raise the loss of each candidate."""
+        """Return how much a step on the batch would raise the loss of each candidate."""
         theta = learner.named_trainable()
         with full_precision(learner):
             loss = learner.part_loss(outputs_with(learner, theta, batch), batch)
@@ -115,5 +115,5 @@ class MIR(Plugin):
 
 
 def each_loss(outputs: Tensor, batch: Batch) -> Tensor:
-    """The cross-entropy of each sample."""
+    """Return the cross-entropy of each sample."""
     return functional.cross_entropy(outputs, batch.y, reduction="none")

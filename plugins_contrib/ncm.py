@@ -17,7 +17,7 @@ from ._feature_space import (
 
 
 class NCM(FeatureSpaceClassifier):
-    """Gives a sample the class whose mean feature is nearest; one pass, nothing to forget.
+    """Nearest class mean: one pass over the data, nothing to forget.
 
     The mean of a class's features is its prototype (Mensink et al., 2013, Eq. 2 and 3; with the
     cosine of a pretrained model's features it is SimpleCIL of Zhou et al., "Revisiting
@@ -30,7 +30,7 @@ class NCM(FeatureSpaceClassifier):
 
     Example:
         ``clframe fit strategy=ncm model=frozen``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe_contrib.ncm import NCM
         >>> from clframe.testing import prepare
@@ -54,7 +54,7 @@ class NCM(FeatureSpaceClassifier):
         self.sums: Tensor
 
     def begin(self, width: int, n_outputs: int, seed: int, device: torch.device) -> None:
-        """A sum of vectors for each output unit."""
+        """Create a sum of vectors for each output unit."""
         self.counts = torch.zeros(n_outputs, dtype=double_on(device), device=device)
         self.sums = torch.zeros(n_outputs, width, dtype=double_on(device), device=device)
 
@@ -65,11 +65,11 @@ class NCM(FeatureSpaceClassifier):
         self.sums += sums
 
     def solve(self) -> Tensor:
-        """The means."""
+        """Return the means."""
         return (self.sums / self.counts.clamp(min=1)[:, None]).float()
 
     def score(self, vectors: Tensor, solution: Tensor) -> Tensor:
-        """The cosine of the angle to each mean, or minus the squared distance to it."""
+        """Return the cosine with each mean, or the negative squared distance to it."""
         if self.metric == "cosine":
             return functional.normalize(vectors, dim=1) @ functional.normalize(solution, dim=1).T
         # |x - m|^2 without |x|^2, which is the same for all classes.

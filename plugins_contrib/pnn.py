@@ -1,4 +1,4 @@
-"""Progressive neural networks: a new column for each task, with connections from all before."""
+"""Progressive neural networks: a new column for each task, connected to all earlier ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Adapter = Literal["mlp", "linear"]
 
 
 class PNN(Plugin):
-    """Adds a column of layers for each experience, which also takes what past columns give.
+    """Progressive networks: a column of layers for each experience, connected to past columns.
 
     In column k, with layer i's own weights W, h_0 the inputs and f the activation (eq. 1 of the
     paper, and eq. 2 with adapters)::
@@ -29,35 +29,35 @@ class PNN(Plugin):
         linear  h_i = f(W h_i-1 + sum over j < k of U_j h_i-1 of column j)
         mlp     h_i = f(W h_i-1 + U f(V [alpha_j h_i-1 of column j, for all j < k]))
 
-    V brings the past columns' units to the width of one (of convolutions by 1 x 1), U has the shape
-    of W, and the scales alpha_j start small. The output layer takes the last hidden layers of all
-    columns up to k linearly. Past columns are not trained: what they give, and all they consist
-    of, stays bit for bit. The first column is the model as it is; weights of later ones are drawn
+    V maps the past columns' units to the width of one (in convolutions by 1 x 1), U has the shape
+    of W, and the scales alpha_j start small. The output layer is linear in the last hidden layers
+    of all columns up to k. Past columns are not trained: their outputs and parameters stay
+    bit-identical. The first column is the original model; weights of later ones are drawn
     from the first's.
 
-    By the method's nature the work of a step grows with the number of columns, and parameters with
-    its square: a column's forward pass needs those of all before it. Their backward pass it does
-    not need. All columns of the stream are made at the start, so that checkpoints are alike.
-    Nothing is learned when a task comes back: its column is fixed, since later ones build on it.
+    The work of a step grows with the number of columns, and parameters with its square, because a
+    column's forward pass needs those of all earlier ones. Their backward pass is not needed. All
+    columns of the stream are made at the start, so that checkpoints have equal shapes. A task that
+    comes back is not trained again: its column is fixed, because later ones build on it.
 
     Args:
-        adapter: How past columns are taken in: ``mlp`` or ``linear``, as above.
+        adapter: How past columns are connected: ``mlp`` or ``linear``, as above.
     """
 
     name = "pnn"
     paper = "Rusu et al., Progressive Neural Networks, 2016"
     scenarios = ("task",)
     roles = ("parameters", "task weights", "units")
-    # Policies have not been tried, so labels must be classes.
+    # Policies are not tested, so labels must be classes.
     capabilities = Capabilities(needs_class_labels=True, task_gated=True, needs_boundaries=True)
     state = ("active", "column_of")
 
     def __init__(self, adapter: Adapter = "mlp") -> None:
         self.adapter: Adapter = adapter
         self.active = 1
-        """Columns in use: those learned, and the one that is being learned."""
+        """Number of columns in use, including the one that is being trained."""
         self.column_of: Tensor
-        """The column of each task; for one that has none, and for no task (-1), the newest."""
+        """The column of each task; the newest for tasks without one and for no task (-1)."""
         self._columns: Columns
         self._held: list[tuple[Tensor, Tensor, Tensor]] = []
 
@@ -65,11 +65,11 @@ class PNN(Plugin):
 
     @hookimpl(tryfirst=True)
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Put columns in place of the features, before others copy the model; widen the head."""
+        """Replace the features by columns, before others copy the model; widen the head."""
         hidden = hidden_layers(learner, self.name, "connects hidden layers of several networks")
         tasks: set[int] = set()
         count = 0
-        # Of the whole stream: a run may be made for the first part of it.
+        # Count the whole stream: a run may be limited to its first part.
         for experience in learner.stream:
             count += any(task.index not in tasks for task in experience.tasks)
             tasks |= {task.index for task in experience.tasks}
@@ -81,7 +81,7 @@ class PNN(Plugin):
         def now() -> tuple[int, Tensor, Tensor | None]:
             return self.active, self.column_of, learner.current_task
 
-        model: Any = learner.model  # with features and a linear head, or it had been refused
+        model: Any = learner.model  # hidden_layers has checked its features and linear head
         self._columns = Columns(model.features, hidden, count, self.adapter, now, generator)
         model.n_features = self._columns.width * count
         learner.set_head(_wide_head(model.head, count, generator), self._columns)
@@ -94,7 +94,7 @@ class PNN(Plugin):
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Take up the next column, and hold what past tasks use of the head."""
+        """Start the next column, and hold the rows of the head that past tasks use."""
         self._held = []
         if self._is_known(learner, experience):
             return
@@ -111,8 +111,8 @@ class PNN(Plugin):
         mine[list(experience.outputs)] = True
         width = self._columns.width
         block = torch.arange(head.in_features, device=old.device) // width
-        # Of a row that past tasks have, too, what comes from the newest column is free: to them
-        # that column gives nothing.
+        # In a row that past tasks share, the newest column's weights are free: for those tasks
+        # that column's outputs are 0.
         open_weights = mine[:, None] & (~old[:, None] | (block == self.active - 1)[None])
         for parameter, free in ((head.weight, open_weights), (head.bias, mine & ~old)):
             if parameter is not None:
@@ -120,18 +120,18 @@ class PNN(Plugin):
 
     @hookimpl(tryfirst=True)
     def fit_experience(self, learner: Learner, experience: Experience) -> bool | None:
-        """Pass over an experience whose tasks all have their column."""
+        """Skip an experience whose tasks all have their column."""
         return True if self._is_known(learner, experience) else None
 
     @hookimpl
     def before_epoch(self) -> None:
-        """Past columns predict as they did when they were measured: without dropout."""
+        """Put past columns into evaluation mode, without dropout, as when they were measured."""
         for column in self._columns.columns[: self.active - 1]:
             column.eval()
 
     @hookimpl(trylast=True)
     def after_backward(self) -> None:
-        """Drop the gradients of what is held, whichever loss they come from."""
+        """Drop the gradients of held parameters, whichever loss they come from."""
         for number, column in enumerate(self._columns.columns):
             if number != self.active - 1:
                 for parameter in column.parameters():
@@ -144,23 +144,23 @@ class PNN(Plugin):
     @hookimpl(tryfirst=True)
     @torch.no_grad()
     def after_step(self) -> None:
-        """Restore what weight decay or momentum moved."""
+        """Restore parameters that weight decay or momentum moved."""
         for parameter, free, frozen in self._held:
             torch.where(free, parameter, frozen, out=parameter.data)
 
 
 class Columns(nn.Module):
-    """The features of a progressive network: the last hidden layers of its columns side by side.
+    """Features of a progressive network: the last hidden layers of its columns side by side.
 
-    Of a sample whose task has column k, the blocks of columns after k are 0.
+    For a sample whose task has column k, the blocks of columns after k are 0.
 
     Args:
         body: The first column: a plain sequence of layers.
         hidden: Its hidden layers.
-        count: Columns in all.
-        adapter: How a column takes past ones in.
-        now: Gives the columns in use, the column of each task, and the samples' tasks.
-        generator: Of the weights.
+        count: Number of columns.
+        adapter: How a column is connected to past ones.
+        now: Returns the columns in use, the column of each task, and the samples' tasks.
+        generator: Generator of the weights.
     """
 
     def __init__(
@@ -179,10 +179,10 @@ class Columns(nn.Module):
             _Column(hidden, number, adapter, generator) for number in range(count)
         )
         self.width = hidden[-1].width
-        self._now = now  # a function, so that copies of the model ask it, too
+        self._now = now  # a function, so that copies of the model call it, too
 
     def forward(self, x: Tensor) -> Tensor:
-        """All columns' features of each sample."""
+        """Return all columns' features of each sample."""
         active, column_of, task = self._now()
         x = self.inputs(x)
         past: list[list[Tensor]] = []
@@ -203,7 +203,7 @@ class Columns(nn.Module):
 
 
 class _Column(nn.Module):
-    """One column: layers of its own, and adapters for each hidden layer of past columns."""
+    """A single column: its own layers, and adapters for each hidden layer of past columns."""
 
     def __init__(
         self, hidden: Sequence[Hidden], number: int, adapter: Adapter, generator: torch.Generator
@@ -215,46 +215,46 @@ class _Column(nn.Module):
         self.scales = nn.ParameterList()
         self.between = nn.ModuleList(nn.Sequential(*h.between) for h in copy.deepcopy(hidden))
         self._activations = [h.activation for h in hidden]
-        for place, one in enumerate(hidden):
-            layer = one.layer if number == 0 else _drawn(one.layer, 1, generator)
+        for index, hidden_layer in enumerate(hidden):
+            layer = hidden_layer.layer if number == 0 else _drawn(hidden_layer.layer, 1, generator)
             self.layers.append(layer)
-            if number == 0 or place == 0:
+            if number == 0 or index == 0:
                 continue
-            before = hidden[place - 1].layer
+            before = hidden[index - 1].layer
             if adapter == "linear":
-                self.lateral.append(_drawn(one.layer, number, generator, bias=False))
+                self.lateral.append(_drawn(hidden_layer.layer, number, generator, bias=False))
             else:
                 self.project.append(_projection(before, number, generator))
-                self.lateral.append(_drawn(one.layer, 1, generator, bias=False))
+                self.lateral.append(_drawn(hidden_layer.layer, 1, generator, bias=False))
                 self.scales.append(0.1 * torch.rand(number, generator=generator))
 
     def forward(self, x: Tensor, past: Sequence[Sequence[Tensor]]) -> list[Tensor]:
-        """The outputs of each hidden layer, and the last of them as the head takes it."""
+        """Return the outputs of each hidden layer, and the last of them as the head's input."""
         outputs: list[Tensor] = []
-        for place, layer in enumerate(self.layers):
-            if place:
-                x = self.between[place - 1](outputs[-1])
+        for index, layer in enumerate(self.layers):
+            if index:
+                x = self.between[index - 1](outputs[-1])
             sums = layer(x)
-            if place and past:
-                sums = sums + self._from_past(place, [column[place - 1] for column in past])
-            outputs.append(self._activations[place](sums))
+            if index and past:
+                sums = sums + self._from_past(index, [column[index - 1] for column in past])
+            outputs.append(self._activations[index](sums))
         return [*outputs, self.between[-1](outputs[-1])]
 
-    def _from_past(self, place: int, given: list[Tensor]) -> Tensor:
-        """What the past columns' layer before this one adds to its sums."""
-        between, lateral = self.between[place - 1], self.lateral[place - 1]
+    def _from_past(self, index: int, past_outputs: list[Tensor]) -> Tensor:
+        """Return the past columns' contribution to the sums of a layer."""
+        between, lateral = self.between[index - 1], self.lateral[index - 1]
         if not len(self.project):
-            taken = torch.cat([between(h) for h in given], 1)
+            taken = torch.cat([between(h) for h in past_outputs], 1)
         else:
-            scales = self.scales[place - 1]
-            joined = torch.cat([scales[j] * h for j, h in enumerate(given)], 1)
-            taken = between(self._activations[place - 1](self.project[place - 1](joined)))
+            scales = self.scales[index - 1]
+            joined = torch.cat([scales[j] * h for j, h in enumerate(past_outputs)], 1)
+            taken = between(self._activations[index - 1](self.project[index - 1](joined)))
         added: Tensor = lateral(taken)
         return added
 
 
 def _drawn(layer: Weighted, times: int, generator: torch.Generator, bias: bool = True) -> Weighted:
-    """A layer like this one for so many times its inputs, with weights drawn from its own."""
+    """Return a layer like this one for n times its inputs, with weights drawn from its own."""
     other = copy.deepcopy(layer)
     shape = list(layer.weight.shape)
     shape[1] *= times
@@ -272,7 +272,7 @@ def _drawn(layer: Weighted, times: int, generator: torch.Generator, bias: bool =
 
 
 def _projection(before: Weighted, times: int, generator: torch.Generator) -> nn.Module:
-    """V: the units of so many layers like this one to the number of one's."""
+    """Return V, which maps the units of several such layers to those of one."""
     width = before.weight.shape[0]
     projection: nn.Linear | nn.Conv2d
     if isinstance(before, nn.Linear):
@@ -287,7 +287,7 @@ def _projection(before: Weighted, times: int, generator: torch.Generator) -> nn.
 
 
 def _wide_head(head: nn.Linear, count: int, generator: torch.Generator) -> nn.Linear:
-    """The head for the features of all columns; the first column's weights stay."""
+    """Return the head for the features of all columns; the first column's weights stay."""
     wide = _drawn(head, count, generator)
     assert isinstance(wide, nn.Linear)
     with torch.no_grad():

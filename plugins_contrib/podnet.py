@@ -1,4 +1,4 @@
-"""PODNet: pooled outputs of all stages are distilled, and classes have several proxies each."""
+"""PODNet: distillation of pooled outputs of all stages, and several proxies for each class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Form = Literal["code", "paper"]
 
 
 class PODNet(Plugin):
-    """Learns new classes beside herded exemplars, with pooled maps kept as they were.
+    """PODNet: herded exemplars, and distillation of pooled feature maps.
 
     *Loss of the labels.* The head becomes the local similarity classifier: with K proxies w_ck of
     length 1 for each class and the feature f of length 1, a class's similarity is
@@ -39,23 +39,23 @@ class PODNet(Plugin):
     sqrt(classes so far / new classes). ``form=code`` has the authors' program: maps are squared,
     pooled sums scaled to length 1, and the distance is a norm; for the features it is 1 - cosine.
     ``form=paper`` has squared distances of the plain sums. A stage is the last map of each
-    resolution in the order of the network. Where it has no maps (an MLP), POD-flat is all there is.
+    resolution in the order of the network. A network without maps (an MLP) has only POD-flat.
 
-    *Balance.* After each experience but the first the head alone is trained on the exemplars, of
-    which each class has as many, with a lower learning rate and a fresh optimizer.
+    *Balance.* After each experience but the first, the head alone is trained on the exemplars, an
+    equal number for each class, with a lower learning rate and a fresh optimizer.
 
-    The features are as the model gives them, where the program takes those before the last ReLU.
+    The features are the model's own, whereas the program takes those before the last ReLU.
 
     Args:
         per_class: Exemplars of each class, chosen by herding.
-        size: Exemplars in all; used when ``per_class`` is null.
-        proxies: Of each class (K).
-        margin: Of the loss.
-        scale: First value of eta.
+        size: Number of exemplars; used when ``per_class`` is null.
+        proxies: Proxies of each class (K).
+        margin: Margin of the loss.
+        scale: Initial value of eta.
         spatial: Weight of POD-spatial.
         flat: Weight of POD-flat.
         finetune_epochs: Epochs of the head's own training; 0 for none.
-        finetune_lr: Its learning rate as a part of the run's (the paper: 0.005 of 0.1).
+        finetune_lr: Its learning rate as a fraction of the run's (the paper: 0.005 of 0.1).
         form: Distances as in the authors' ``code`` or as in the ``paper``.
     """
 
@@ -69,7 +69,7 @@ class PODNet(Plugin):
     excludes: ClassVar[Mapping[str, str]] = {
         "task weights": "it trains the head once more on samples of all tasks"
     }
-    # It trains the head once more on a balanced memory, which has samples of the experience, too.
+    # It trains the head again on a balanced buffer, which also has samples of the experience.
     capabilities = Capabilities(needs_class_labels=True, needs_boundaries=True, multi_pass=True)
     state = ("buffer",)
 
@@ -100,7 +100,7 @@ class PODNet(Plugin):
         check_at_least(self, self.name, flat=0, finetune_epochs=0, finetune_lr=0, scale=0)
         at_most(proxies, 1000, "podnet.proxies")
         self.buffer: Buffer
-        # Made anew before each experience, so not part of the state.
+        # Made again before each experience, so not part of the state.
         self._teacher: nn.Module | None = None
         self._factor = 1.0
         self._tuning = False
@@ -111,7 +111,7 @@ class PODNet(Plugin):
 
     @hookimpl(tryfirst=True)
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Make the memory, replace the head and find the stages, before others copy the model."""
+        """Create the buffer, replace the head and find the stages, before others copy the model."""
         model, head = learner.model, linear_head(learner, self.name)
         self.buffer = make_buffer(stream, self.size, self.per_class, "herding")
         generator = torch.Generator().manual_seed(learner.seed * 1_000_003 + 13)
@@ -125,7 +125,7 @@ class PODNet(Plugin):
             self._stages = stages(model, stream.input_shape)
         if self._stages and learner.engine.ranks is not None:
             raise PluginError(
-                "plugin 'podnet' sees the maps of its own process alone: set podnet.spatial=0 or "
+                "plugin 'podnet' sees only the maps of its own process: set podnet.spatial=0 or "
                 "trainer.devices=1 trainer.num_nodes=1"
             )
         modules = dict(model.named_modules())
@@ -133,7 +133,7 @@ class PODNet(Plugin):
             modules[name].register_forward_hook(self._note(name))
 
     def _note(self, name: str) -> Callable[..., None]:
-        """Keeps a stage's map of the first pass after it was asked for."""
+        """Return a hook that keeps a stage's map of the next pass after a request."""
 
         def hook(module: nn.Module, inputs: Any, output: Tensor) -> None:
             if self._maps is not None:
@@ -145,7 +145,7 @@ class PODNet(Plugin):
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Keep the network as it is, and give the new classes their first proxies."""
+        """Copy the network, and initialize the proxies of the new classes."""
         self._teacher, self._maps = None, None
         if not learner.seen:
             return
@@ -163,21 +163,21 @@ class PODNet(Plugin):
 
     @hookimpl
     def extra_data(self, learner: Learner, experience: Experience) -> Data | None:
-        """All exemplars."""
+        """Return all exemplars."""
         if not len(self.buffer):
             return None
         return self.buffer.data(learner).to(experience.data.labels.device)
 
     @hookimpl
     def extra_batches(self, learner: Learner, batch: Batch) -> None:
-        """Give the current batch PODNet's loss, and keep the maps of the pass to come."""
+        """Set PODNet's loss for the current batch, and keep the maps of the next pass."""
         eta: Tensor = learner.model.head.scale  # type: ignore[union-attr,assignment]
         batch.loss = lambda outputs, part: nca_loss(outputs, part.y, eta, self.margin)
         self._maps = {} if self._teacher is not None and not self._tuning else None
 
     @hookimpl
     def penalty(self, learner: Learner, step: Step) -> Tensor | None:
-        """The distillation of maps and features."""
+        """Return the distillation of maps and features."""
         ours = self._maps
         if self._teacher is None or ours is None:
             return None
@@ -196,7 +196,7 @@ class PODNet(Plugin):
 
     @hookimpl
     def before_epoch(self, learner: Learner) -> None:
-        """Keep running statistics of frozen features as they are."""
+        """Keep the running statistics of frozen features."""
         if self._tuning:
             learner.model.features.eval()  # type: ignore[union-attr]
 
@@ -227,7 +227,7 @@ class PODNet(Plugin):
         self._tuning = False
         for p in frozen:
             p.requires_grad_(True)
-        # So that what follows finds an optimizer of all parameters.
+        # Later code must find an optimizer of all parameters.
         learner.engine.renew_optimizer(learner)
 
 
@@ -236,10 +236,10 @@ class LocalSimilarity(nn.Module):
 
     Args:
         n_features: Length of a feature.
-        n_outputs: Classes.
-        proxies: Of each class.
-        scale: First value of the factor of all similarities.
-        generator: Of the first proxies.
+        n_outputs: Number of classes.
+        proxies: Proxies of each class.
+        scale: Initial value of the factor of all similarities.
+        generator: Generator of the initial proxies.
     """
 
     def __init__(
@@ -257,27 +257,27 @@ class LocalSimilarity(nn.Module):
         self.scale = nn.Parameter(torch.tensor(float(scale)))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Each class's similarity, times the scale."""
+        """Return each class's similarity, times the scale."""
         unit = functional.normalize(features.flatten(1), dim=1)
         proxies = functional.normalize(self.weight, dim=2).flatten(0, 1)
         cosine: Tensor = functional.linear(unit, proxies).unflatten(1, self.weight.shape[:2])
         return self.scale * (cosine.softmax(2) * cosine).sum(2)
 
     @torch.no_grad()
-    def imprint(self, unit: int, directions: Tensor, known: list[int]) -> None:
-        """Start the proxies of a class, with the mean length of those of known classes."""
-        length = self.weight[known].norm(dim=2).mean()
+    def imprint(self, unit: int, directions: Tensor, known_units: list[int]) -> None:
+        """Initialize the proxies of a class, with the mean length of those of known classes."""
+        length = self.weight[known_units].norm(dim=2).mean()
         self.weight[unit] = functional.normalize(directions, dim=1) * length
 
 
 def nca_loss(outputs: Tensor, labels: Tensor, scale: Tensor, margin: float) -> Tensor:
-    """The label's similarity against those of all other classes, mean over samples.
+    """Return the label's similarity against those of all other classes, mean over samples.
 
     Args:
-        outputs: Similarities times the scale; of classes that do not compete the lowest number.
-        labels: Of each sample.
+        outputs: Similarities times the scale; the lowest float for classes that do not compete.
+        labels: One label per sample.
         scale: The factor in the outputs.
-        margin: Taken from the label's similarity.
+        margin: Margin that is subtracted from the label's similarity.
     """
     outputs = outputs.float()
     own = outputs.gather(1, labels[:, None]).squeeze(1) - scale * margin
@@ -287,7 +287,7 @@ def nca_loss(outputs: Tensor, labels: Tensor, scale: Tensor, margin: float) -> T
 
 
 def pod_spatial(old: Tensor, new: Tensor, form: Form) -> Tensor:
-    """The distance of two stages' maps, pooled over the width and over the height."""
+    """Return the distance of two stages' maps, pooled over the width and over the height."""
     if form == "code":
         old, new = old.square(), new.square()
     pooled = [
@@ -296,12 +296,12 @@ def pod_spatial(old: Tensor, new: Tensor, form: Form) -> Tensor:
     ]
     if form == "paper":
         return (pooled[0] - pooled[1]).square().sum(1).mean()
-    before, after = (functional.normalize(one, dim=1) for one in pooled)
+    before, after = (functional.normalize(pooled_sum, dim=1) for pooled_sum in pooled)
     return _norm(before - after).mean()
 
 
 def pod_flat(old: Tensor, new: Tensor, form: Form) -> Tensor:
-    """The distance of two networks' features."""
+    """Return the distance of two networks' features."""
     old, new = old.flatten(1).float(), new.flatten(1).float()
     if form == "paper":
         return (old - new).square().sum(1).mean()
@@ -309,20 +309,20 @@ def pod_flat(old: Tensor, new: Tensor, form: Form) -> Tensor:
 
 
 def _norm(rows: Tensor) -> Tensor:
-    """The length of each row, with a gradient of 0 where it is 0, as at an experience's start."""
+    """Return the length of each row, with gradient 0 where it is 0, as at an experience's start."""
     square = rows.square().sum(1)
     still = square == 0
     return square.masked_fill(still, 1.0).sqrt().masked_fill(still, 0.0)
 
 
 def stages(model: nn.Module, input_shape: tuple[int, ...]) -> list[str]:
-    """The modules that give the last map of each resolution, found by passing zeros through."""
-    found: dict[tuple[int, ...], str] = {}
+    """Return the modules with the last map of each resolution, by passing zeros through."""
+    last_of_shape: dict[tuple[int, ...], str] = {}
 
     def note(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, inputs: Any, output: Any) -> None:
             if isinstance(output, Tensor) and output.dim() == 4 and output.shape[2:].numel() > 1:
-                found[tuple(output.shape[2:])] = name
+                last_of_shape[tuple(output.shape[2:])] = name
 
         return hook
 
@@ -336,11 +336,11 @@ def stages(model: nn.Module, input_shape: tuple[int, ...]) -> list[str]:
         model.train(was_training)
         for handle in handles:
             handle.remove()
-    return list(found.values())
+    return list(last_of_shape.values())
 
 
 def centers(rows: Tensor, k: int, generator: torch.Generator, rounds: int = 10) -> Tensor:
-    """K-means (Lloyd): so many centers, from random rows on; repeated where rows are fewer."""
+    """Return k centers by K-means (Lloyd), from random rows; repeat rows if there are fewer."""
     order = torch.randperm(len(rows), generator=generator, device=generator.device)
     chosen = order.to(rows.device)[torch.arange(k, device=rows.device) % len(rows)]
     means = rows[chosen].clone()

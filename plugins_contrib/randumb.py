@@ -21,12 +21,12 @@ from ._feature_space import (
 
 
 class RanDumb(FeatureSpaceClassifier):
-    """Embeds inputs by random Fourier features, decorrelates them and takes the nearest class mean.
+    """RanDumb: random Fourier features of the inputs, decorrelated, with nearest class means.
 
     Prabhu et al. (2024), section 2: z(x) = sqrt(2 / D) cos(W x + b), the Fourier features of
     Rahimi & Recht (2007) for the kernel exp(-g |x - x'|^2), W normal with variance 2 g, b uniform
     in 0 .. 2 pi; then the Mahalanobis distance to the class means with one covariance shared by all
-    classes, summed up as samples come. The covariance is shrunk towards a multiple of the
+    classes, updated as samples come. The covariance is shrunk towards a multiple of the
     identity by the oracle approximating shrinkage of Chen et al. (2010), which has no setting.
     Nothing is learned by gradient, and no sample is kept.
 
@@ -38,7 +38,7 @@ class RanDumb(FeatureSpaceClassifier):
 
     Example:
         ``clframe fit strategy=randumb stream=split_mnist``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe_contrib.randumb import RanDumb
         >>> from clframe.testing import prepare
@@ -67,14 +67,14 @@ class RanDumb(FeatureSpaceClassifier):
         self.gamma = gamma
         check_at_least(self, self.name, embedding=1)
         self.scale = 0.0 if gamma is None else math.sqrt(2 * gamma)
-        """The deviation of W's numbers; 0 until the first batch has been seen."""
+        """The standard deviation of W's entries; 0 before the first batch."""
         self.sums: Tensor
         self.gram: Tensor
         self._weights: Tensor
         self._phase: Tensor
 
     def begin(self, width: int, n_outputs: int, seed: int, device: torch.device) -> None:
-        """Draw W, of unit variance, and b; make the sums."""
+        """Draw W, of unit variance, and b; create the sums."""
         generator = torch.Generator().manual_seed(seed)
         self._weights = torch.randn(width, self.embedding, generator=generator).to(device)
         self._phase = (2 * math.pi * torch.rand(self.embedding, generator=generator)).to(device)
@@ -83,7 +83,7 @@ class RanDumb(FeatureSpaceClassifier):
         self.gram = torch.zeros(self.embedding, self.embedding, device=device)
 
     def embed(self, vectors: Tensor) -> Tensor:
-        """z(x)."""
+        """Return z(x)."""
         if not self.scale:
             gamma = 1 / (vectors.shape[1] * max(float(vectors.var()), 1e-12))
             self.scale = math.sqrt(2 * gamma)
@@ -98,18 +98,18 @@ class RanDumb(FeatureSpaceClassifier):
         self.sums += sums
 
     def solve(self) -> Linear:
-        """The discriminants of the shrunk covariance about the class means."""
+        """Return the discriminants of the shrunk covariance about the class means."""
         means = self.sums / self.counts.clamp(min=1)[:, None]
         covariance = (self.gram.to(means.dtype) - self.sums.T @ means) / self.counts.sum()
         return discriminants(means, oas(covariance, int(self.counts.sum())))
 
     def score(self, vectors: Tensor, solution: Linear) -> Tensor:
-        """The discriminants."""
+        """Return the discriminants."""
         return vectors @ solution.weight.T + solution.bias
 
 
 def oas(covariance: Tensor, n: int) -> Tensor:
-    """A covariance of n samples, shrunk towards a multiple of the identity.
+    """Shrink the covariance of n samples towards a multiple of the identity.
 
     Chen et al., "Shrinkage algorithms for MMSE covariance estimation" (2010), Eq. 23: (1 - r) S +
     r m I with m the mean of the diagonal, p the width and

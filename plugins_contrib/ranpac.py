@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from clframe import Data, Learner
 
 RIDGES = tuple(10.0**exponent for exponent in range(-8, 9))
-"""What is tried, as in the authors' program."""
+"""Candidate ridges, as in the authors' program."""
 
 
 class RanPAC(FeatureSpaceClassifier):
-    """Projects features at random, h = relu(f W), and solves a ridge regression on all so far.
+    """RanPAC: ridge regression on a random projection h = relu(f W) of features.
 
     McDonnell et al. (2023), Algorithm 1: with one-hot labels Y, G = sum H^T H and C = sum H^T Y are
     kept over the stream, and the scores of a sample are h (G + r I)^-1 C (Eq. 6 and 7).
@@ -29,8 +29,8 @@ class RanPAC(FeatureSpaceClassifier):
     goes into G and C). W is drawn from a standard normal distribution by the run's seed.
 
     Args:
-        projection: Columns of W; 0 uses the features as they are. (The paper has 10,000; G then
-            takes 400 MB, in each checkpoint too.)
+        projection: Columns of W; 0 uses the features directly. (The paper has 10,000; G then
+            takes 400 MB, also in each checkpoint.)
         ridge: r above; None chooses it.
         held_out: Share of an experience's training data on which the ridge is chosen.
         features: The ``model``'s, or the ``raw`` inputs.
@@ -39,7 +39,7 @@ class RanPAC(FeatureSpaceClassifier):
 
     Example:
         ``clframe fit strategy=ranpac strategy.ranpac.projection=500``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe_contrib.ranpac import RanPAC
         >>> from clframe.testing import prepare
@@ -74,7 +74,7 @@ class RanPAC(FeatureSpaceClassifier):
         self._weights: Tensor | None = None
 
     def begin(self, width: int, n_outputs: int, seed: int, device: torch.device) -> None:
-        """Draw the projection; make G and C."""
+        """Draw the projection; create G and C."""
         if self.projection:
             generator = torch.Generator().manual_seed(seed)
             self._weights = torch.randn(width, self.projection, generator=generator).to(device)
@@ -84,7 +84,7 @@ class RanPAC(FeatureSpaceClassifier):
         self.targets = torch.zeros(size, n_outputs, device=device)
 
     def embed(self, vectors: Tensor) -> Tensor:
-        """relu(f W)."""
+        """Return relu(f W)."""
         return vectors if self._weights is None else (vectors @ self._weights).relu_()
 
     def add(self, vectors: Tensor, labels: Tensor) -> None:
@@ -94,7 +94,7 @@ class RanPAC(FeatureSpaceClassifier):
         self.counts += torch.bincount(labels, minlength=len(self.counts))
 
     def take_in(self, learner: Learner, data: Data) -> None:
-        """Take in what the ridge is fitted on, choose it, take in the rest."""
+        """Add the data that the ridge is fitted on, choose the ridge, add the rest."""
         number = len(learner.seen)
         generator = torch.Generator().manual_seed(learner.seed * 1_000_003 + number)
         order = torch.randperm(len(data), generator=generator)
@@ -113,17 +113,17 @@ class RanPAC(FeatureSpaceClassifier):
         self.targets += first[1] + before[1]
 
     def solve(self) -> Tensor:
-        """(G + r I)^-1 C."""
+        """Return (G + r I)^-1 C."""
         kind = double_on(self.gram.device)
         return ridge_solution(self.gram.to(kind), self.targets.to(kind), self.chosen).float()
 
     def score(self, vectors: Tensor, solution: Tensor) -> Tensor:
-        """The regression's outputs."""
+        """Return the regression's outputs."""
         return vectors @ solution
 
 
 def ridge_solution(gram: Tensor, targets: Tensor, ridge: float) -> Tensor:
-    """(G + r I)^-1 C; by least squares where that is singular."""
+    """Return (G + r I)^-1 C, by least squares if that is singular."""
     system = gram.clone()
     system.diagonal().add_(ridge)
     factor, failed = torch.linalg.cholesky_ex(system)
@@ -134,16 +134,16 @@ def ridge_solution(gram: Tensor, targets: Tensor, ridge: float) -> Tensor:
 
 
 def best_ridge(gram: Tensor, targets: Tensor, held_gram: Tensor, held_targets: Tensor) -> float:
-    """The ridge whose solution has the least squared error on held-out samples.
+    """Return the ridge whose solution has the least squared error on held-out samples.
 
     |H W - Y|^2 = tr(W^T G W) - 2 tr(W^T C) + |Y|^2 with the held-out G and C, so that no sample is
-    needed. A ridge that leaves the system singular is not considered.
+    needed. A ridge that makes the system singular is not considered.
 
     Args:
-        gram: G of what is fitted.
-        targets: C of what is fitted.
-        held_gram: G of what is held out.
-        held_targets: C of what is held out.
+        gram: G of the fitted samples.
+        targets: C of the fitted samples.
+        held_gram: G of the held-out samples.
+        held_targets: C of the held-out samples.
     """
     kind = double_on(gram.device)
     gram, targets = gram.to(kind), targets.to(kind)

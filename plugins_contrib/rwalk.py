@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RWalk(Plugin):
-    """Holds parameters by their Fisher information and how much their motion lowered the loss.
+    """RWalk: a penalty weighted by Fisher information and by how much motion lowered the loss.
 
     With g the gradient of the loss (without this penalty) at each step, over windows of
     ``interval`` steps (equations of the paper):
@@ -25,15 +25,15 @@ class RWalk(Plugin):
 
     where dtheta is the motion of a step, Delta that of the window, and F in eq. 7 the one of the
     window's start: its denominator is the change of the model's distribution (KL divergence) that
-    the motion made. After an experience the scores are averaged with those before,
+    the motion caused. After an experience the scores are averaged with those before,
     s <- (s_old + s_new) / 2, both F and s are scaled to 0..1 over all parameters, and from then on
 
         loss + weight sum_i (F_i + s_i) (theta_i - theta_i at the last end)^2.          (8)
 
-    The paper writes eq. 6 for every step; its authors' program (facebookresearch/agem) applies it
-    once per window, as here, and ``interval=1`` is the other. That program also drops the 1/2 of
-    eq. 7 and adds the averaged scores to the old ones; there we follow the paper. g^2 is that of a
-    batch's mean loss, as in the program. A window that an experience's end cuts short counts.
+    The paper writes eq. 6 for every step. Its authors' program (facebookresearch/agem) applies it
+    once per window, as here; ``interval=1`` is the paper's form. That program also drops the 1/2 of
+    eq. 7 and adds the averaged scores to the old ones; here the paper is followed. g^2 is that of a
+    batch's mean loss, as in the program. A window that ends with the experience counts.
 
     Args:
         weight: Strength of the penalty (the paper's lambda; 1 in the authors' later experiments).
@@ -67,7 +67,7 @@ class RWalk(Plugin):
         self.scores: dict[str, Tensor] = {}
         self.strength: dict[str, Tensor] = {}
         self.anchor: dict[str, Tensor] = {}
-        # Of the current experience, and of the window it is in.
+        # State of the current experience and of its current window.
         self.gained: dict[str, Tensor] = {}
         self.path: dict[str, Tensor] = {}
         self.squares: dict[str, Tensor] = {}
@@ -79,7 +79,7 @@ class RWalk(Plugin):
 
     @hookimpl
     def before_experience(self, learner: Learner) -> None:
-        """Begin a path at the parameters as they are."""
+        """Start a path at the current parameters."""
         self._parameters = learner.named_trainable()
         now = {name: p.detach() for name, p in self._parameters.items()}
         self.before = {name: p.clone() for name, p in now.items()}
@@ -91,7 +91,7 @@ class RWalk(Plugin):
 
     @hookimpl
     def penalty(self) -> Tensor | None:
-        """The quadratic penalty; none before something has been learned."""
+        """Return the quadratic penalty, or None before something has been learned."""
         held = [name for name in self.strength if name in self._parameters]
         if not held or not self.weight:
             return None
@@ -104,7 +104,7 @@ class RWalk(Plugin):
     @hookimpl(tryfirst=True)
     @torch.no_grad()
     def after_backward(self) -> None:
-        """Keep the gradient of the loss without this penalty, before anyone changes it."""
+        """Keep the gradient of the loss without this penalty, before others change it."""
         self._gradients = {}
         for name, p in self._parameters.items():
             if p.grad is None:
@@ -128,7 +128,7 @@ class RWalk(Plugin):
         if not self.fisher:
             self.fisher = {name: g.square() for name, g in self._gradients.items()}
         torch._foreach_addcmul_([self.squares[name] for name in names], gradients, gradients)
-        torch._foreach_sub_(before, now)  # the motion with its sign turned
+        torch._foreach_sub_(before, now)  # the negative motion
         torch._foreach_addcmul_([self.path[name] for name in names], gradients, before)
         torch._foreach_copy_(before, now)
         self.steps += 1
@@ -136,7 +136,7 @@ class RWalk(Plugin):
             self._close_window()
 
     def _close_window(self) -> None:
-        """Turn the window's path into scores (eq. 7), then bring in its gradients (eq. 6)."""
+        """Turn the window's path into scores (eq. 7), then add its gradients (eq. 6)."""
         for name, p in self._parameters.items():
             newest = self.squares[name] / self.steps
             fisher = self.fisher.setdefault(name, newest)
@@ -166,7 +166,7 @@ class RWalk(Plugin):
 
 
 def scaled(values: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same values brought to 0..1 over all tensors together.
+    """Return the values scaled to 0..1 over all tensors together.
 
     >>> {k: v.tolist() for k, v in scaled({"a": torch.tensor([1.0, 3.0])}).items()}
     {'a': [0.0, 1.0]}

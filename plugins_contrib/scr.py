@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
 
 class SCR(Plugin):
-    """Draws features of a class together and others apart; predicts the nearest class mean.
+    """SCR: supervised contrastive replay, with prediction by the nearest class mean.
 
     Algorithm 1 of the paper. Each step takes the current batch and ``batch_size`` samples of the
-    memory, and an augmented view of all of them. With z the projection of a sample's features,
-    scaled to length 1, the loss is the supervised contrastive one (eq. 3; :func:`contrastive_loss`)
-    and nothing else: the model's head is not trained. The projection has one hidden layer, as wide
-    as the features, and is not used to predict: a sample is given the class whose remembered
+    buffer, and an augmented view of all of them. With z the projection of a sample's features,
+    scaled to length 1, the loss is only the supervised contrastive one (eq. 3;
+    :func:`contrastive_loss`): the model's head is not trained. The projection has one hidden layer,
+    as wide as the features, and is not used in prediction: a sample gets the class whose stored
     samples' mean feature is nearest (eqs. 1 and 2; features and means scaled to length 1, as in
-    the authors' program). The memory is a reservoir that is filled at every step.
+    the authors' program). The buffer is a reservoir that is filled at every step.
 
-    Inputs that are no images have no other view; then a sample's positives are the others of its
-    class. The paper's augmentation is random resized crop, flip, color jitter and gray; by default
-    ours is crop, flip and jitter, of images with values from 0 to 1. For digits set
-    ``augment=[crop]``, since a mirrored digit is none.
+    Inputs other than images have no other view; then a sample's positives are the others of its
+    class. The paper's augmentation is random resized crop, flip, color jitter and gray; the default
+    here is crop, flip and jitter, for images with values from 0 to 1. For digits set
+    ``augment=[crop]``, because a mirrored digit is not a digit.
 
     Args:
-        size: Samples kept.
-        batch_size: Samples of the memory per step.
-        temperature: Of the contrastive loss.
-        projection: Length of the vectors that are compared.
-        augment: What makes a view, as in ``trainer.augment``; null is crop, flip and jitter for
-            images and nothing for other inputs.
+        size: Number of samples in the buffer.
+        batch_size: Stored samples per step.
+        temperature: Temperature of the contrastive loss.
+        projection: Length of the compared vectors.
+        augment: Augmentation of a view, as in ``trainer.augment``; null is crop, flip and jitter
+            for images and nothing for other inputs.
     """
 
     name = "scr"
@@ -77,7 +77,7 @@ class SCR(Plugin):
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Make the memory, and attach the projection to the learner, to be trained with it."""
+        """Create the buffer, and attach the projection to the learner, to be trained with it."""
         self._views = make_views(self.augment, stream, self.name)
         width = linear_head(learner, self.name).in_features
         projection = nn.Sequential(
@@ -89,7 +89,7 @@ class SCR(Plugin):
 
     @hookimpl
     def extra_batches(self, learner: Learner, batch: Batch) -> list[Batch]:
-        """Remembered samples, and a view of each sample."""
+        """Return stored samples, and a view of each sample."""
         batch.loss = no_loss
         extra: list[Batch] = []
         if len(self.buffer):
@@ -105,7 +105,7 @@ class SCR(Plugin):
 
     @hookimpl
     def penalty(self, learner: Learner, step: Step) -> Tensor:
-        """The contrastive loss of all samples and views."""
+        """Return the contrastive loss of all samples and views."""
         features = cat([step.features[step.parts.index(part)] for part in self._parts]).flatten(1)
         projected = learner.scr_projection(features)  # type: ignore[operator]
         z = functional.normalize(projected.float(), dim=1)
@@ -119,7 +119,7 @@ class SCR(Plugin):
 
     @hookimpl
     def predict(self, learner: Learner, x: Any, task: Task) -> Tensor | None:
-        """Closeness to the mean of each class; None while nothing is remembered."""
+        """Return the similarity to the mean of each class, or None while the buffer is empty."""
         if not len(self.buffer):
             return None
         return self._means.scores(learner, self.buffer, x, task)

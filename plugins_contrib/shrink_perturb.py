@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 class ShrinkPerturb(Plugin):
-    """Shrinks all weights and adds noise before each new experience.
+    """Shrink and perturb: all weights are shrunk and get noise before each new experience.
 
-    Sec. 4 of the paper: before new data is learned, every parameter becomes
+    Sec. 4 of the paper: before training on new data, every parameter becomes
 
         theta <- shrink theta + noise,  noise ~ N(0, sigma^2).
 
-    Shrinking a network of rectified units hardly changes which class it prefers, but it makes it
-    less sure, so that the gradients of old and new data become comparable again.
+    Shrinking a network of rectified units hardly changes which class it prefers, but makes it
+    less confident, so that the gradients of old and new data become comparable again.
 
     With ``when=step`` it happens after each step, as Dohare et al. (Loss of plasticity in deep
     continual learning, 2024) use it; ``shrink`` is then close to 1, and ``sigma`` small.
 
     Args:
-        shrink: What parameters are multiplied by (the paper's lambda).
+        shrink: Factor of the parameters (the paper's lambda).
         sigma: Standard deviation of the noise.
         when: Before each ``experience`` but the first, or after each ``step``.
     """
@@ -55,19 +55,19 @@ class ShrinkPerturb(Plugin):
 
     @hookimpl(tryfirst=True)
     def before_experience(self, learner: Learner) -> None:
-        """Before the others look at the model: what they keep of it is what learning starts at."""
+        """Change the weights before other plugins copy the model."""
         if learner.seen and self.when == "experience":
             self.apply(learner)
 
     @hookimpl(tryfirst=True)
     def after_step(self, learner: Learner) -> None:
-        """After each step, if that is wanted."""
+        """Change the weights after each step, with ``when=step``."""
         if self.when == "step":
             self.apply(learner)
 
     @torch.no_grad()
     def apply(self, learner: Learner) -> None:
-        """Shrink and perturb every parameter that is learned."""
+        """Shrink and perturb every trained parameter."""
         for p in learner.named_trainable().values():
             noise = torch.randn(p.shape, generator=learner.generator, device=p.device)
             p.mul_(self.shrink).add_(noise.to(p.dtype), alpha=self.sigma)

@@ -1,4 +1,4 @@
-"""SLCA: a slow learner, and a classifier that is aligned on Gaussians of all classes."""
+"""SLCA: a slow learner, and a classifier aligned on Gaussians of all classes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def normalized(logits: Tensor, groups: list[list[int]], temperature: float) -> Tensor:
-    """Logits over their norm, times a temperature.
+    """Return logits over their norm, divided by a temperature.
 
     Args:
-        logits: Of the classes so far.
-        groups: Places of the classes whose norm is taken together; the norms of several groups are
-            averaged.
-        temperature: Divides, too.
+        logits: Logits of the classes so far.
+        groups: Indices of the classes whose norm is computed together; the norms of several groups
+            are averaged.
+        temperature: Second divisor.
     """
     norms = [logits[:, group].norm(dim=1, keepdim=True) for group in groups]
     norm = torch.stack(norms).mean(0) + 1e-7
@@ -34,13 +34,13 @@ def normalized(logits: Tensor, groups: list[list[int]], temperature: float) -> T
 
 
 class SLCA(Plugin):
-    """Learns the features slowly and the head fast, then aligns the head on all classes (SLCA).
+    """SLCA: slow training of the features, and alignment of the head on all classes.
 
     Zhang et al. (2023). Slow learner (section 4.1): the whole network is trained, its features at
     ``slow`` times the learning rate of the head. Classifier alignment (section 4.2, Algorithm 1):
-    mean and covariance of each class's features are kept, and after an experience as many features
-    of every class so far are drawn from these Gaussians; on them the head alone is trained with
-    the cross-entropy of logits over their norm,
+    mean and covariance of each class's features are kept. After an experience, an equal number of
+    features of every class so far is drawn from these Gaussians, and the head alone is trained on
+    them with the cross-entropy of logits over their norm,
 
         - log softmax(l / (temperature * |l|))_y                                       (Eq. 4)
 
@@ -49,17 +49,18 @@ class SLCA(Plugin):
 
     Args:
         slow: Learning rate of the features over that of the head (paper: 1e-4 to 1e-2).
-        epochs: Of the alignment; 0 leaves it out.
-        samples: Of each class in an epoch of the alignment.
+        epochs: Epochs of the alignment; 0 leaves it out.
+        samples: Samples of each class in an epoch of the alignment.
         lr: Learning rate of the alignment (SGD, momentum 0.9, cosine to 0).
         temperature: tau above.
         norm: As above.
-        compete: In the class scenario, which outputs a training sample's own competes with: all
-            classes ``seen`` so far, or those of its ``own`` task, as in the authors' program.
+        compete: In the class scenario, the classes that compete in the training loss: all
+            classes ``seen`` so far, or those of the sample's ``own`` task, as in the authors'
+            program.
 
     Example:
         ``clframe fit strategy=slca model=vit_tiny model.weights=fashion``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe_contrib.slca import SLCA
         >>> from clframe.testing import prepare
@@ -80,7 +81,7 @@ class SLCA(Plugin):
     capabilities = Capabilities(
         needs_class_labels=True,
         distributed=False,
-        attachable="it makes an optimizer with learning rates of its own",
+        attachable="it makes an optimizer with its own learning rates",
     )
     state = ("means", "covariances", "known")
 
@@ -106,7 +107,7 @@ class SLCA(Plugin):
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Give the features a learning rate of their own."""
+        """Give the features their own learning rate."""
         model: Any = learner.model
         if linear_head(model) is None or feature_width(model) is None:
             raise PluginError(
@@ -133,29 +134,31 @@ class SLCA(Plugin):
 
     @hookimpl(tryfirst=True)
     def extra_batches(self, learner: Learner, batch: Batch) -> None:
-        """Give the current batch its loss."""
+        """Set the loss of the current batch."""
         if self.compete == "own":
             compete_among_own(learner, batch)
 
     @hookimpl
     def after_experience(self, learner: Learner, data: Data) -> None:
-        """Keep the Gaussians of this experience's classes and align the head on all."""
+        """Store the Gaussians of this experience's classes and align the head on all."""
         self._describe(learner, data)
         if self.epochs:
             self._align(learner)
 
     @torch.no_grad()
     def _describe(self, learner: Learner, data: Data) -> None:
-        """Mean and covariance of the features of each class in the data."""
+        """Store mean and covariance of the features of each class in the data."""
         was_training = learner.training
         learner.eval()
         size = learner.engine.evaluation.eval_batch_size
-        parts = [
+        per_batch = [
             learner.run_model(batch.x, batch.task)[1]
             for batch in data.batches(torch.arange(len(data)), size)
         ]
         learner.train(was_training)
-        features = torch.cat([part for part in parts if part is not None]).float()
+        features = torch.cat(
+            [batch_features for batch_features in per_batch if batch_features is not None]
+        ).float()
         labels = data.labels.to(features.device)
         for label in labels.unique().tolist():
             of_class = features[labels == label]
@@ -165,7 +168,7 @@ class SLCA(Plugin):
             self.known[label] = True
 
     def _align(self, learner: Learner) -> None:
-        """Train the head on features that are drawn from the Gaussians."""
+        """Train the head on features drawn from the Gaussians."""
         head: Any = learner.model.head
         classes = self.known.nonzero().squeeze(1)
         roots = root(self.covariances[classes])
@@ -192,15 +195,15 @@ class SLCA(Plugin):
         optimizer.zero_grad()
 
     def _groups(self, learner: Learner, classes: Tensor) -> list[list[int]]:
-        places = {unit: place for place, unit in enumerate(classes.tolist())}
+        indices = {unit: index for index, unit in enumerate(classes.tolist())}
         if self.norm == "all":
-            return [list(places.values())]
-        found = [[places[u] for u in past.outputs if u in places] for past in learner.seen]
-        return [group for group in found if group]
+            return [list(indices.values())]
+        groups = [[indices[u] for u in past.outputs if u in indices] for past in learner.seen]
+        return [group for group in groups if group]
 
 
 def root(covariances: Tensor) -> Tensor:
-    """A matrix R for each covariance with ``R R^T`` equal to it, singular ones too."""
+    """Return a matrix R for each covariance with ``R R^T`` equal to it, singular ones too."""
     values, vectors = torch.linalg.eigh(covariances)
     made: Tensor = vectors * values.clamp(min=0).sqrt()[..., None, :]
     return made

@@ -22,16 +22,16 @@ from ._feature_space import (
 def streaming_scatter(
     vectors: Tensor, labels: Tensor, counts: Tensor, sums: Tensor, taken: int
 ) -> Tensor:
-    """Sum over a batch of t/(t+1) (x - m)(x - m)^T, m the mean of x's class before x came.
+    """Return the sum over a batch of t/(t+1) (x - m)(x - m)^T, m the mean of x's class before x.
 
     All at once: sorted by class, the sums before each sample are differences of one running sum.
 
     Args:
-        vectors: Of the batch, in the order in which they come.
+        vectors: Vectors of the batch, in order of arrival.
         labels: Their classes.
         counts: Samples of each class before the batch.
-        sums: Of each class's vectors before the batch.
-        taken: Samples before the batch.
+        sums: Sum of each class's vectors before the batch.
+        taken: Number of samples before the batch.
     """
     order = labels.argsort(stable=True)
     x, y = vectors[order], labels[order]
@@ -47,16 +47,16 @@ def streaming_scatter(
 
 
 class SLDA(FeatureSpaceClassifier):
-    """Linear discriminant analysis kept up sample by sample: class means, one shared covariance.
+    """Streaming linear discriminant analysis: class means and one shared covariance.
 
     Hayes & Kanan (2020), section 3: with t samples so far, the next one x of class y gives
 
         S_{t+1} = (t S_t + D_t) / (t + 1),   D_t = t / (t + 1) (x - m_y)(x - m_y)^T
 
-    (Eq. 3) with the class's mean m_y before x, which is then moved (a class that is new has the
+    (Eq. 3) with the class's mean m_y before x, which is then moved (a new class has the
     mean 0, as in the authors' program). A class's score is w_k x + b_k with w_k = L m_k,
-    b_k = - m_k L m_k / 2 and L = ((1 - e) S + e I)^-1. Batches give the same sums as samples one
-    by one would. ``covariance=scatter`` takes the covariance about the final means instead, which
+    b_k = - m_k L m_k / 2 and L = ((1 - e) S + e I)^-1. Batches give the same sums as single
+    samples. ``covariance=scatter`` takes the covariance about the final means instead, which
     does not depend on the order of the samples.
 
     Args:
@@ -67,7 +67,7 @@ class SLDA(FeatureSpaceClassifier):
 
     Example:
         ``clframe fit strategy=slda model=frozen``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe_contrib.slda import SLDA
         >>> from clframe.testing import prepare
@@ -101,7 +101,7 @@ class SLDA(FeatureSpaceClassifier):
         self.scatter: Tensor
 
     def begin(self, width: int, n_outputs: int, seed: int, device: torch.device) -> None:
-        """Sums of vectors for each output unit, and one of outer products."""
+        """Create sums of vectors for each output unit, and one of outer products."""
         kind = double_on(device)
         self.counts = torch.zeros(n_outputs, dtype=kind, device=device)
         self.sums = torch.zeros(n_outputs, width, dtype=kind, device=device)
@@ -119,7 +119,7 @@ class SLDA(FeatureSpaceClassifier):
         self.sums += sums
 
     def solve(self) -> Linear:
-        """The classifier of the regularized covariance."""
+        """Return the classifier of the regularized covariance."""
         means = self.sums / self.counts.clamp(min=1)[:, None]
         total = self.counts.sum()
         scatter = self.scatter
@@ -130,5 +130,5 @@ class SLDA(FeatureSpaceClassifier):
         return discriminants(means, shrunk)
 
     def score(self, vectors: Tensor, solution: Linear) -> Tensor:
-        """The discriminants."""
+        """Return the discriminants."""
         return vectors @ solution.weight.T + solution.bias

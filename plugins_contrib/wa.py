@@ -1,4 +1,4 @@
-"""WA: after learning, new classes' weights are scaled to the length of the old ones'."""
+"""WA: new classes' weights are scaled to the length of the old ones' after training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class WA(ExemplarPlugin):
-    """Learns new classes with exemplars and distillation, then aligns the head's weights.
+    """WA: exemplars and distillation, followed by an alignment of the head's weights.
 
     Two phases. Learning (eqs. 1 to 3 of the paper), with n old and m new classes:
 
@@ -28,18 +28,18 @@ class WA(ExemplarPlugin):
 
         gamma = mean |w_old| / mean |w_new|,   w_new becomes gamma w_new,
 
-    where w are the rows of the head. Its bias stays as it is: in the paper logits have none.
+    where w are the rows of the head. Its bias stays unchanged: the paper's logits have none.
 
-    For the rows' lengths to tell how large logits are, the paper keeps the head's weights from
-    below zero after each step, which suits features that end with a ReLU. Many programs leave that
-    out (``clip=false``); on split MNIST aligning is then of no use.
+    The lengths of the rows must reflect the size of the logits. The paper therefore clips the
+    head's weights at zero after each step, which suits features that end with a ReLU. Many programs
+    leave that out (``clip=false``); on split MNIST alignment then has no effect.
 
     Args:
-        size: Exemplars in all, shared evenly by the classes; not used with ``per_class``.
+        size: Number of exemplars, shared evenly by the classes; not used with ``per_class``.
         per_class: Exemplars of each class.
         temperature: T above.
         align: Whether to align; without it the method is replay with distillation.
-        clip: Keep the head's weights from below zero.
+        clip: Clip the head's weights at zero.
         selection: Exemplars by ``herding``, or at ``random``.
     """
 
@@ -67,18 +67,18 @@ class WA(ExemplarPlugin):
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Make the memory; refuse a model without a linear head."""
+        """Create the buffer; raise an error for a model without a linear head."""
         linear_head(learner, self.name)
         super().configure(learner, stream)
 
     @hookimpl
     def penalty(self, step: Step) -> Term | None:
-        """The distillation."""
+        """Return the distillation."""
         return self.distilled(step, self.temperature)
 
     @hookimpl
     def after_step(self, learner: Learner) -> None:
-        """Clip the weights, if asked."""
+        """Clip the weights, with ``clip=true``."""
         if self.clip:
             _rows(learner).clamp_(min=0)
 
@@ -92,14 +92,14 @@ class WA(ExemplarPlugin):
 
 
 def _rows(learner: Learner) -> Tensor:
-    """The weights of the head."""
+    """Return the weights of the head."""
     head: Any = learner.model.head
     weight: Tensor = head.weight.detach()
     return weight
 
 
 def gamma(weight: Tensor, old: Tensor, new: Tensor) -> Tensor:
-    """The mean length of the old rows over that of the new ones.
+    """Return the mean length of the old rows over that of the new ones.
 
     >>> weight = torch.tensor([[3.0, 4.0], [0.0, 1.0], [6.0, 8.0]])
     >>> float(gamma(weight, torch.tensor([0, 1]), torch.tensor([2])))

@@ -1,4 +1,4 @@
-"""X-DER: stored logits that look into the future, and are brought up to date in it."""
+"""X-DER: stored logits of all classes, updated for classes that came later."""
 
 from __future__ import annotations
 
@@ -25,49 +25,49 @@ if TYPE_CHECKING:
 
 
 class XDER(Plugin):
-    """DER++ whose stored logits are updated for classes that came later, past and future apart.
+    """X-DER: DER++ with stored logits updated for later classes, past and future separated.
 
     With past, present and future classes (those of earlier, this and later experiences; the number
     of the latter is known, as in the paper), the loss of a step is the sum of
 
     * the cross-entropy of the current batch among present classes only;
-    * alpha times the squared distance of remembered samples' logits from those stored, all classes;
-    * beta times the cross-entropy of another draw of the memory among past classes;
+    * alpha times the squared distance of stored samples' logits from those stored, all classes;
+    * beta times the cross-entropy of another draw of the buffer among past classes;
     * ``eta`` times two hinges, each a mean over the samples at which it is above zero: of the
       current batch, max p_past + margin - max p_present, with p the softmax over both and the first
-      one fixed; and of current and remembered samples, max o_future + margin - max o_own, with o
+      one fixed; and of current and stored samples, max o_future + margin - max o_own, with o
       logits and "own" the classes of the sample's experience;
     * ``consistency`` times the supervised contrastive loss of the logits of each future experience,
       scaled to length 1: mean over experiences, sum over views, of samples of the batch and of the
-      memory. Views are augmented images; other inputs have one view, themselves.
+      buffer. Views are augmented images; other inputs have one view, themselves.
 
-    "Implanting the future past": a remembered sample's logits of present and future classes are
+    "Implanting the future past": a stored sample's logits of present and future classes are
     replaced by the network's own, scaled so that the largest is at most gamma times the true
     class's stored one::
 
         l_k  becomes  o_k gamma l_y / max o   where max o > l_y,   else o_k
 
-    That is done for all of the memory after each experience, and during one for the samples that
-    are replayed, at the j-th time in it with probability 1/j. The memory takes in an even share of
+    That is done for the whole buffer after each experience, and during one for the replayed
+    samples, at the j-th time with probability 1/j. The buffer takes an even share of
     each class after an experience, with logits whose past part is held down in the same way.
 
-    These are all parts of the paper (sections 4.1 to 4.4), in the form of the authors' program;
-    their stronger augmentation is ours of ``scr``, logits are stored in evaluation mode, and alpha
-    and beta, which they search for each data set, are those of ``derpp``.
+    These are all parts of the paper (sections 4.1 to 4.4), in the form of the authors' program,
+    with three differences: the stronger augmentation is that of ``scr``, logits are stored in
+    evaluation mode, and alpha and beta, which they tune for each dataset, are those of ``derpp``.
 
     Args:
-        size: Samples kept.
+        size: Number of samples in the buffer.
         alpha: Weight of the stored logits.
         beta: Weight of the labels.
-        batch_size: Samples drawn per step and term; None for as many as the current batch has.
-        gamma: How large an implanted logit may be, as a part of the true class's.
+        batch_size: Samples drawn per step and term; None for the size of the current batch.
+        gamma: Maximum of an implanted logit, as a fraction of the true class's.
         eta: Weight of the two hinges.
-        margin: Of the two hinges.
+        margin: Margin of the two hinges.
         consistency: Weight of the contrastive loss of future classes; 0 leaves it out.
-        temperature: Of that loss.
-        contrasted: Samples of the batch, and as many of the memory, that take part in it.
-        augment: What makes a view, as in ``trainer.augment``; null is crop, flip and jitter for
-            images and nothing for other inputs.
+        temperature: Temperature of that loss.
+        contrasted: Samples of the batch, and of the buffer, that take part in it.
+        augment: Augmentation of a view, as in ``trainer.augment``; null is crop, flip and jitter
+            for images and nothing for other inputs.
     """
 
     name = "xder"
@@ -107,7 +107,7 @@ class XDER(Plugin):
         check_at_least(self, self.name, size=1, alpha=0, beta=0, batch_size=1, gamma=0, eta=0)
         check_at_least(self, self.name, margin=0, consistency=0, contrasted=1)
         self.buffer: Buffer
-        # Made anew in each experience or step.
+        # Made again in each experience or step.
         self._past = self._present = self._future = torch.empty(0, dtype=torch.long)
         self._replayed: list[Batch] = []
         self._positions: list[Tensor] = []
@@ -116,14 +116,14 @@ class XDER(Plugin):
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Make the memory; refuse a model whose logits cannot be had."""
+        """Create the buffer; raise an error for a model without accessible logits."""
         linear_head(learner, self.name)
         self._views = make_views(self.augment, stream, self.name)
         self.buffer = Buffer(self.size, "class_balanced")
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Part the classes into past, present and future ones."""
+        """Split the classes into past, present and future ones."""
         stream, device = learner.stream, learner.engine.device
         n = stream.n_outputs
 
@@ -131,33 +131,33 @@ class XDER(Plugin):
             return torch.tensor(sorted(chosen), dtype=torch.long, device=device)
 
         present = set(experience.outputs)
-        past = {unit for one in learner.seen for unit in one.outputs} - present
+        past = {unit for other in learner.seen for unit in other.outputs} - present
         self._past, self._present = units(past), units(present)
         self._future = units(set(range(n)) - past - present)
         self._is_past = torch.zeros(n, dtype=torch.bool, device=device)
         self._is_past[self._past] = True
         self._place = torch.zeros(n, dtype=torch.long, device=device)
         self._place[self._present] = torch.arange(len(present), device=device)
-        # Of each class, the classes that came, or will come, with it.
+        # For each class, the classes of the same experience.
         self._together = torch.eye(n, dtype=torch.bool, device=device)
-        heads, known = [], past | present
-        for one in reversed(stream.experiences):
-            for unit in one.outputs:
+        heads, seen_units = [], past | present
+        for other in reversed(stream.experiences):
+            for unit in other.outputs:
                 self._together[unit] = False
-                self._together[unit, list(one.outputs)] = True
-        for one in stream.experiences:
-            if not set(one.outputs) <= known:
+                self._together[unit, list(other.outputs)] = True
+        for other in stream.experiences:
+            if not set(other.outputs) <= seen_units:
                 mask = torch.zeros(n, dtype=torch.bool, device=device)
-                mask[units(set(one.outputs) - known)] = True
+                mask[units(set(other.outputs) - seen_units)] = True
                 heads.append(mask)
-                known |= set(one.outputs)
+                seen_units |= set(other.outputs)
         self._heads = torch.stack(heads) if heads else torch.empty(0, n, device=device)
 
     # ------------------------------------------------------------ a step
 
     @hookimpl
     def extra_batches(self, learner: Learner, batch: Batch) -> list[Batch]:
-        """Two draws of the memory, and what the future classes' logits are compared on."""
+        """Return two draws of the buffer, and the samples of the contrastive loss."""
         batch.loss = self.present_loss
         self._replayed, self._positions, self._contrasted = [], [], []
         generator = learner.generator
@@ -183,12 +183,12 @@ class XDER(Plugin):
         return [*self._replayed, *self._contrasted]
 
     def present_loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy among the present classes."""
+        """Return the cross-entropy among the present classes."""
         return functional.cross_entropy(outputs[:, self._present], self._place[batch.y])
 
     @hookimpl
     def penalty(self, learner: Learner, step: Step) -> Tensor:
-        """All terms but that of the current batch's labels."""
+        """Return all terms except that of the current batch's labels."""
 
         def logits_of(parts: list[Batch]) -> list[Tensor]:
             return [all_logits(learner, step, step.parts.index(part)) for part in parts]
@@ -220,7 +220,7 @@ class XDER(Plugin):
         return total
 
     def past_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Cross-entropy among past classes, of the samples that are of one."""
+        """Return the cross-entropy among past classes, of samples of past classes."""
         lowest = torch.finfo(logits.dtype).min
         of_past = logits.masked_fill(~self._is_past, lowest)
         each = functional.cross_entropy(of_past, labels, reduction="none")
@@ -228,28 +228,28 @@ class XDER(Plugin):
         return torch.where(past, each, 0.0).sum() / past.sum().clamp(min=1)
 
     def past_hinge(self, logits: Tensor) -> Tensor:
-        """Past classes stay below the present ones for the current batch."""
+        """Return the hinge that keeps past classes below present ones for the current batch."""
         p = logits[:, torch.cat([self._past, self._present])].softmax(1)
         past, present = p.split([len(self._past), len(self._present)], dim=1)
         return hinge(past.amax(1).detach() + self.margin - present.amax(1))
 
     def future_hinge(self, logits: Tensor, labels: Tensor, keep: Tensor | None) -> Tensor:
-        """Future classes stay below those of the sample's own experience."""
+        """Return the hinge that keeps future classes below those of the sample's own experience."""
         lowest = torch.finfo(logits.dtype).min
         own = logits.masked_fill(~self._together[labels], lowest).amax(1)
         return hinge(logits[:, self._future].amax(1) + self.margin - own, keep)
 
     def contrast(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The contrastive loss of each future experience's logits, mean over experiences."""
+        """Return the contrastive loss of each future experience's logits, mean over experiences."""
         z = functional.normalize(logits * self._heads[:, None], dim=-1)
         views = 2 if self._views else 1
         return views * contrastive_loss(z, labels, self.temperature).mean()
 
-    # ------------------------------------------------------------ the memory
+    # ------------------------------------------------------------ the buffer
 
     @hookimpl
     def after_step(self, learner: Learner) -> None:
-        """Implant the future past into the samples that were replayed."""
+        """Implant the future past into the replayed samples."""
         if self._update is None:
             return
         positions, outputs = self._update
@@ -260,18 +260,18 @@ class XDER(Plugin):
         draw = torch.rand(len(positions), device=generator.device, generator=generator)
         chosen &= draw * columns["updates"][positions] < 1
         fresh = self.implanted(columns["logits"][positions], outputs, labels)
-        # What is not chosen goes to the spare row, so that the device need not be asked.
+        # Samples that are not chosen go to the spare row, so that the device is not read.
         spare = len(columns["logits"]) - 1
         columns["logits"].index_copy_(0, torch.where(chosen, positions, spare), fresh)
 
     def implanted(self, stored: Tensor, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Stored logits of past samples with those of present and future classes replaced."""
+        """Return stored logits with those of present and future classes replaced."""
         units = torch.cat([self._present, self._future])
         return implant(stored, outputs, labels, units, self.gamma)
 
     @hookimpl
     def after_experience(self, learner: Learner, data: Data) -> None:
-        """Take in samples with their logits; implant the future past into the others."""
+        """Store samples with their logits; implant the future past into the others."""
         logits = outputs_over(learner, data, masked=False)
         if len(self._past):
             logits = implant(logits, logits, data.labels, self._past, self.gamma)
@@ -285,7 +285,7 @@ class XDER(Plugin):
 
 
 def hinge(values: Tensor, keep: Tensor | None = None) -> Tensor:
-    """The mean of the values above zero, of those that are to be kept; 0 if there are none."""
+    """Return the mean of the kept values above zero; 0 if there are none."""
     above = values > 0
     if keep is not None:
         above = above & keep
@@ -293,19 +293,19 @@ def hinge(values: Tensor, keep: Tensor | None = None) -> Tensor:
 
 
 def implant(stored: Tensor, outputs: Tensor, labels: Tensor, units: Tensor, gamma: float) -> Tensor:
-    """Stored logits with those of some units replaced by outputs that stay below the true class's.
+    """Replace stored logits of some units by outputs bounded by the true class's logit.
 
     Args:
         stored: One row per sample.
-        outputs: What the network gives now.
+        outputs: The network's current outputs.
         labels: The true classes.
         units: Which logits are replaced.
-        gamma: The largest of them over the true class's, where it would be above that.
+        gamma: Upper bound of the largest one, relative to the true class's.
     """
     fresh = outputs.index_select(1, units)
     truth = stored.gather(1, labels[:, None])
     largest = fresh.amax(1, keepdim=True)
-    # Never divided by zero; where the largest is not above, the factor is not used.
+    # Avoid division by zero; if the largest is not above, the factor is not used.
     divisor = torch.where(largest.abs() < 1e-6, 1e-6, largest)
     factor = torch.where(largest > truth, gamma * truth / divisor, 1.0)
     return stored.index_copy(1, units, fresh * factor)

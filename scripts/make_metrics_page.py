@@ -1,4 +1,4 @@
-"""Write the tables of docs/metrics.md from the facts beside the metrics.
+"""Write the tables of docs/metrics.md from the metadata of the metrics.
 
 python scripts/make_metrics_page.py
 """

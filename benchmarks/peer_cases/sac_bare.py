@@ -23,7 +23,7 @@ def actor_of(hidden: list[int]) -> nn.Sequential:
 
 
 def stack_of(n: int, widths: list[int]) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """Weights and biases of so many networks."""
+    """Weights and biases of a number of networks."""
     weights, biases = [], []
     for before, after in itertools.pairwise(widths):
         bound = 1 / math.sqrt(before)

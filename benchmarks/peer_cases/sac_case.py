@@ -27,7 +27,7 @@ def serve(make: Callable[[list[int]], Callable[[int], int]]) -> None:
     """Answer each line of input with the CPU time of a block.
 
     Args:
-        make: Given the widths of the hidden layers, makes what does so many updates and says how
+        make: Takes the widths of the hidden layers; returns a function that updates and returns how
             many updates of one network that were.
     """
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Data sets as core sees them: in memory, in mapped files or through worker processes."""
+"""Datasets for training and evaluation: in memory, in mapped files or through workers."""
 
 from clframe.data.concat import JoinedData, join
 from clframe.data.dataset import Batch, BatchLoss, Data, MapData, TensorData

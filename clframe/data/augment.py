@@ -1,12 +1,12 @@
-"""Random changes of training images, made on whole batches: ``trainer.augment``.
+"""Random augmentation of training images, on whole batches: ``trainer.augment``.
 
-Every sample of a batch gets random numbers of its own, and there is no loop over samples. Images
+Every sample of a batch gets its own random numbers, and there is no loop over samples. Images
 are changed as they are stored (uint8), before the stream's transform scales, rotates or permutes
-them; several stored arrays (color, depth, mask) are moved alike. The numbers come from torch's own
+them. Several stored arrays (color, depth, mask) are moved alike. The numbers come from torch's own
 generator, which is part of every checkpoint, so a resumed run continues with the same ones.
 
-Any transform of ``torchvision.transforms.v2`` can be named or given as well. Those draw once for a
-batch: all its samples are changed alike.
+Any transform of ``torchvision.transforms.v2`` can be used as well. Those draw once per
+batch: all samples are changed alike.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
 
 
 class Augmentation(abc.ABC):
-    """A random change of each sample of a batch.
+    """Random change of each sample of a batch.
 
-    Images have four dimensions (samples, channels, height, width); arrays of three (depth, masks)
-    go with them where the change is one of place.
+    Images have four dimensions (samples, channels, height, width). Arrays of three (depth, masks)
+    are changed with them if pixels move.
     """
 
     moves = True
-    """Whether pixels change their place, so that depth and masks must follow."""
+    """Whether pixels move, so that depth and masks must follow."""
 
     @abc.abstractmethod
     def draw(self, n: int, device: torch.device) -> Tensor:
-        """Random numbers, one row for each of n samples."""
+        """Return random numbers, one row for each of n samples."""
 
     @abc.abstractmethod
     def apply(self, x: Tensor, drawn: Tensor, image: bool) -> Tensor:
-        """Four-dimensional arrays, changed as drawn."""
+        """Return four-dimensional arrays, changed as drawn."""
 
     def __call__(self, x: Any) -> Any:
-        """The inputs of a batch, changed; all arrays of a sample alike."""
+        """Return the inputs of a batch, changed; all arrays of a sample alike."""
         first = tensors_of(x)[0]
         drawn = self.draw(len(first), first.device)
 
@@ -63,7 +63,7 @@ class Augmentation(abc.ABC):
 
 
 class Crop(Augmentation):
-    """Pads with zeros and crops to the old size at a random place.
+    """Random crop of the old size after padding with zeros.
 
     Args:
         padding: Pixels on each side.
@@ -74,25 +74,25 @@ class Crop(Augmentation):
         self.padding = padding
 
     def draw(self, n: int, device: torch.device) -> Tensor:
-        """Rows and columns to move by."""
+        """Return offsets of rows and columns."""
         return torch.randint(2 * self.padding + 1, (n, 2), device=device)
 
     def apply(self, x: Tensor, drawn: Tensor, image: bool) -> Tensor:
-        """Each sample moved."""
+        """Return each sample, shifted."""
         n, channels, height, width = x.shape
         wide = functional.pad(x, (self.padding,) * 4)
         rows = drawn[:, :1] + torch.arange(height, device=x.device)
         columns = drawn[:, 1:] + torch.arange(width, device=x.device)
-        places = rows[:, :, None] * wide.shape[3] + columns[:, None, :]
-        index = places.flatten(1)[:, None].expand(n, channels, height * width)
+        pixels = rows[:, :, None] * wide.shape[3] + columns[:, None, :]
+        index = pixels.flatten(1)[:, None].expand(n, channels, height * width)
         return wide.flatten(2).gather(2, index).view(x.shape)
 
 
 class Flip(Augmentation):
-    """Mirrors left and right.
+    """Random horizontal flip.
 
     Args:
-        p: The share of samples that are mirrored.
+        p: Share of samples that are mirrored.
     """
 
     def __init__(self, p: float = 0.5) -> None:
@@ -100,19 +100,19 @@ class Flip(Augmentation):
         self.p = p
 
     def draw(self, n: int, device: torch.device) -> Tensor:
-        """Which samples are mirrored."""
+        """Return which samples are mirrored."""
         return torch.rand(n, device=device) < self.p
 
     def apply(self, x: Tensor, drawn: Tensor, image: bool) -> Tensor:
-        """Some samples mirrored."""
+        """Return the samples, some of them mirrored."""
         return torch.where(drawn.view(-1, 1, 1, 1), x.flip(3), x)
 
 
 class Rotate(Augmentation):
-    """Rotates about the center, with zeros where nothing was.
+    """Random rotation about the center, padded with zeros.
 
     Args:
-        degrees: The largest angle, to either side.
+        degrees: Largest angle in both directions.
     """
 
     def __init__(self, degrees: float = 15.0) -> None:
@@ -120,14 +120,14 @@ class Rotate(Augmentation):
         self.degrees = degrees
 
     def draw(self, n: int, device: torch.device) -> Tensor:
-        """Angles."""
+        """Return angles."""
         return (2 * torch.rand(n, device=device) - 1) * math.radians(self.degrees)
 
     def apply(self, x: Tensor, drawn: Tensor, image: bool) -> Tensor:
-        """Each sample rotated; a mean of two depths or masks is none, so those take the nearest."""
+        """Return each sample rotated; depths and masks by nearest neighbor, not interpolated."""
         height, width = x.shape[2:]
         cosine, sine, zero = drawn.cos(), drawn.sin(), torch.zeros_like(drawn)
-        # The grid goes from -1 to 1 along both sides, however long they are.
+        # The grid goes from -1 to 1 along both sides, whatever their length.
         rows = [
             torch.stack([cosine, -sine * height / width, zero], 1),
             torch.stack([sine * width / height, cosine, zero], 1),
@@ -139,7 +139,7 @@ class Rotate(Augmentation):
 
 
 class Jitter(Augmentation):
-    """Changes brightness, contrast and saturation by factors from 1 - s to 1 + s.
+    """Random change of brightness, contrast and saturation by factors from 1 - s to 1 + s.
 
     Args:
         brightness: How much brightness changes.
@@ -159,12 +159,12 @@ class Jitter(Augmentation):
             _check_share(value, f"jitter.{name}")
 
     def draw(self, n: int, device: torch.device) -> Tensor:
-        """Three factors."""
+        """Return three factors."""
         strengths = _constants(self.strengths, device)
         return 1 + strengths * (2 * torch.rand(n, 3, device=device) - 1)
 
     def apply(self, x: Tensor, drawn: Tensor, image: bool) -> Tensor:
-        """Each image in other colors."""
+        """Return each image with changed colors."""
         brightness, contrast, saturation = drawn.view(-1, 3, 1, 1, 1).unbind(1)
         most = 1.0 if x.is_floating_point() else 255.0
         changed = (x.to(torch.float32) * brightness).clamp_(0, most)
@@ -176,7 +176,7 @@ class Jitter(Augmentation):
 
 
 def _gray(x: Tensor) -> Tensor:
-    """Brightness as the eye weighs colors (ITU-R BT.601); the mean of other channels."""
+    """Return the luma of colors (ITU-R BT.601), or the mean of other channels."""
     if x.shape[1] != 3:
         return x.mean(1, keepdim=True)
     weights = _constants((0.299, 0.587, 0.114), x.device)
@@ -184,18 +184,18 @@ def _gray(x: Tensor) -> Tensor:
 
 
 def _constants(values: Sequence[float], device: torch.device) -> Tensor:
-    """Numbers made on the device itself: no step waits until they are sent."""
+    """Return numbers created on the device, so that no step waits for a copy."""
     return torch.stack([torch.full((), value, device=device) for value in values])
 
 
 def _as_stored(values: Tensor, stored: Tensor) -> Tensor:
-    """Floats as numbers of the stored kind."""
+    """Return floats in the stored data type."""
     return (values if stored.is_floating_point() else values.round_()).to(stored.dtype)
 
 
-def _check_share(value: float, what: str) -> None:
+def _check_share(value: float, name: str) -> None:
     if not 0 <= value <= 1:
-        raise SettingError(f"trainer.augment: {what} must be between 0 and 1, got {value!r}")
+        raise SettingError(f"trainer.augment: {name} must be between 0 and 1, got {value!r}")
 
 
 OWN: dict[str, type[Augmentation]] = {
@@ -204,11 +204,11 @@ OWN: dict[str, type[Augmentation]] = {
     "rotate": Rotate,
     "jitter": Jitter,
 }
-"""The augmentations that change each sample by itself, by name."""
+"""The augmentations that change each sample separately, by name."""
 
 
 class Torchvision:
-    """A transform of ``torchvision.transforms.v2`` on a batch; all samples are changed alike.
+    """Transform of ``torchvision.transforms.v2`` on a batch; all samples are changed alike.
 
     Args:
         transform: The transform.
@@ -218,7 +218,7 @@ class Torchvision:
         self.transform = transform
 
     def __call__(self, x: Any) -> Any:
-        """The inputs of a batch, changed; depth and masks are only moved."""
+        """Return the inputs of a batch, changed; depth and masks are only moved."""
         from torchvision import tv_tensors
 
         def marked(t: Tensor) -> Tensor:
@@ -230,10 +230,10 @@ class Torchvision:
 
 
 class Augmented:
-    """A stream's transform with random changes before it.
+    """Transform of a stream, preceded by random changes.
 
     Args:
-        inner: From stored inputs to the model's.
+        inner: Transform from stored inputs to the model's.
         steps: The changes, in order.
     """
 
@@ -244,20 +244,20 @@ class Augmented:
         self.steps = list(steps)
 
     def __call__(self, x: Any, task: Tensor) -> Any:
-        """The inputs of a batch."""
+        """Return the inputs of a batch."""
         for step in self.steps:
             x = step(x)
         return self.inner(x, task)
 
 
 def make_steps(entries: Sequence[Any]) -> list[Callable[[Any], Any]]:
-    """The augmentations that a list of names, settings and transforms stands for.
+    """Return the augmentations for a list of names, settings and transforms.
 
     >>> [type(step).__name__ for step in make_steps(["flip", {"crop": {"padding": 2}}])]
     ['Flip', 'Crop']
 
     Raises:
-        SettingError: A name or setting is unknown, or something else is in the list.
+        SettingError: A name or setting is unknown, or an entry is of another type.
     """
     steps: list[Callable[[Any], Any]] = []
     for entry in entries:
@@ -289,7 +289,7 @@ def _named(name: str, values: Any) -> Callable[[Any], Any]:
     transform = getattr(v2, name, None)
     if not (isinstance(transform, type) and issubclass(transform, v2.Transform)):
         raise SettingError(
-            f"trainer.augment: there is no augmentation '{name}'; {nearest(name, [*OWN, *dir(v2)])}"
+            f"trainer.augment: unknown augmentation '{name}'; {nearest(name, [*OWN, *dir(v2)])}"
         )
     try:
         return Torchvision(transform(**values))

@@ -1,15 +1,15 @@
-"""A memory of samples for replay: fixed-size tensors on the training device.
+"""Replay buffer: fixed-size tensors of samples on the training device.
 
-What is kept is one rule with four scores. Every sample belongs to a group (its class) and has a
-score; of each group the samples of lowest score are kept, and the groups share the space evenly:
+One rule with four scores decides what is kept. Every sample belongs to a group (its class) and has
+a score. The samples of lowest score are kept in each group, and the groups share the space evenly:
 
-* ``class_balanced``: a random score, so what is kept of a class is a uniform sample of all of it;
+* ``class_balanced``: a random score, so a uniform sample of each class is kept;
 * ``ring``: the newest have the lowest score;
-* ``herding``: the place in iCaRL's greedy order of the samples that best keep the class mean;
+* ``herding``: the position in iCaRL's greedy order of the samples that best keep the class mean;
 * ``reservoir``: no groups; Vitter's algorithm R keeps a uniform sample of everything seen, and can
-  also take in the samples of single steps (:meth:`Buffer.add_batch`).
+  also add the samples of single steps (:meth:`Buffer.add_batch`).
 
-A method with a rule of its own says where samples go (:meth:`Buffer.place`).
+A method with its own rule chooses the rows itself (:meth:`Buffer.place`).
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from clframe.utils.setting_checks import at_least
 
 Policy = Literal["reservoir", "class_balanced", "ring", "herding"]
 _ROWS_AT_ONCE = 2**16
-"""A larger memory grows as it is filled."""
+"""A larger buffer grows as it is filled."""
 
 
 class Recaller(Protocol):
-    """A learner, as far as a buffer needs it: what it draws with and what it learns."""
+    """A learner, as far as a buffer needs it: its generator and its stream."""
 
     generator: torch.Generator
     stream: Any
 
 
 class Buffer:
-    """Up to ``size`` samples with label, task and group each; memory is taken once, when filled.
+    """Buffer of up to ``size`` samples with label, task and group; memory is allocated when filled.
 
-    A size of more than 65,536 takes memory as samples come, since it often means no more than all
-    of them. The rows that are filled are always the first ``len(buffer)``. The state survives a
-    checkpoint exactly; the transform of the inputs, being code, is taken from the stream again.
+    With a size of more than 65,536, memory grows as samples arrive, because such a size often means
+    all samples. The filled rows are always the first ``len(buffer)``. A checkpoint restores the
+    state exactly; the transform of the inputs is code, so it is taken from the stream again.
 
     Args:
-        size: Samples at most.
-        policy: What to keep; see the module.
-        per_group: Samples of one group at most; None for an even share of ``size``.
-        transformed: The inputs are stored as the model takes them, so recalling changes nothing.
+        size: Maximum number of samples.
+        policy: Which samples to keep; see the module.
+        per_group: Maximum number of samples per group; None for an even share of ``size``.
+        transformed: Whether the inputs are stored as the model takes them, after the transform.
     """
 
     def __init__(
@@ -80,17 +80,17 @@ class Buffer:
         return self._count
 
     def column(self, name: str) -> Tensor:
-        """The filled part of ``labels``, ``tasks``, ``groups``, ``scores`` or a column of yours."""
+        """Return the filled rows of ``labels``, ``tasks``, ``groups``, ``scores`` or another."""
         return self.columns[name][: self._count]
 
-    # ------------------------------------------------------------ taking in
+    # ------------------------------------------------------------ adding
 
     def regroup(self, groups: Tensor, generator: torch.Generator) -> None:
-        """Give groups to samples that a reservoir has kept, so that a policy with groups goes on.
+        """Assign groups to the samples of a reservoir, so that a policy with groups can continue.
 
         Args:
             groups: The group of each stored sample.
-            generator: Of the scores.
+            generator: Generator of the scores.
         """
         home = self.columns["tasks"].device
         groups = groups.to(home)
@@ -110,14 +110,14 @@ class Buffer:
         scores: Tensor | None = None,
         **more: Tensor,
     ) -> None:
-        """Take in data, once per experience; only the inputs that are kept are read.
+        """Add data, once per experience; only the inputs that are kept are read.
 
         Args:
-            data: All samples on offer.
-            generator: Decides where chance does.
+            data: All candidate samples.
+            generator: Generator for random choices.
             groups: The group of each sample; not needed for a plain reservoir.
-            scores: Lower is kept first; needed for ``herding`` and not otherwise.
-            **more: Further columns to keep, one row per sample on offer (logits, ...).
+            scores: Lower is kept first; needed only for ``herding``.
+            **more: Further columns to keep, one row per candidate (logits, ...).
         """
         if len(data) == 0:
             return
@@ -126,7 +126,9 @@ class Buffer:
         n, home = len(data), data.labels.device
         if groups is None:
             if self.policy != "reservoir" or self.per_group is not None:
-                raise PluginError(f"policy '{self.policy}' with groups needs the group of a sample")
+                raise PluginError(
+                    f"policy '{self.policy}' with groups needs the group of each sample"
+                )
             slots = self._reservoir_slots(n, generator)
             taken = (slots < self.size).nonzero().squeeze(1)
             self._count = min(self.size, self.seen + n)
@@ -148,7 +150,7 @@ class Buffer:
                 return
             free = torch.ones(len(kept), dtype=torch.bool, device=home)
             free[kept[kept < stored]] = False
-            # Never fewer come in than go out, so filling from the front leaves no holes.
+            # At least as many come in as go out, so filling from the front leaves no holes.
             slots = free.nonzero().squeeze(1)[: len(chosen)]
             self._count = len(kept)
             extra = {"groups": groups[chosen], "scores": scores[chosen]}
@@ -162,10 +164,10 @@ class Buffer:
     def _kept(
         self, old_groups: Tensor, old_scores: Tensor, groups: Tensor, scores: Tensor
     ) -> Tensor:
-        """Return the positions to keep of what is stored, followed by what is on offer."""
+        """Return the positions to keep of the stored samples, followed by those of the new ones."""
         stored = len(old_groups)
         if self.per_group is not None and not torch.isin(groups.unique(), old_groups).any():
-            # New groups that fit beside the old ones: no need to sort what is stored.
+            # New groups that fit next to the old ones: no need to sort the stored samples.
             new = lowest_of_groups(groups, scores, len(groups), self.per_group)
             if stored + len(new) <= self.size:
                 return torch.cat([torch.arange(stored, device=new.device), new + stored])
@@ -175,17 +177,17 @@ class Buffer:
     def add_batch(
         self, inputs: Any, labels: Tensor, tasks: Tensor, generator: torch.Generator, **more: Tensor
     ) -> None:
-        """Take the samples of one step into the reservoir, without waiting for the device.
+        """Add the samples of one step to the reservoir, without waiting for the device.
 
         Args:
             inputs: As stored, or as the model takes them if the buffer is ``transformed``.
-            labels: One per sample.
-            tasks: One per sample.
-            generator: Of the draws.
+            labels: One label per sample.
+            tasks: One task index per sample.
+            generator: Generator of the draws.
             **more: Further columns to keep, one row per sample (logits, ...).
         """
         if self.policy != "reservoir" or self.per_group is not None:
-            raise PluginError("only a plain reservoir can take in the samples of a step")
+            raise PluginError("only a plain reservoir can add the samples of a step")
         slots = self._reservoir_slots(len(tasks), generator)
         self._count = min(self.size, self.seen + len(tasks))
         self.seen += len(tasks)
@@ -200,34 +202,34 @@ class Buffer:
         tasks: Tensor,
         **more: Tensor,
     ) -> None:
-        """Write samples to rows of the caller's choice, without waiting for the device.
+        """Write samples to rows chosen by the caller, without waiting for the device.
 
-        For a method that decides by a rule of its own what is kept. Rows that are not filled yet
-        are filled in order; no two samples may go to one row, but any number to the spare one,
-        which is there once the memory is full.
+        For a method with its own rule of what is kept. Empty rows are filled in order. No two
+        samples may go to one row, except the spare row, which takes any number and exists once the
+        buffer is full.
 
         Args:
             slots: The row of each sample; ``size``, the spare row, for one that is not kept.
-            count: How many rows are filled then.
+            count: Number of filled rows afterwards.
             inputs: As stored, or as the model takes them if the buffer is ``transformed``.
-            labels: One per sample.
-            tasks: One per sample.
+            labels: One label per sample.
+            tasks: One task index per sample.
             **more: Further columns to keep, one row per sample.
         """
         if not self._count <= count <= self.size:
             raise PluginError(
-                f"a memory of {self.size} samples that holds {self._count} cannot hold {count} then"
+                f"a buffer of {self.size} samples that holds {self._count} cannot then hold {count}"
             )
         self._count = count
         self.seen += len(tasks)
         self._write(slots, inputs, {"labels": labels, "tasks": tasks, **more})
 
     def _reservoir_slots(self, n: int, generator: torch.Generator) -> Tensor:
-        """Where each of the next n samples goes; ``size`` (a spare row) for those not kept.
+        """Return the row of each of the next n samples; ``size`` (a spare row) for those not kept.
 
         Algorithm R (Vitter, "Random sampling with a reservoir", 1985) for all n at once: the k-th
-        sample ever seen goes to a random one of k places, if that place exists. Of several that
-        go to one place the last stays, as it would one by one.
+        sample ever seen goes to a random one of k rows, if that row exists. Of several samples for
+        one row the last stays, as it would one by one.
         """
         device = generator.device
         order = torch.arange(n, device=device)
@@ -240,7 +242,7 @@ class Buffer:
 
     def _scores(self, n: int, generator: torch.Generator) -> Tensor:
         if self.policy == "herding":
-            raise PluginError("policy 'herding' needs the samples' places in the order as scores")
+            raise PluginError("policy 'herding' needs the samples' ranks in the order as scores")
         if self.policy == "ring":
             return -torch.arange(self.seen, self.seen + n, dtype=torch.float64)
         return torch.rand(n, dtype=torch.float64, device=generator.device, generator=generator)
@@ -262,18 +264,18 @@ class Buffer:
             self.columns[name].index_copy_(0, slots, value.to(slots.device))
 
     def _make_room(self) -> None:
-        """Have a row for each sample that is kept.
+        """Allocate a row for each sample that is kept.
 
-        A full memory has one row more: what is not kept is written there, so that no step has to
-        ask the device how many samples were kept. Before it is full all are kept.
+        A full buffer has a spare row for samples that are not kept, so that no step has to ask the
+        device how many samples were kept. Before it is full, all are kept.
         """
         rows = len(self.columns["tasks"])
         if rows > self._count:
             return
-        wanted = min(self.size, max(_ROWS_AT_ONCE, 2 * self._count)) + 1
+        capacity = min(self.size, max(_ROWS_AT_ONCE, 2 * self._count)) + 1
 
         def grown(t: Tensor) -> Tensor:
-            larger = t.new_empty((wanted, *t.shape[1:]))
+            larger = t.new_empty((capacity, *t.shape[1:]))
             larger[:rows] = t
             return larger
 
@@ -283,18 +285,18 @@ class Buffer:
     def _check(self, inputs: Any) -> None:
         kinds = []
         for x in (self.inputs, inputs):
-            parts = x if isinstance(x, dict) else {"": x}
-            kinds.append({name: (t.dtype, tuple(t.shape[1:])) for name, t in parts.items()})
+            tensors = x if isinstance(x, dict) else {"": x}
+            kinds.append({name: (t.dtype, tuple(t.shape[1:])) for name, t in tensors.items()})
         if kinds[0] != kinds[1]:
             raise DataError(
-                f"the replay buffer holds inputs like {kinds[0]} but the experience gives "
+                f"the replay buffer holds inputs like {kinds[0]}, but the experience has "
                 f"{kinds[1]}: all experiences of a stream must store their inputs alike"
             )
 
-    # ------------------------------------------------------------ giving back
+    # ------------------------------------------------------------ recalling
 
     def draw(self, n: int, generator: torch.Generator) -> Tensor:
-        """Positions of n samples, drawn uniformly and independently (with replacement)."""
+        """Return n positions, drawn uniformly and independently (with replacement)."""
         return torch.randint(self._count, (n,), device=generator.device, generator=generator)
 
     def batch(
@@ -304,7 +306,7 @@ class Buffer:
         weight: float = 1.0,
         loss: BatchLoss | None = None,
     ) -> Batch:
-        """The samples at these positions, transformed as the training data are."""
+        """Return the samples at these positions, transformed like the training data."""
         raw = map_inputs(lambda t: t.index_select(0, positions), self.inputs)
         task = self.columns["tasks"][positions]
         x = self.transform(learner)(raw, task)
@@ -313,11 +315,11 @@ class Buffer:
     def sample(
         self, learner: Recaller, n: int, weight: float = 1.0, loss: BatchLoss | None = None
     ) -> Batch:
-        """A batch of n random samples."""
+        """Return a batch of n random samples."""
         return self.batch(learner, self.draw(n, learner.generator), weight, loss)
 
     def data(self, learner: Recaller) -> TensorData:
-        """All samples as training data; the inputs are shared, not copied."""
+        """Return all samples as training data; the inputs are shared, not copied."""
         return TensorData(
             map_inputs(lambda t: t[: self._count], self.inputs),
             self.column("labels"),
@@ -326,7 +328,7 @@ class Buffer:
         )
 
     def transform(self, learner: Recaller) -> Transform:
-        """How stored inputs become what the model takes."""
+        """Return the transform of stored inputs into the model's."""
         if self._transform is None:
             self._transform = learner.stream.experiences[0].data.transform
         return self._transform
@@ -334,9 +336,9 @@ class Buffer:
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """The filled rows and the counters."""
+        """Return the filled rows and the counters."""
 
-        # A copy, since saving a view would save all of the tensor under it.
+        # Copy, because saving a view would save the whole tensor.
         def filled(t: Tensor) -> Tensor:
             return t[: self._count].clone()
 
@@ -349,26 +351,26 @@ class Buffer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` gave."""
+        """Restore the result of :meth:`state_dict`."""
         kept = 0 if state["inputs"] is None else len(_first(state["inputs"]))
         size = state.get("size", self.size)
-        # A full reservoir that grew would hold places that were never filled.
+        # A full reservoir that grew would have rows that were never filled.
         if kept > self.size or (kept == size < self.size and "groups" not in state["columns"]):
             raise PluginError(
-                f"the saved memory of size {size} holds {kept} samples and cannot go on as one of "
+                f"the saved buffer of size {size} holds {kept} samples and cannot continue with "
                 f"size {self.size}"
             )
         if kept and state.get("transformed", self.transformed) != self.transformed:
             raise PluginError(
-                "the saved memory holds inputs in another form (as stored, or as the model takes "
-                "them), so it cannot go on with this way of filling it"
+                "the saved buffer stores inputs in another form (as stored, or as the model takes "
+                "them), so it cannot continue with this replay.fill"
             )
         if kept and not {"labels", "tasks"} <= set(state["columns"]):
-            raise PluginError("the saved memory has no labels or tasks")
+            raise PluginError("the saved buffer has no labels or tasks")
         if kept and self.policy == "herding" and "groups" not in state["columns"]:
             raise PluginError(
-                "the saved memory is a reservoir without an order of its samples, so it cannot go "
-                "on with policy=herding"
+                "the saved buffer is a reservoir without an order of its samples, so it cannot "
+                "continue with policy=herding"
             )
         self.seen, self._count = state["seen"], 0
         self.inputs, self.columns = None, {}
@@ -381,10 +383,10 @@ class Buffer:
 def lowest_of_groups(
     groups: Tensor, scores: Tensor, size: int, per_group: int | None = None
 ) -> Tensor:
-    """Positions of the samples to keep: of each group those of lowest score, groups even.
+    """Return the positions of the samples to keep: those of lowest score, groups even.
 
-    All groups' first samples are taken, then all second ones, until ``size`` is reached; so a
-    small group leaves its space to the others.
+    The first sample of every group is taken, then every second one, until ``size`` is reached. A
+    small group thus leaves its space to the others.
 
     >>> groups = torch.tensor([0, 0, 0, 1, 1])
     >>> lowest_of_groups(groups, torch.tensor([0.3, 0.1, 0.2, 0.5, 0.4]), size=3).tolist()

@@ -1,4 +1,4 @@
-"""What a learner remembers of an experience: buffers whose groups are the stream's classes."""
+"""Replay of an experience: buffers whose groups are the stream's classes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def class_of(stream: Stream, labels: Tensor, tasks: Tensor) -> Tensor:
-    """The class of each sample, as a group of a buffer.
+    """Return the class of each sample, as a group of a buffer.
 
-    In the class-incremental scenario a class is an output unit; in the others it is an output
-    unit of a task, so that "100 per class" of ten digits is 1,000 samples however the digits are
-    labeled. Labels that are not classes (actions) make each task one group.
+    In the class-incremental scenario a class is an output unit. In the others it is an output
+    unit of a task, so that "100 per class" of ten digits is 1,000 samples for any labeling of
+    the digits. If labels are not classes (actions), each task is one group.
     """
     if labels.ndim > 1 or labels.is_floating_point():
         return tasks
@@ -31,26 +31,26 @@ def class_of(stream: Stream, labels: Tensor, tasks: Tensor) -> Tensor:
 
 
 def count_classes(stream: Stream) -> int:
-    """How many groups :func:`class_of` can give on this stream."""
+    """Return how many groups :func:`class_of` can give on this stream."""
     if stream.scenario == "class":
         return stream.n_outputs
     return sum(max(len(task.outputs), 1) for task in stream.tasks)
 
 
 def add_herded(buffer: Buffer, learner: Learner, data: Data) -> None:
-    """Take in the samples of each class that herding by the learner's features chooses."""
+    """Add the samples of each class that herding by the learner's features chooses."""
     groups = class_of(learner.stream, data.labels, data.tasks)
     present = groups.unique()
     all_groups = (
         torch.cat([buffer.column("groups").to(groups.device), present]) if len(buffer) else present
     )
     share = buffer.per_group or -(-buffer.size // len(all_groups.unique()))
-    chosen, places = herd(features_of(learner, data), groups, share)
-    buffer.add(data.subset(chosen), learner.generator, groups[chosen], places)
+    chosen, ranks = herd(features_of(learner, data), groups, share)
+    buffer.add(data.subset(chosen), learner.generator, groups[chosen], ranks)
 
 
 def make_buffer(stream: Stream, size: int, per_class: int | None, policy: Policy) -> Buffer:
-    """A buffer for the classes of a stream: ``size`` in all, or ``per_class`` of each class."""
+    """Return a buffer for the classes of a stream: ``size`` in all, or ``per_class`` of each."""
     if policy not in ("reservoir", "class_balanced", "ring", "herding"):
         raise SettingError(
             f"policy must be reservoir, class_balanced, ring or herding, got {policy!r}"
@@ -61,10 +61,10 @@ def make_buffer(stream: Stream, size: int, per_class: int | None, policy: Policy
 
 
 def remember(buffer: Buffer, learner: Learner, data: Data) -> None:
-    """Take in an experience's data by the buffer's policy, with classes as groups."""
+    """Add an experience's data by the buffer's policy, with classes as groups."""
     has_groups = buffer.policy != "reservoir" or buffer.per_group is not None
     if has_groups and len(buffer) and "groups" not in buffer.columns:
-        # A fork that goes on with another policy than its parent's plain reservoir.
+        # A fork that continues with another policy than its parent's plain reservoir.
         stored = class_of(learner.stream, buffer.column("labels"), buffer.column("tasks"))
         buffer.regroup(stored, learner.generator)
     if buffer.policy == "herding":
@@ -78,7 +78,7 @@ def remember(buffer: Buffer, learner: Learner, data: Data) -> None:
 
 @torch.no_grad()
 def features_of(learner: Learner, data: Data) -> Tensor:
-    """The inputs of the model's head for all samples, scaled to length 1, in evaluation mode."""
+    """Return the head's inputs for all samples, scaled to length 1, in evaluation mode."""
     was_training = learner.training
     learner.eval()
     rows = []
@@ -88,7 +88,7 @@ def features_of(learner: Learner, data: Data) -> Tensor:
             features = learner.run_model(batch.x, batch.task)[1]
             if features is None:
                 raise PluginError(
-                    "herding and nearest-mean classification need a model that has `features` and "
+                    "herding and nearest-mean classification need a model with `features` and "
                     "`head`, so that features and outputs are separate"
                 )
             rows.append(functional.normalize(features.flatten(1).float(), dim=1))

@@ -1,4 +1,4 @@
-"""Several data sets as one."""
+"""Several datasets as one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from clframe.data.inputs import cat_inputs, map_inputs
 
 
 class JoinedData(Data):
-    """Several data sets in a row; used where their samples cannot be indexed as one source."""
+    """Several datasets in a row, for samples that cannot be indexed as one source."""
 
     def __init__(self, parts: Sequence[Data]) -> None:
-        # In one level, so that the outermost alone lays out what each part is asked for.
+        # Flattened, so that only the outermost object distributes positions to its parts.
         self.parts: list[Data] = [
             inner
             for part in parts
@@ -24,7 +24,7 @@ class JoinedData(Data):
         ]
         self.labels = torch.cat([part.labels for part in parts])
         self.tasks = torch.cat([part.tasks for part in parts])
-        # On the host, as is all that decides which part a sample is of: no step waits for it.
+        # On the host, like all bookkeeping of parts, so that no step waits for it.
         sizes = torch.tensor([len(part) for part in self.parts])
         self._ends = sizes.cumsum(0)
         self._starts = self._ends - sizes
@@ -32,33 +32,33 @@ class JoinedData(Data):
 
     @property
     def repeatable(self) -> bool:
-        """Whether all parts are."""
+        """Whether all parts are repeatable."""
         return all(part.repeatable for part in self.parts)
 
     def gather(self, positions: Tensor) -> Any:
-        """The inputs at these positions, transformed already, since each part has its own way."""
+        """Return the inputs at these positions, already transformed, because transforms differ."""
         return next(self.inputs([positions]))
 
     def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
-        """Each part's samples, read ahead where the part can, put in order."""
+        """Yield the samples in order; each part reads ahead if it can."""
         if not chunks:
             return
         sizes = [len(chunk) for chunk in chunks]
         chunks = torch.cat(list(chunks)).cpu().split(sizes)
         owners = [torch.searchsorted(self._ends, chunk, right=True) for chunk in chunks]
-        places = torch.cat([owner.argsort(stable=True).argsort() for owner in owners])
-        # Nothing is asked of a part without samples; workers start when the first one is due.
+        ranks = torch.cat([owner.argsort(stable=True).argsort() for owner in owners])
+        # A part without samples is not read; workers start when the first sample is due.
         streams = {
             number: self._part_inputs(number, chunks, owners)
             for number in torch.cat(owners).unique().tolist()
         }
-        for owner, place in zip(owners, places.to(self.labels.device).split(sizes), strict=True):
+        for owner, rank in zip(owners, ranks.to(self.labels.device).split(sizes), strict=True):
             pieces = [next(streams[number]) for number in owner.unique().tolist()]
             if len(pieces) == 1:
                 yield pieces[0]
                 continue
             joined = cat_inputs(pieces)
-            yield map_inputs(lambda t, place=place: t[place.to(t.device)], joined)  # type: ignore[misc]
+            yield map_inputs(lambda t, rank=rank: t[rank.to(t.device)], joined)  # type: ignore[misc]
 
     def _part_inputs(
         self, number: int, chunks: Sequence[Tensor], owners: Sequence[Tensor]
@@ -70,7 +70,7 @@ class JoinedData(Data):
         return self.parts[number].inputs([chunk for chunk in mine if len(chunk)])
 
     def subset(self, positions: Tensor) -> Data:
-        """The samples at these positions, in this order of parts."""
+        """Return the samples at these positions, in this order of parts."""
         positions = positions.cpu()
         owner = torch.searchsorted(self._ends, positions, right=True)
         return join(
@@ -82,12 +82,12 @@ class JoinedData(Data):
         )
 
     def to(self, device: torch.device) -> Data:
-        """The same data on that device."""
+        """Return the same data on that device."""
         return JoinedData([part.to(device) for part in self.parts])
 
 
 def join(parts: Sequence[Data]) -> Data:
-    """Put data sets together; samples of one source stay one indexed data set."""
+    """Join datasets; samples of one source stay one indexed dataset."""
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -100,9 +100,9 @@ def join(parts: Sequence[Data]) -> Data:
         if len(tensors) == len(parts) and len({id(part.source) for part in tensors}) == 1:
             return TensorData(tensors[0].source, *_columns(tensors), first.transform)
         if len(mapped) == len(parts) and len({id(part.dataset) for part in mapped}) == 1:
-            one = mapped[0]
-            joined = MapData(one.dataset, *_columns(mapped), one.transform, one.num_workers)
-            joined.device = one.device
+            head = mapped[0]
+            joined = MapData(head.dataset, *_columns(mapped), head.transform, head.num_workers)
+            joined.device = head.device
             return joined
     return JoinedData(parts)
 

@@ -1,9 +1,9 @@
-"""Training and evaluation data as the loop sees it: gather by index, transform as a batch.
+"""Training and evaluation data: gather by index, transform as a batch.
 
 ``TensorData`` is the normal case: compact tensors (uint8 images) that live once in memory or in a
 mapped file, shared by all experiences, which are only lists of indices into them (see
-:mod:`clframe.data.storage` for where they are). ``MapData`` carries any map-style PyTorch data
-set through worker processes. All give the same batches for the same order; several of them become
+:mod:`clframe.data.storage` for their location). ``MapData`` reads any map-style PyTorch dataset
+through worker processes. All give the same batches for the same order; several of them become
 one in :mod:`clframe.data.concat`.
 """
 
@@ -28,7 +28,7 @@ from clframe.data.storage import fetch, send
 from clframe.errors import DataError
 
 Transform: TypeAlias = "Callable[[Any, Tensor], Any]"
-"""Converts stored inputs of a batch into what the model takes; gets each sample's task as well."""
+"""Converts stored inputs of a batch into the model's; also receives each sample's task."""
 
 BatchLoss: TypeAlias = "Callable[[Any, Batch], Tensor]"
 
@@ -40,10 +40,10 @@ class Batch:
         x: Inputs as the model takes them.
         y: One label (output unit, action, ...) per sample.
         task: The index of each sample's task.
-        weight: Of this part in the step's loss, relative to the current batch's 1.
+        weight: Weight in the step's loss, relative to the current batch's 1.
         loss: ``loss(outputs, batch)`` to be used instead of the learner's own.
-        data: What the samples were taken from; None where they were made.
-        positions: Where in ``data`` each sample is.
+        data: The dataset of the samples; None if they were generated.
+        positions: Position of each sample in ``data``.
 
     ``source`` is the name of the plugin that added it to a step.
 
@@ -82,7 +82,7 @@ class Batch:
 
 
 def portions(rows: Tensor, size: int) -> Sequence[Tensor]:
-    """Rows in portions of this size, the last one smaller; none of no rows.
+    """Split rows into chunks of this size, the last one smaller; no chunks for no rows.
 
     >>> [len(portion) for portion in portions(torch.zeros(5), 2)]
     [2, 2, 1]
@@ -93,7 +93,7 @@ def portions(rows: Tensor, size: int) -> Sequence[Tensor]:
 
 
 def keep_inputs(x: Any, task: Tensor) -> Any:
-    """The transform that changes nothing."""
+    """Return the inputs unchanged."""
     return x
 
 
@@ -103,7 +103,7 @@ def scale_images(x: Any, task: Tensor) -> Any:
 
 
 class Data(abc.ABC):
-    """A finite set of samples with a label and a task each.
+    """A finite set of samples, each with a label and a task.
 
     Example:
         >>> import torch
@@ -117,61 +117,61 @@ class Data(abc.ABC):
     tasks: Tensor
     transform: Transform
     on_all_ranks: ClassVar[bool] = False
-    """Whether each of several processes has all batches by itself, with nothing to be read."""
+    """Whether each of several processes has all batches itself, with nothing to read."""
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @property
     def repeatable(self) -> bool:
-        """Whether a sample is in memory and the same each time, so that results can be kept.
+        """Whether samples are in memory and the same each time, so that results can be cached.
 
-        A transform that draws random numbers says so with an attribute ``random = True``.
+        A transform that draws random numbers declares it with an attribute ``random = True``.
         """
         return False
 
     @abc.abstractmethod
     def gather(self, positions: Tensor) -> Any:
-        """The stored (untransformed) inputs at these positions."""
+        """Return the stored (untransformed) inputs at these positions."""
 
     @abc.abstractmethod
     def subset(self, positions: Tensor) -> Data:
-        """The samples at these positions, without copying inputs."""
+        """Return the samples at these positions, without copying inputs."""
 
     @abc.abstractmethod
     def to(self, device: torch.device) -> Data:
-        """The same data on a device, as far as it is in memory."""
+        """Return the same data on a device, as far as it is in memory."""
 
     def joined_with(self, others: Sequence[Data]) -> Data | None:
-        """This data and others as one, of a kind that joins in its own way; None for the usual."""
+        """Return this data joined with others in its own way, or None for the default way."""
         return None
 
     def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
-        """What the model takes for the samples at these positions, chunk after chunk."""
+        """Yield the model's inputs for the samples at these positions, chunk after chunk."""
         if not chunks:
             return
-        # Sent in one go, so that no step waits for its own.
+        # One copy for all chunks, so that no step waits for its own.
         order = torch.cat(list(chunks)).to(self.labels.device)
         for positions in order.split([len(chunk) for chunk in chunks]):
             yield self.transform(self.gather(positions), self.tasks[positions])
 
     def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
-        """Batches of the samples in this order; the last one may be smaller."""
+        """Yield batches of the samples in this order; the last one may be smaller."""
         inputs = self.inputs(portions(order, batch_size))
-        # Labels and tasks are laid out once, so that no step waits for indices to be sent.
+        # Labels and tasks are gathered once, so that no step waits for a copy of indices.
         there = order.to(self.labels.device)
         labels = portions(self.labels[there], batch_size)
         tasks = portions(self.tasks[there], batch_size)
-        places = portions(there, batch_size)
-        for x, label, task, place in zip(inputs, labels, tasks, places, strict=True):
-            yield Batch(x, label, task, data=self, positions=place)
+        chunks = portions(there, batch_size)
+        for x, label, task, chunk in zip(inputs, labels, tasks, chunks, strict=True):
+            yield Batch(x, label, task, data=self, positions=chunk)
 
 
 class IndexedData(Data):
-    """Samples that are described by columns of numbers, over tensors that all subsets share."""
+    """Samples with columns of numbers, over tensors that all subsets share."""
 
     columns: ClassVar[tuple[str, ...]]
-    """The attributes that have an entry for each sample; the labels are one of them."""
+    """The attributes with an entry for each sample; the labels are one of them."""
 
     @property
     def repeatable(self) -> bool:
@@ -179,12 +179,12 @@ class IndexedData(Data):
         return not getattr(self.transform, "random", False)
 
     def subset(self, positions: Tensor) -> Self:
-        """The samples at these positions; inputs are shared."""
+        """Return the samples at these positions; inputs are shared."""
         positions = positions.to(self.labels.device)
         return self._with_columns(lambda column: column[positions])
 
     def to(self, device: torch.device) -> Self:
-        """The same data with its inputs on that device."""
+        """Return the same data with its inputs on that device."""
         if self.labels.device == device:
             return self
         return self._with_columns(lambda column: column.to(device))
@@ -242,14 +242,14 @@ class TensorData(IndexedData):
             )
 
     def gather(self, positions: Tensor) -> Any:
-        """The stored inputs at these positions."""
+        """Return the stored inputs at these positions."""
         device = self.labels.device
         x = self.source.to(device)
         home = tensors_of(x)[0].device
         return fetch(x, self.indices[positions].to(home), device)
 
     def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
-        """Inputs chunk after chunk; where they are is laid out at once, when this is called."""
+        """Return inputs chunk after chunk; this call already gathers their indices."""
         if not chunks:
             return iter(())
         device = self.labels.device
@@ -274,15 +274,15 @@ class TensorData(IndexedData):
 
 
 class MapData(Data):
-    """Samples of a map-style data set that yields ``(x, y)``, read by worker processes.
+    """Samples of a map-style dataset of ``(x, y)``, read by worker processes.
 
     Args:
-        dataset: Anything with ``__len__`` and ``__getitem__``; ``x`` a tensor or a dict of them.
+        dataset: Any object with ``__len__`` and ``__getitem__``; ``x`` a tensor or a dict of them.
         labels: All labels, so that nothing must be read to know them.
         tasks: One task index per sample, or one for all.
-        indices: Which samples of the data set; None for all.
+        indices: Which samples of the dataset; None for all.
         transform: Applied to each collated batch.
-        num_workers: Worker processes; 0 reads in this one.
+        num_workers: Worker processes; 0 reads in the main process.
 
     Example:
         >>> import torch
@@ -315,12 +315,12 @@ class MapData(Data):
         """Read and collate the inputs at these positions, in this process."""
         from torch.utils.data import default_collate
 
-        places = self.indices[positions.cpu()].tolist()
-        items = list(_readable(self.dataset[i][0] for i in places))
+        indices = self.indices[positions.cpu()].tolist()
+        items = list(_readable(self.dataset[i][0] for i in indices))
         return map_inputs(lambda t: send(t, self.device), default_collate(items))
 
     def subset(self, positions: Tensor) -> MapData:
-        """The samples at these positions."""
+        """Return the samples at these positions."""
         positions = positions.cpu()
         other = MapData(
             self.dataset,
@@ -334,14 +334,14 @@ class MapData(Data):
         return other
 
     def to(self, device: torch.device) -> MapData:
-        """The same data; batches will be moved to that device."""
+        """Return the same data; batches will be moved to that device."""
         other = self.subset(torch.arange(len(self)))
         other.labels, other.tasks = other.labels.to(device), other.tasks.to(device)
         other.device = device
         return other
 
     def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
-        """The samples of each chunk, read ahead by the workers if there are any."""
+        """Yield the samples of each chunk, read ahead by the workers if there are any."""
         if not chunks:
             return
         read = self._read_ahead(chunks) if self.num_workers else map(self.gather, chunks)
@@ -352,19 +352,19 @@ class MapData(Data):
 
     def _read_ahead(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
         pool = workers.pool_of(self.dataset, self.num_workers, self.device.type == "cuda")
-        places = [self.indices[chunk.cpu()].tolist() for chunk in chunks]
-        for x, _ in _readable(pool.read(places)):
+        indices = [self.indices[chunk.cpu()].tolist() for chunk in chunks]
+        for x, _ in _readable(pool.read(indices)):
             yield map_inputs(lambda t: t.to(self.device, non_blocking=True), x)
 
     def batches(self, order: Tensor, batch_size: int) -> Iterator[Batch]:
-        """Batches in this order."""
+        """Yield batches in this order."""
         for batch in super().batches(order.cpu(), batch_size):
             batch.y, batch.task = batch.y.to(self.device), batch.task.to(self.device)
             yield batch
 
 
 def _readable(items: Iterable[Any]) -> Iterator[Any]:
-    """The same items; what goes wrong when they are read is said of the data."""
+    """Yield the items; raise DataError for an error while reading one."""
     iterator = iter(items)
     while True:
         try:

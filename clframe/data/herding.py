@@ -8,18 +8,18 @@ from torch.nn import functional
 
 
 def herding_order(features: Tensor, n: int, mean: Tensor | None = None) -> Tensor:
-    """Positions of n samples whose mean, after each choice, is nearest to the mean of all.
+    """Return n positions whose mean, after each choice, is nearest to the mean of all.
 
     Algorithm 4 of Rebuffi et al., "iCaRL: Incremental Classifier and Representation Learning"
     (2017): the k-th choice is argmin over x of ||mu - (phi(x) + sum of the chosen) / k||. The
-    paper scales means, as all features, to length 1; such a mu can be given as ``mean``.
+    paper scales means, like all features, to length 1; such a mu can be passed as ``mean``.
 
     >>> herding_order(torch.tensor([[0.0], [1.0], [5.0]]), 2).tolist()
     [1, 2]
     """
     n = min(n, len(features))
     chosen = torch.empty(n, dtype=torch.long, device=features.device)
-    # ||k mu - s - phi||^2 without what is the same for all: ||phi||^2 - 2 phi.(k mu - s).
+    # ||k mu - s - phi||^2 without the terms that are equal for all: ||phi||^2 - 2 phi.(k mu - s).
     to_mean = features @ (features.mean(0) if mean is None else mean)
     squares = features.square().sum(1)
     to_chosen = torch.zeros_like(squares)
@@ -33,21 +33,21 @@ def herding_order(features: Tensor, n: int, mean: Tensor | None = None) -> Tenso
 
 
 def herd(features: Tensor, groups: Tensor, share: int) -> tuple[Tensor, Tensor]:
-    """Up to ``share`` samples of each group, by features of length 1.
+    """Choose up to ``share`` samples of each group, by features of length 1.
 
     Args:
         features: One row per sample.
         groups: The group of each sample.
-        share: Samples of one group at most.
+        share: Maximum number of samples per group.
 
     Returns:
-        The positions of the chosen samples, and the place of each in its group's order.
+        The positions of the chosen samples, and the rank of each in its group's order.
     """
-    positions, places = [], []
+    positions, ranks = [], []
     for group in groups.unique():
         members = (groups == group).nonzero().squeeze(1)
         of_group = features[members.to(features.device)]
         order = herding_order(of_group, share, functional.normalize(of_group.mean(0), dim=0))
         positions.append(members[order.to(members.device)])
-        places.append(torch.arange(len(order), device=members.device))
-    return torch.cat(positions), torch.cat(places)
+        ranks.append(torch.arange(len(order), device=members.device))
+    return torch.cat(positions), torch.cat(ranks)

@@ -1,11 +1,11 @@
-"""Which samples are tested on: decided for each one by a hash of its own name.
+"""Choice of test samples: decided for each sample by a hash of its own name.
 
-A split that is drawn over a whole folder moves samples between its sides whenever the folder grows,
-and a model is then tested on samples that it was trained on. Here the side of a sample depends on
-its key, the seed and the share, and on nothing else, with one exception: a group (a class, or a
-class within a domain) of which every sample would be on the same side gives its outermost sample to
-the other one. No rule without memory can do better: if each sample's side depends on the sample
-alone, some groups have nothing to test on.
+A split that is drawn over a whole folder moves samples between its sides whenever the folder grows.
+A model is then tested on samples that it was trained on. Here the side of a sample depends only on
+its key, the seed and the share, with one exception: if every sample of a group (a class, or a
+class within a domain) would be on the same side, its outermost sample goes to the other side. No
+rule without memory can do better: if each sample's side depends on the sample alone, some groups
+have no test samples.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 
 
 def position(key: str, seed: int) -> float:
-    """Return where in 0..1 a sample is; below the share of the test set it is tested on.
+    """Return a sample's position in 0..1; it is a test sample below the share of the test set.
 
     >>> position("cat/1.png", seed=0) == position("cat/1.png", seed=0)
     True
@@ -42,35 +42,35 @@ def held_out(
     both sides.
 
     Args:
-        keys: What identifies each sample, whatever else is in the data: its path, its content.
-        groups: What each sample's group is called.
+        keys: The identity of each sample, independent of other data: its path, its content.
+        groups: The group of each sample.
         fraction: The share to test on.
-        seed: Of the split.
+        seed: Seed of the split.
 
     Returns:
-        Whether each sample is tested on, and the groups with one key, none of which is.
+        Whether each sample is tested on, and the groups with one key, which have no test sample.
     """
-    places = [position(key, seed) for key in keys]
+    hashes = [position(key, seed) for key in keys]
     of_group: dict[Hashable, list[int]] = {}
     for number, group in enumerate(groups):
         of_group.setdefault(group, []).append(number)
-    tested = torch.tensor([place < fraction for place in places])
+    tested = torch.tensor([hashed < fraction for hashed in hashes])
     alone: list[Hashable] = []
     for group, members in of_group.items():
-        found = [places[number] for number in members]
-        low, high = min(found), max(found)
+        own = [hashes[number] for number in members]
+        low, high = min(own), max(own)
         if low == high:
             alone.append(group)
             tested[members] = False
         elif low >= fraction:
-            tested[[number for number in members if places[number] == low]] = True
+            tested[[number for number in members if hashes[number] == low]] = True
         elif high < fraction:
-            tested[[number for number in members if places[number] == high]] = False
+            tested[[number for number in members if hashes[number] == high]] = False
     return tested, alone
 
 
 def numbered(labels: Sequence[Hashable]) -> list[str]:
-    """Name samples of which no more is known: the first of its class, the second, and so on.
+    """Number the samples of each class: the first of its class, the second, and so on.
 
     >>> numbered(["cat", "dog", "cat"])
     ['cat 0', 'dog 0', 'cat 1']

@@ -1,7 +1,7 @@
-"""What identifies samples and data: a number for each sample, and one sum over all of them.
+"""Identity of samples and data: an ID for each sample, and one checksum over all of them.
 
-Streams of a user's own data number their samples by content (:class:`SampleIds`), so that a
-sample is found again in a folder that has changed. All other data has a sum alone.
+Streams of a user's own data identify samples by content (:class:`SampleIds`), so that a
+sample is recognized in a folder that has changed. All other data has only a checksum.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from clframe.data.reindexed import OrderedData
 
 Ids = NDArray[np.uint64]
 _SAMPLES = 16
-"""Inputs that go into the sum of data whose samples have no numbers."""
+"""Inputs in the checksum of data whose samples have no IDs."""
 
 
 class SampleIds:
-    """A number for each sample of a source, made of its content when it is first asked for.
+    """IDs of the samples of a source, computed from their content on first use.
 
     Args:
-        n: How many samples there are.
-        read: Returns the content of one.
+        n: Number of samples.
+        read: Returns the content of a sample.
 
     Example:
         >>> ids = SampleIds(3, lambda number: b"ab"[number % 2 : number % 2 + 1])
@@ -44,31 +44,31 @@ class SampleIds:
     def __init__(self, n: int, read: Callable[[int], bytes]) -> None:
         self._read = read
         self._ids = np.zeros(n, np.uint64)
-        self._known = np.zeros(n, np.bool_)
+        self._computed = np.zeros(n, np.bool_)
 
     def __call__(self, indices: Tensor) -> Ids:
-        """Return the numbers of the samples at these places of the source."""
-        places = indices.cpu().numpy()
-        for place in np.unique(places[~self._known[places]]).tolist():
-            digest = hashlib.blake2b(self._read(place), digest_size=8).digest()
-            self._ids[place] = int.from_bytes(digest, "little")
-            self._known[place] = True
-        found: Ids = self._ids[places]
-        return found
+        """Return the IDs of the samples at these indices of the source."""
+        positions = indices.cpu().numpy()
+        for position in np.unique(positions[~self._computed[positions]]).tolist():
+            digest = hashlib.blake2b(self._read(position), digest_size=8).digest()
+            self._ids[position] = int.from_bytes(digest, "little")
+            self._computed[position] = True
+        ids: Ids = self._ids[positions]
+        return ids
 
 
 def ids_of_rows(x: Any) -> SampleIds:
-    """Number the rows of tensors, one or several by name, by their content."""
+    """Return IDs for the rows of tensors, one or several by name, by their content."""
     rows = [_rows(t) for t in tensors_of(x)]
     return SampleIds(len(rows[0]), functools.partial(_row_at, rows))
 
 
 def ids_of(data: Data) -> Ids | None:
-    """Return the numbers of all samples in their order, or None if they have none."""
+    """Return the IDs of all samples in order, or None if they have none."""
     if isinstance(data, JoinedData):
-        parts = [ids_of(part) for part in data.parts]
-        known = [part for part in parts if part is not None]
-        return np.concatenate(known) if len(known) == len(parts) else None
+        part_ids = [ids_of(dataset) for dataset in data.parts]
+        existing = [dataset for dataset in part_ids if dataset is not None]
+        return np.concatenate(existing) if len(existing) == len(part_ids) else None
     if isinstance(data, OrderedData):
         inner = ids_of(data.inner)
         return None if inner is None else inner[data.order.numpy()]
@@ -80,33 +80,33 @@ def ids_of(data: Data) -> Ids | None:
 
 
 def fingerprint(data: Data) -> str:
-    """Return a sum over labels, tasks and samples.
+    """Return a checksum over labels, tasks and samples.
 
-    Samples without numbers are represented by some of the inputs, if these are in memory and the
+    Samples without IDs are represented by some of the inputs, if these are in memory and the
     same each time.
     """
-    parts: list[Any] = [len(data), _bytes(data.labels), _bytes(data.tasks)]
+    contents: list[Any] = [len(data), _bytes(data.labels), _bytes(data.tasks)]
     ids = ids_of(data)
     if ids is not None:
-        parts.append(ids.tobytes())
+        contents.append(ids.tobytes())
     elif data.repeatable and len(data):
-        places = torch.linspace(0, len(data) - 1, min(_SAMPLES, len(data))).long()
-        inputs = data.gather(places.to(data.labels.device))
+        positions = torch.linspace(0, len(data) - 1, min(_SAMPLES, len(data))).long()
+        inputs = data.gather(positions.to(data.labels.device))
         named = inputs if isinstance(inputs, dict) else {"": inputs}
-        parts += [part for name, value in named.items() for part in (name, _bytes(value))]
-    return short_sum(*parts)
+        contents += [content for name, value in named.items() for content in (name, _bytes(value))]
+    return short_sum(*contents)
 
 
-def short_sum(*parts: Any) -> str:
-    """Return a sum of bytes and of values that JSON can hold."""
+def short_sum(*values: Any) -> str:
+    """Return a checksum of bytes and of values that JSON can hold."""
     total = hashlib.sha256()
-    for part in parts:
-        total.update(part if isinstance(part, bytes) else json.dumps(part).encode())
+    for value in values:
+        total.update(value if isinstance(value, bytes) else json.dumps(value).encode())
     return total.hexdigest()[:16]
 
 
-def _row_at(rows: Sequence[NDArray[np.uint8]], place: int) -> bytes:
-    return b"".join(one[place].tobytes() for one in rows)
+def _row_at(rows: Sequence[NDArray[np.uint8]], index: int) -> bytes:
+    return b"".join(array[index].tobytes() for array in rows)
 
 
 def _rows(t: Tensor) -> NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""Inputs of samples: one tensor, or several by name. What is done to each of them alike."""
+"""Inputs of samples, one tensor or several by name, and operations on all of them."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def cat_inputs(parts: Sequence[Any]) -> Any:
 
 
 def tensors_of(x: Any) -> list[Tensor]:
-    """The tensor, or all of them."""
+    """Return the tensor, or all of them, as a list."""
     return list(x.values()) if isinstance(x, dict) else [x]

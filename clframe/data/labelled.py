@@ -1,4 +1,4 @@
-"""Labelled samples of any origin: arrays, data sets, files."""
+"""Labelled samples of any origin: arrays, datasets, files."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Samples:
     """Labelled samples, wherever they are stored.
 
     Args:
-        labels: What each is called, or its class's number.
+        labels: The name or number of each sample's class.
         select: Makes the data of some of them: positions, the output unit and the task of each.
-        shape: Of one sample, as the model gets it.
-        column: The domain or the time of each; None where nothing of that kind is known.
-        what: What to call them in a message.
-        keys: Returns what identifies each sample, whatever else is in the data (its path, its
-            content): it decides whether the sample is tested on. None counts within each class.
+        shape: Shape of one sample, as the model gets it.
+        column: The domain or the time of each sample; None if unknown.
+        what: Name of the data in messages.
+        keys: Returns the identity of each sample, independent of other data (its path, its
+            content), which decides whether it is a test sample. None counts within each class.
     """
 
     labels: Sequence[Hashable]
@@ -40,29 +40,29 @@ class Samples:
 
     def __post_init__(self) -> None:
         if not len(self.labels):
-            raise DataError(f"{self.what} holds no sample")
+            raise DataError(f"{self.what} has no samples")
         if self.column is not None and len(self.column) != len(self.labels):
             raise DataError(
-                f"{self.what} has {len(self.labels)} samples, but {len(self.column)} values say "
-                "which domain or time each is of"
+                f"{self.what} has {len(self.labels)} samples, but {len(self.column)} values of "
+                "a domain or time"
             )
 
 
 def as_samples(
-    given: Any,
+    source: Any,
     column: Sequence[Any] | None,
     what: str,
     num_workers: int = 0,
     transform: Transform | None = None,
 ) -> Samples:
-    """Samples of a pair of inputs and labels, or of a data set."""
-    if isinstance(given, tuple | list) and len(given) == 2:
-        return _of_arrays(given[0], given[1], column, what, transform)
-    if hasattr(given, "__getitem__") and hasattr(given, "__len__"):
-        return _of_dataset(given, column, what, num_workers, transform)
+    """Return samples of a pair of inputs and labels, or of a dataset."""
+    if isinstance(source, tuple | list) and len(source) == 2:
+        return _of_arrays(source[0], source[1], column, what, transform)
+    if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
+        return _of_dataset(source, column, what, num_workers, transform)
     raise DataError(
-        f"{what} must be a pair of inputs and labels or a data set with __len__ and __getitem__, "
-        f"got {type(given).__name__}"
+        f"{what} must be a pair of inputs and labels or a dataset with __len__ and __getitem__, "
+        f"got {type(source).__name__}"
     )
 
 
@@ -97,18 +97,18 @@ def _of_dataset(
     num_workers: int,
     transform: Transform | None,
 ) -> Samples:
-    known = next((getattr(dataset, n) for n in ("targets", "labels") if hasattr(dataset, n)), None)
-    if known is None or len(known) != len(dataset):
-        known = [dataset[i][1] for i in range(len(dataset))]
-    classes = _labels(known, what)
+    labels = next((getattr(dataset, n) for n in ("targets", "labels") if hasattr(dataset, n)), None)
+    if labels is None or len(labels) != len(dataset):
+        labels = [dataset[i][1] for i in range(len(dataset))]
+    classes = _labels(labels, what)
     if not len(classes):
-        raise DataError(f"{what} holds no sample")
+        raise DataError(f"{what} has no samples")
     first = dataset[0][0]
     values = first.values() if isinstance(first, dict) else (first,)
     if not all(isinstance(value, Tensor) for value in values):
         raise DataError(
-            f"{what} gives inputs of type {type(first).__name__}; they must be tensors (for "
-            "images give the data set the transform torchvision.transforms.ToTensor())"
+            f"{what} has inputs of type {type(first).__name__}, but they must be tensors (for "
+            "images, give the dataset the transform torchvision.transforms.ToTensor())"
         )
     change = transform or (
         scale_images if tensors_of(first)[0].dtype == torch.uint8 else keep_inputs
@@ -126,14 +126,14 @@ def _of_dataset(
 
 
 def _keys_of(dataset: Any) -> Callable[[], Sequence[str]] | None:
-    """Return the paths of a data set that lists its files, as torchvision's ImageFolder does."""
+    """Return the paths of a dataset that lists its files, as torchvision's ImageFolder does."""
     files = getattr(dataset, "samples", None)
     root = getattr(dataset, "root", None)
     if not isinstance(files, Sequence) or len(files) != len(dataset) or not isinstance(root, str):
         return None
-    if not all(isinstance(one, tuple) and one and isinstance(one[0], str) for one in files):
+    if not all(isinstance(entry, tuple) and entry and isinstance(entry[0], str) for entry in files):
         return None
-    return lambda: [relative_name(Path(one[0]), Path(root)) for one in files]
+    return lambda: [relative_name(Path(entry[0]), Path(root)) for entry in files]
 
 
 def relative_name(path: Path, root: Path) -> str:
@@ -149,7 +149,7 @@ def _tensor(values: Any) -> Tensor:
     try:
         return torch.as_tensor(values)
     except (TypeError, ValueError) as error:
-        raise DataError(f"inputs cannot be made a tensor: {error}") from error
+        raise DataError(f"cannot convert inputs to a tensor: {error}") from error
 
 
 def _rows(x: Any, rows: slice) -> Any:

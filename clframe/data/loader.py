@@ -1,8 +1,8 @@
-"""Worker processes that read data, kept alive from epoch to epoch and experience to experience.
+"""Worker processes that read data, kept alive across epochs and experiences.
 
-Starting processes often costs more than an epoch, so those of a data set stay until the run ends.
-What is random in reading a sample is seeded in the worker for each batch, by the batch's place in
-its epoch: so it does not depend on how many workers there are or on where a run was resumed.
+Starting processes often costs more than an epoch, so those of a dataset stay until the run ends.
+Random operations of reading are seeded in the worker for each batch, by the batch's index in its
+epoch. They therefore do not depend on the number of workers or on where a run was resumed.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
 _KEPT = 2
-"""Data sets whose workers are kept: the one that is learned and the one that is tested."""
+"""Number of datasets whose workers are kept: one for training and one for testing."""
 
 _pools: weakref.WeakValueDictionary[tuple[int, int, bool], Pool] = weakref.WeakValueDictionary()
 _running: list[Pool] = []
 
 
 def is_lost_reader(error: BaseException | None) -> bool:
-    """Whether an error says that a worker has died, or came up while such an error was handled.
+    """Return whether an error reports a dead worker, or was raised while handling such an error.
 
-    torch raises it wherever the run happens to be when the system tells of the death, in a step
-    or in the middle of saving as well as where the next batch is waited for. A file that is being
-    written then may add an error of its own when it is closed.
+    torch raises it wherever the run is when the system reports the death: in a step or while
+    saving, not only while waiting for a batch. A file that is being written then may add an error
+    of its own when it is closed.
     """
     while error is not None:
         if isinstance(error, RuntimeError) and str(error).startswith("DataLoader worker (pid"):
@@ -44,22 +44,22 @@ def is_lost_reader(error: BaseException | None) -> bool:
 
 
 def pool_of(dataset: Any, num_workers: int, pin: bool) -> Pool:
-    """The workers of a data set: the same for all that ask for the same."""
+    """Return the workers of a dataset; equal arguments give the same pool."""
     key = (id(dataset), num_workers, pin)
     pool = _pools.get(key)
-    if pool is None:  # a pool holds its data set, so the number cannot be another's
+    if pool is None:  # a pool holds its dataset, so no other object can have this id
         pool = _pools[key] = Pool(dataset, num_workers, pin)
     return pool
 
 
 def end_all() -> None:
-    """End all worker processes; they come back when they are needed."""
+    """End all worker processes; they restart when they are needed."""
     for pool in list(_running):
         pool.end()
 
 
 def seeds_of(chunks: Sequence[list[int]]) -> list[int]:
-    """A seed for each chunk of an epoch, the same for what is left of the epoch.
+    """Return a seed for each chunk of an epoch, the same for the rest of an epoch.
 
     >>> epoch = [[4, 2], [1, 5], [3, 0]]
     >>> seeds_of(epoch[1:]) == seeds_of(epoch)[1:]
@@ -73,12 +73,12 @@ def seeds_of(chunks: Sequence[list[int]]) -> list[int]:
 
 
 class Pool:
-    """The worker processes of one data set.
+    """Worker processes of one dataset.
 
     Args:
-        dataset: Anything with ``__len__`` and ``__getitem__``.
-        num_workers: How many; at least 1.
-        pin: Give tensors in pinned memory.
+        dataset: Any object with ``__len__`` and ``__getitem__``.
+        num_workers: Number of processes, at least 1.
+        pin: Whether to return tensors in pinned memory.
     """
 
     def __init__(self, dataset: Any, num_workers: int, pin: bool) -> None:
@@ -90,8 +90,8 @@ class Pool:
         self._busy = False
 
     def read(self, chunks: Sequence[list[int]]) -> Iterator[Any]:
-        """The collated samples at these indices of the data set, chunk after chunk, read ahead."""
-        if self._busy:  # someone reads the same data set while it is being read
+        """Yield the collated samples at these indices, chunk by chunk, read ahead."""
+        if self._busy:  # nested read of the same dataset
             yield from self._make(_Work(chunks), keep=False)
             return
         self._busy = True
@@ -101,14 +101,14 @@ class Pool:
             self._remember()
             self._work.chunks = chunks
             yield from self._loader
-        except GeneratorExit:  # what was read ahead is thrown away at the next start
+        except GeneratorExit:  # the next start drops the samples that were read ahead
             raise
         except BaseException as error:
             self.end()
             if is_lost_reader(error):
                 raise DataError(
-                    f"one of the {self.num_workers} processes that read data was ended from "
-                    "outside (out of memory?); try fewer"
+                    f"one of the {self.num_workers} processes that read data was killed "
+                    "(out of memory?): try fewer workers"
                 ) from error
             raise
         finally:
@@ -117,14 +117,14 @@ class Pool:
     def end(self) -> None:
         """End the processes."""
         iterator = getattr(self._loader, "_iterator", None)
-        if iterator is not None:  # not left to its last reference, which may be in a traceback
+        if iterator is not None:  # the last reference to it may be in a traceback
             iterator._shutdown_workers()
         self._loader = None
         if self in _running:
             _running.remove(self)
 
     def _remember(self) -> None:
-        """Be the newest of those that run, and end the oldest if there are too many."""
+        """Make this the newest running pool, and end the oldest if there are too many."""
         if self in _running:
             _running.remove(self)
         _running.append(self)
@@ -140,22 +140,22 @@ class Pool:
             num_workers=self.num_workers,
             persistent_workers=keep,
             pin_memory=self.pin,
-            # Left out, a seed would be drawn from the run's own generator.
+            # Without it, a seed would be drawn from the run's own generator.
             generator=torch.Generator(),
             worker_init_fn=_leave_quietly,
         )
 
 
 def _leave_quietly(worker: int) -> None:
-    """Let a thread that hands tensors over say nothing when the run has gone in the midst of it.
+    """Silence a thread that transfers tensors when the run ends during a transfer.
 
-    Errors of reading do not come this way: they are handed to the run, which tells them.
+    Errors of reading do not take this path: the run receives and reports them.
     """
     sys.excepthook = lambda *error: None
 
 
 class _Work:
-    """Which samples to read: a sampler whose content is put in before each start."""
+    """A sampler whose indices are set before each start."""
 
     def __init__(self, chunks: Sequence[list[int]] = ()) -> None:
         self.chunks = chunks
@@ -169,7 +169,7 @@ class _Work:
 
 
 class _Seeded:
-    """A data set that is read chunk by chunk, after a seed; lives in the workers only."""
+    """A dataset that is read chunk by chunk after seeding; exists only in the workers."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset

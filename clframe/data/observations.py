@@ -1,4 +1,4 @@
-"""What a policy is given that takes a robot's observations as a sequence and in parts."""
+"""Layout of a robot's observations for a policy that takes them as sequences and by name."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 TASK = "task"
-"""The name under which a sequence brings its task's vector."""
+"""The key of the task's vector in a sequence's inputs."""
 
 
 @dataclass(frozen=True)
 class ObservationLayout:
-    """The parts of a sequence's inputs, by name.
+    """Names and sizes of a sequence's inputs.
 
-    A batch of n sequences of so many steps is a dictionary: each image ``[n, steps, 3, side,
-    side]`` as bytes, each part of the state ``[n, steps, size]`` in units of about one, and
+    A batch of n sequences of equal length is a dictionary: each image ``[n, steps, 3, side,
+    side]`` as bytes, each state vector ``[n, steps, size]`` in units of about one, and
     :data:`TASK` ``[n, task]``. Labels are ``[n, steps, numbers of an action]``.
 
     Args:
         images: Names of the images.
         side: Pixels of an image's side.
-        states: Size of each part of the state.
-        task: Length of the vector that says which task it is; 0 if nothing does.
+        states: Size of each state vector by name.
+        task: Length of the vector that identifies the task; 0 if there is none.
     """
 
     images: tuple[str, ...] = ()

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def drop_missed_batches(stream: Stream, settings: TrainerSettings, seed: int) -> Stream:
-    """The same stream without the samples that pass while the learner is busy.
+    """Return the stream without the samples that pass while the learner is busy.
 
-    They are missed by everything: by steps, memories and estimates alike.
+    Steps, memories and estimates all miss them.
 
     Args:
-        stream: What is learned.
-        settings: What a step costs, in what portions samples come, and in which order.
-        seed: Of an order that is drawn by lot.
+        stream: The stream to learn.
+        settings: The cost of a step, the batch size, and the order of the samples.
+        seed: Seed of a random order.
     """
     cost = settings.step_cost
     if cost is None or cost <= 1:
@@ -45,14 +45,14 @@ def drop_missed_batches(stream: Stream, settings: TrainerSettings, seed: int) ->
 
 
 def in_time(order: Tensor, batch_size: int, cost: float) -> Tensor:
-    """The samples of those batches that come when the learner is free for one.
+    """Return the samples of those batches that arrive when the learner is free.
 
-    A batch takes the time in which ``cost`` batches come.
+    Learning a batch takes the time in which ``cost`` batches arrive.
 
     >>> in_time(torch.arange(9), 2, 1.5).tolist()
     [0, 1, 4, 5, 6, 7]
     """
     batches = order.split(batch_size)
     taken = 1 + int((len(batches) - 1) / cost + 1e-9)
-    places = [math.ceil(k * cost - 1e-9) for k in range(taken)]
-    return torch.cat([batches[place] for place in places])
+    numbers = [math.ceil(k * cost - 1e-9) for k in range(taken)]
+    return torch.cat([batches[number] for number in numbers])

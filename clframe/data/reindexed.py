@@ -1,4 +1,4 @@
-"""Samples in a given order, also where several data sets had to be joined as they are."""
+"""Samples in a given order, also if several datasets had to be joined unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clframe.data.dataset import Data, keep_inputs
 
 
 class OrderedData(Data):
-    """Samples of another data set in an order that it cannot have itself."""
+    """Samples of another dataset in an order that it cannot have itself."""
 
     def __init__(self, inner: Data, order: Tensor) -> None:
         self.inner = inner
@@ -26,35 +26,35 @@ class OrderedData(Data):
 
     @property
     def repeatable(self) -> bool:
-        """Whether the other data is."""
+        """Whether the other dataset is repeatable."""
         return self.inner.repeatable
 
     def gather(self, positions: Tensor) -> Any:
-        """The inputs at these positions, transformed already."""
+        """Return the inputs at these positions, already transformed."""
         return next(self.inputs([positions]))
 
     def inputs(self, chunks: Sequence[Tensor]) -> Iterator[Any]:
-        """The samples of each chunk, as the other data reads them."""
+        """Yield the samples of each chunk, as the other dataset reads them."""
         return self.inner.inputs([self.order[chunk.cpu()] for chunk in chunks])
 
     def subset(self, positions: Tensor) -> Data:
-        """The samples at these positions, in this order."""
+        """Return the samples at these positions, in this order."""
         return OrderedData(self.inner, self.order[positions.cpu()])
 
     def to(self, device: torch.device) -> Data:
-        """The same data on that device."""
+        """Return the same data on that device."""
         return OrderedData(self.inner.to(device), self.order)
 
 
 def in_order(data: Data, positions: Tensor) -> Data:
-    """The samples at these positions, in exactly this order."""
+    """Return the samples at these positions, in exactly this order."""
     if isinstance(data, JoinedData | OrderedData):  # a subset of joined data is ordered by part
         return OrderedData(data, positions)
     return data.subset(positions)
 
 
 def relabelled(data: Data, labels: Tensor) -> Data:
-    """The same samples with other labels, which subsets keep."""
+    """Return the same samples with other labels, which subsets keep."""
     if isinstance(data, JoinedData):
         sizes = [len(part) for part in data.parts]
         pieces = zip(data.parts, labels.split(sizes), strict=True)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def epoch_order(n: int, *key: int) -> Tensor:
-    """A shuffled order of n samples that depends on nothing but the key.
+    """Return a shuffled order of n samples that depends only on the key.
 
     >>> bool((epoch_order(100, 1, 2) == epoch_order(100, 1, 2)).all())
     True
@@ -21,10 +21,10 @@ def epoch_order(n: int, *key: int) -> Tensor:
 
 
 def in_passes(n: int, start: int, count: int, *key: int) -> Tensor:
-    """So many of n samples from a place on in an endless series of shuffled passes over them.
+    """Return ``count`` positions from an endless series of shuffled passes over n samples.
 
-    Whoever takes from it again and again gets samples that it has not had yet, as long as there
-    are any.
+    Consecutive calls, each starting where the last one ended, return new samples until a pass
+    is used up.
 
     >>> sorted(torch.cat([in_passes(5, 0, 3, 1), in_passes(5, 3, 2, 1)]).tolist())
     [0, 1, 2, 3, 4]

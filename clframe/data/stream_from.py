@@ -1,4 +1,4 @@
-"""A stream of anybody's own data: labelled samples, split by class, by domain or by time."""
+"""A stream of the user's own data: labelled samples, split by class, by domain or by time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clframe.errors import DataError, SettingError
 
 By: TypeAlias = Literal["class", "domain", "time"]
 _LONGEST = 24
-"""Characters of a column's heading."""
+"""Maximum characters of a column's heading."""
 
 
 def stream_from(
@@ -52,42 +52,43 @@ def stream_from(
         train: A pair of inputs and labels (tensors or arrays, inputs also a dictionary of them), or
             any map-style ``torch.utils.data.Dataset`` of ``(input, label)``.
         test: The same for evaluation; None takes ``test_fraction`` of the training data.
-        by: What divides the data: ``class`` (some classes in each experience), ``domain`` (the
+        by: How the data is split: ``class`` (some classes in each experience), ``domain`` (the
             values of ``column``, one experience each) or ``time`` (``column`` in ascending order,
-            cut into parts of equal size).
+            cut into experiences of equal size).
         column: The domain or the time of each training sample.
-        test_column: The same of the test samples. Without it, all of ``test`` is one task.
-        groups: Which classes or domains each experience has, in order; None takes them in ascending
+        test_column: The same for the test samples. Without it, all of ``test`` is one task.
+        groups: The classes or domains of each experience, in order; None takes them in ascending
             order.
-        n_experiences: How many, where ``groups`` does not say: classes are shared out evenly
-            (None: 5, or one for each class of fewer), and so is time (None: 5).
+        n_experiences: Number of experiences if ``groups`` is not given: classes are distributed
+            evenly (None: 5, or one for each class if there are fewer), and so is time (None: 5).
         scenario: ``class``, ``task`` or ``domain``; None is ``class`` with ``by="class"`` and
             ``domain`` with the others.
-        test_fraction: About this share of each class is tested on if there is no ``test``. A hash
-            of the seed and of a sample's content decides (of a ``Dataset`` its file's path, or how
-            many samples of its class come before it), so samples that are added move no others.
-        class_names: What labels 0, 1, ... are called; None shows them as they are.
-        name: Of the stream.
-        seed: Of what is drawn.
-        num_workers: Processes that read a ``Dataset``; 0 reads in this one.
-        transform: Of each batch of inputs and tasks; None scales bytes to 0..1 and leaves others.
+        test_fraction: Approximate share of each class to test on if there is no ``test``. A hash
+            of the seed and of a sample's content decides (for a ``Dataset``, of its file's path or
+            its index within its class), so new samples do not move others.
+        class_names: Names of the labels 0, 1, ...; None shows the labels.
+        name: Name of the stream.
+        seed: Seed of the random choices.
+        num_workers: Processes that read a ``Dataset``; 0 reads in the main process.
+        transform: Transform of each batch of inputs and tasks; None scales bytes to 0..1 and
+            leaves other types unchanged.
 
     Raises:
-        ClframeError: The data cannot be divided so; it says why.
+        ClframeError: The data cannot be split in this way; the message gives the reason.
     """
     learned = as_samples(train, column, "the training data", num_workers, transform)
     measured = None
     if test is not None:
         measured = as_samples(test, test_column, "the test data", num_workers, transform)
     elif test_column is not None:
-        raise SettingError("test_column says something of test samples, but there is no test data")
+        raise SettingError("test_column needs test samples, but there is no test data")
     split = Split(by, groups, n_experiences, scenario, test_fraction, class_names, seed)
     return split.stream(name, learned, measured, f"own data ({len(learned.labels):,} samples)")
 
 
 @dataclass(frozen=True)
 class Split:
-    """How labelled samples become a stream; see :func:`stream_from` for each argument."""
+    """The rules that turn labelled samples into a stream; see :func:`stream_from`."""
 
     by: By = "class"
     groups: Sequence[Any] | None = None
@@ -109,12 +110,12 @@ class Split:
                 f"test_fraction must be above 0 and below 1, got {self.test_fraction}"
             )
         if self.by == "time" and self.groups is not None:
-            raise SettingError("groups are of classes or domains; time is cut by n_experiences")
+            raise SettingError("groups are of classes or domains: split time with n_experiences")
         if self.n_experiences is not None and self.n_experiences < 1:
             raise SettingError(f"n_experiences must be 1 or more, got {self.n_experiences}")
 
     def stream(self, name: str, train: Samples, test: Samples | None, source: str) -> Stream:
-        """The stream of these samples."""
+        """Return the stream of these samples."""
         classes = self._classes(train, test)
         of_train = _codes(train.labels, classes)
         chosen = torch.arange(len(of_train))
@@ -130,7 +131,7 @@ class Split:
         )
 
     def _classes(self, train: Samples, test: Samples | None) -> list[Hashable]:
-        """All classes in order; each must occur in both splits."""
+        """Return all classes in order; each must occur in both splits."""
         here = set(train.labels)
         if self.class_names is not None:
             for value in sorted(here | set(test.labels if test else ()), key=str):
@@ -155,24 +156,25 @@ class Split:
         return sorted(here, key=(lambda v: v) if numbers else str)
 
     def title(self, label: Hashable) -> str:
-        """What a class is called."""
+        """Return the name of a class."""
         return str(label) if self.class_names is None else str(self.class_names[int(label)])  # type: ignore[call-overload]
 
     def _hold_out(self, train: Samples, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Positions to learn and to test on; see :mod:`clframe.data.holding_out`."""
+        """Return the positions to learn and to test on; see :mod:`clframe.data.holding_out`."""
         classes = labels.tolist()
         keys = numbered(train.labels) if train.keys is None else list(train.keys())
-        parts = [None] * len(keys) if train.column is None else map(str, train.column)
-        cells = list(zip(classes, parts, strict=True)) if self.by == "domain" else classes
+        domains = [None] * len(keys) if train.column is None else map(str, train.column)
+        cells = list(zip(classes, domains, strict=True)) if self.by == "domain" else classes
         tested, _ = held_out(keys, cells, self.test_fraction, self.seed)
         for unit in sorted(set(classes) - set(labels[tested].tolist())):
             own = (labels == unit).nonzero().squeeze(1)
             if len(own) < 2:
                 raise DataError(
-                    f"class {self.title(train.labels[int(own[0])])} has one sample, which cannot "
-                    "be both learned and tested on: give test data, or leave the class out"
+                    f"class {self.title(train.labels[int(own[0])])} has only one sample, which "
+                    "cannot be used for both training and testing: give test data, or leave "
+                    "the class out"
                 )
-            names = [keys[place] for place in own.tolist()]
+            names = [keys[position] for position in own.tolist()]
             if len(set(names)) == 1:  # all are copies of one sample
                 names = numbered(names)
             tested[own], _ = held_out(names, [unit] * len(own), self.test_fraction, self.seed)
@@ -186,7 +188,7 @@ class Split:
         of_test: Tensor,
         classes: Sequence[Hashable],
     ) -> Parts:
-        """Which experience each sample belongs to."""
+        """Return which experience each sample belongs to."""
         if self.by == "class":
             groups = self._class_groups(classes)
             number = torch.full((len(classes),), -1)
@@ -196,8 +198,7 @@ class Split:
             return Parts(names, number[of_train], number[of_test])
         if train.column is None:
             raise SettingError(
-                f"by={self.by} needs a value for each training sample that says its {self.by}: "
-                "give column="
+                f"by={self.by} needs the {self.by} of each training sample: give column="
             )
         if self.by == "time":
             return self._times(train.column, test.column)
@@ -217,16 +218,16 @@ class Split:
                 raise SettingError(
                     f"n_experiences must be at most {len(classes)}, the number of classes, got {n}"
                 )
-            return [part.tolist() for part in np.array_split(np.arange(len(classes)), n)]
-        places = {self.title(label): k for k, label in enumerate(classes)}
-        places |= {str(label): k for k, label in enumerate(classes)}
-        return _grouped(self.groups, places, "class")
+            return [group.tolist() for group in np.array_split(np.arange(len(classes)), n)]
+        indices = {self.title(label): k for k, label in enumerate(classes)}
+        indices |= {str(label): k for k, label in enumerate(classes)}
+        return _grouped(self.groups, indices, "class")
 
     def _domain_groups(self, column: Sequence[Any]) -> list[list[str]]:
-        found = list(dict.fromkeys(str(value) for value in column))
+        domains = list(dict.fromkeys(str(value) for value in column))
         if self.groups is None:
-            return [[value] for value in sorted(found)]
-        return _grouped(self.groups, {value: value for value in found}, "domain")
+            return [[value] for value in sorted(domains)]
+        return _grouped(self.groups, {value: value for value in domains}, "domain")
 
     def _times(self, column: Sequence[Any], test: Sequence[Any] | None) -> Parts:
         order = np.argsort(np.asarray(column), kind="stable")
@@ -240,19 +241,19 @@ class Split:
         firsts = np.asarray([np.asarray(column)[cut[0]] for cut in cuts])
         of_test = None
         if test is not None:
-            places = np.searchsorted(firsts, np.asarray(test), side="right") - 1
-            of_test = torch.from_numpy(np.maximum(places, 0))
+            experiences = np.searchsorted(firsts, np.asarray(test), side="right") - 1
+            of_test = torch.from_numpy(np.maximum(experiences, 0))
         return Parts([f"time{k}" for k in range(n)], number, of_test)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The experiences: their names, and the number of each sample's (-1: of none).
+    """The experiences: their names, and the index of each sample's experience (-1: none).
 
     Args:
-        names: Of the experiences.
-        train: Of each training sample.
-        test: Of each test sample; None where they are of all.
+        names: Names of the experiences.
+        train: Index for each training sample.
+        test: Index for each test sample; None if they belong to all.
     """
 
     names: Sequence[str]
@@ -260,28 +261,28 @@ class Parts:
     test: Tensor | None
 
 
-def _grouped(groups: Sequence[Any], places: dict[str, Any], what: str) -> list[list[Any]]:
-    """Groups of names as groups of places, each name once."""
+def _grouped(groups: Sequence[Any], positions: dict[str, Any], what: str) -> list[list[Any]]:
+    """Convert groups of names to groups of positions, each name once."""
     chosen: list[list[Any]] = []
     taken: set[Any] = set()
     for group in groups:
         names = [group] if isinstance(group, str | int) else list(group)
         row = []
         for name in names:
-            place = places.get(str(name))
-            if place is None:
-                known = ", ".join(list(places)[:8])
+            position = positions.get(str(name))
+            if position is None:
+                available = ", ".join(list(positions)[:8])
                 raise SettingError(
-                    f"groups: there is no {what} '{name}' in the data; it has {known}"
+                    f"groups: there is no {what} '{name}' in the data; it has {available}"
                 )
-            if place in taken:
-                raise SettingError(f"groups: {what} '{name}' stands in two experiences")
-            taken.add(place)
-            row.append(place)
+            if position in taken:
+                raise SettingError(f"groups: {what} '{name}' is in two experiences")
+            taken.add(position)
+            row.append(position)
         if row:
             chosen.append(row)
     if not chosen:
-        raise SettingError(f"groups names no {what}")
+        raise SettingError(f"groups contains no {what}")
     return chosen
 
 
@@ -311,7 +312,7 @@ def _assemble(
     ]
     for k, units in enumerate(units_of):
         if not units:
-            raise DataError(f"experience '{parts.names[k]}' of stream '{name}' has no sample")
+            raise DataError(f"experience '{parts.names[k]}' of stream '{name}' has no samples")
     everything = tuple(range(len(classes)))
 
     def outputs(k: int) -> tuple[int, ...]:
@@ -322,9 +323,9 @@ def _assemble(
     def load(samples: Samples, codes: Tensor, positions: Tensor, task: int, group: int) -> Data:
         codes = codes[positions]
         if positional:
-            place = torch.full((len(classes),), -1)
-            place[units_of[group]] = torch.arange(len(units_of[group]))
-            codes = place[codes]
+            position_of_class = torch.full((len(classes),), -1)
+            position_of_class[units_of[group]] = torch.arange(len(units_of[group]))
+            codes = position_of_class[codes]
         return samples.select(positions, codes, task)
 
     names = _unique([_shortened(title) for title in parts.names])
@@ -334,7 +335,7 @@ def _assemble(
         samples, codes, chosen = test
         own = chosen if parts.test is None else chosen[parts.test[chosen] == k]
         if not len(own):
-            raise DataError(f"task '{title}' of stream '{name}' has no test sample")
+            raise DataError(f"task '{title}' of stream '{name}' has no test samples")
         of_task = outputs(k) if parts.test is not None else everything
         named = {} if positional else {u: split.title(classes[u]) for u in of_task}
         info = {"classes": [split.title(classes[u]) for u in units_of[k]], "names": named}
@@ -346,10 +347,10 @@ def _assemble(
         own = chosen[parts.train[chosen] == k]
         task = tasks[k if parts.test is not None else 0]
         make = functools.cache(functools.partial(load, samples, codes, own, task.index, k))
-        # One column of all classes does not say which of them an experience has.
+        # One column for all classes does not tell which of them an experience has.
         own_units = tuple(units_of[k]) if parts.test is None and scenario == "class" else None
-        found = Counter(codes[own].tolist())
-        counts = {units_of[k].index(u) if positional else u: n for u, n in found.items()}
+        class_counts = Counter(codes[own].tolist())
+        counts = {units_of[k].index(u) if positional else u: n for u, n in class_counts.items()}
         info = {**task.info, "counts": counts}
         experiences.append(Experience(k, title, (task,), make, info, own_units))
     width = max(len(units) for units in units_of) if positional else len(classes)
@@ -361,7 +362,7 @@ def _shortened(title: str) -> str:
 
 
 def _unique(titles: Sequence[str]) -> list[str]:
-    """The same titles; those that occur twice get a number."""
+    """Return the titles; those that occur twice get a number."""
     return [
         title if titles.count(title) == 1 else f"{title} {titles[: k + 1].count(title)}"
         for k, title in enumerate(titles)

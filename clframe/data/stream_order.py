@@ -1,8 +1,9 @@
 """The experiences of a stream in another order: ``trainer.experience_order``.
 
-Tasks keep their numbers, outputs and data wherever they come, and an experience draws its random
-numbers by its place in the order. So what is learned up to a place depends on nothing that comes
-after it, and orders that begin alike are the same run up to where they part (``clframe fork``).
+Tasks keep their indices, outputs and data in any order, and an experience draws its random
+numbers by its position in the order. The state after a position therefore depends only on
+the experiences before it. Orders with the same beginning are the same run up to the point where
+they differ (``clframe fork``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _SETTING = "trainer.experience_order"
 
 
 def in_order(stream: Stream, order: Sequence[Any] | None) -> Stream:
-    """The stream with its experiences in this order, and columns in the order of learning.
+    """Return the stream with its experiences in this order, and columns in the order of learning.
 
     >>> from clframe.testing import toy_stream
     >>> ordered = in_order(toy_stream(), [2, "exp0", 1])
@@ -28,8 +29,9 @@ def in_order(stream: Stream, order: Sequence[Any] | None) -> Stream:
     ['task0', 'task1', 'task2']
 
     Args:
-        stream: As it was made.
-        order: All of its experiences, each by its number from 0 or its name; None for as they come.
+        stream: The original stream.
+        order: All of its experiences, each by its index from 0 or its name; None for the original
+            order.
 
     Raises:
         SettingError: One of them is unknown, missing or named twice.
@@ -37,19 +39,19 @@ def in_order(stream: Stream, order: Sequence[Any] | None) -> Stream:
     if order is None:
         return stream
     names = [experience.name for experience in stream]
-    places = [_place(entry, names, stream) for entry in order]
-    for place in places:
-        if places.count(place) > 1:
-            raise SettingError(f"{_SETTING} has '{names[place]}' twice; each is learned once")
-    for place, name in enumerate(names):
-        if place not in places:
+    positions = [_place(entry, names, stream) for entry in order]
+    for position in positions:
+        if positions.count(position) > 1:
+            raise SettingError(f"{_SETTING} has '{names[position]}' twice; each is learned once")
+    for position, name in enumerate(names):
+        if position not in positions:
             raise SettingError(
-                f"{_SETTING} lacks experience {place} ('{name}') of stream '{stream.name}': name "
-                f"all {len(names)}"
+                f"{_SETTING} lacks experience {position} ('{name}') of stream '{stream.name}': "
+                f"list all {len(names)}"
             )
     experiences = [
-        dataclasses.replace(stream.experiences[place], index=index)
-        for index, place in enumerate(places)
+        dataclasses.replace(stream.experiences[position], index=index)
+        for index, position in enumerate(positions)
     ]
     learned = [task.name for experience in experiences for task in experience.tasks]
     columns = tuple(dict.fromkeys([*learned, *stream.columns]))

@@ -1,7 +1,8 @@
 """Metrics of continual and lifelong learning as plain functions of arrays.
 
-Definitions clash under common names (three meanings of BWT and of FWT), so every family has its own
-function and reports print the family first: ``openloris.bwt``, ``gem.bwt``. See docs/metrics.md.
+Definitions clash under common names (three meanings of BWT and of FWT). Every family therefore has
+its own function, and reports print the family first: ``openloris.bwt``, ``gem.bwt``. See
+docs/metrics.md.
 
 The packages ``l2`` and ``behavior`` are imported when first used.
 """

@@ -1,9 +1,9 @@
 """The metrics of BEHAVIOR, as functions of a recorded episode.
 
 Definitions follow Srivastava et al., "BEHAVIOR: Benchmark for Everyday Household Activities"
-(2021): the success score Q, and beside it efficiency: simulated time, kinematic and logical
+(2021): the success score Q and efficiency: simulated time, kinematic and logical
 disarrangement, distance navigated and hand displacement, each also as a fraction of a human
-demonstration. Where the published program decides what the paper leaves open, docstrings say so.
+demonstration. Docstrings say where the published program decides what the paper leaves open.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from clframe.errors import DataError
 
 Literal = tuple[str, ...]
 PLACEMENT = frozenset({"inside", "under", "ontop", "touching", "onfloor"})
-"""Relations of place: per object they count once, whichever of them changed."""
+"""Relations of place: any change of them counts once per object."""
 IGNORED = frozenset({"nextto", "inroom"})
 """Relations that do not count as disarrangement."""
 
 
 class Goal(Protocol):
-    """What `clframe.worlds.bddl.parse(...).goal` offers."""
+    """The interface of `clframe.worlds.bddl.parse(...).goal`."""
 
     def score(self, true_literals: Iterable[Sequence[str]]) -> float:
-        """Q of a state."""
+        """Return Q of a state."""
 
     def progress(self, true_literals: Iterable[Sequence[str]]) -> float:
-        """Q without what held at the start."""
+        """Return Q without the literals that held at the start."""
 
     def satisfied(self, true_literals: Iterable[Sequence[str]]) -> bool:
-        """Whether the goal holds."""
+        """Return whether the goal holds."""
 
 
 @dataclass(frozen=True)
 class Episode:
-    """What was recorded, one entry per action step in every sequence.
+    """A recorded episode, with one entry per action step in every sequence.
 
     Args:
         states: The literals that hold, frame by frame.
         time_step: Simulated seconds between two frames.
-        objects: Object -> positions (frames, 3), the robot left out.
+        objects: Object -> positions (frames, 3), without the robot.
         base: Positions of the robot's base (frames, 2 or 3).
         hands: Hand -> positions (frames, 3).
         hand_active: Hand -> whether it touches or holds something (frames); a hand that is not
-            named counts as active throughout.
-        halves: Piece -> the object it was cut from; a piece is measured from where that one began.
+            listed counts as active throughout.
+        halves: Piece -> the object it was cut from; a piece is measured from that object's start.
     """
 
     states: Sequence[Set[Literal]]
@@ -63,12 +63,12 @@ class Episode:
 
 
 def success_score(goal: Goal, true_literals: Iterable[Sequence[str]]) -> float:
-    """Q: the largest share of true literals over the goal's ground options (paper, section 5)."""
+    """Return Q: the largest share of true literals over the goal's ground options (section 5)."""
     return goal.score(true_literals)
 
 
 def score_over_time(goal: Goal, states: Sequence[Set[Literal]]) -> dict[str, Any]:
-    """Q of every frame, of the last one, and the frame of the first success.
+    """Return Q of every frame and of the last one, and the frame of the first success.
 
     Returns:
         ``q`` and ``q_progress`` (lists), ``final_q``, ``final_q_progress``, ``success`` (at the
@@ -95,7 +95,7 @@ def score_over_time(goal: Goal, states: Sequence[Set[Literal]]) -> dict[str, Any
 
 
 def simulated_time(steps: int, time_step: float) -> float:
-    """Seconds of simulated time: steps times the time step.
+    """Return the seconds of simulated time: steps times the time step.
 
     >>> simulated_time(90, 1 / 30)
     3.0
@@ -108,10 +108,10 @@ def simulated_time(steps: int, time_step: float) -> float:
 def kinematic_disarrangement(
     objects: Mapping[str, ArrayLike], halves: Mapping[str, str] | None = None
 ) -> dict[str, float]:
-    """How far objects were moved: position only, in metres.
+    """Return how far objects were moved: position only, in meters.
 
     ``accumulated`` sums the length of every object's path, ``differential`` its distance from first
-    to last frame. A piece listed in ``halves`` is measured from where its whole object began.
+    to last frame. A piece listed in ``halves`` is measured from the start of its whole object.
 
     >>> kinematic_disarrangement({"cup": [[0, 0, 0], [3, 4, 0], [0, 0, 0]]})
     {'accumulated': 10.0, 'differential': 0.0}
@@ -133,12 +133,12 @@ def kinematic_disarrangement(
 
 
 def logical_disarrangement(states: Sequence[Set[Literal]], settle: int = 0) -> dict[str, int]:
-    """How many states of objects were changed.
+    """Return how many states of objects were changed.
 
     Between two frames an object counts 1 if any of its relations of place changed (inside, under,
-    ontop, touching, onfloor, whatever the partner) and 1 for every other literal that changed;
+    ontop, touching, onfloor, with any partner) and 1 for every other literal that changed;
     nextto and inroom are ignored. ``differential`` compares the frame ``settle`` with the last one,
-    which is what the published program reports (with ``settle=150``); ``accumulated`` adds up all
+    as the published program reports (with ``settle=150``). ``accumulated`` adds up all
     steps between.
 
     >>> on, inside = ("ontop", "cup", "table"), ("inside", "cup", "box")
@@ -146,8 +146,8 @@ def logical_disarrangement(states: Sequence[Set[Literal]], settle: int = 0) -> d
     {'accumulated': 4, 'differential': 0}
     """
     if settle < 0:
-        raise DataError(f"settle is a frame number from 0 up, not {settle}.")
-    # A short episode is compared from its last frame on, where the published program fails.
+        raise DataError(f"settle must be a frame number of at least 0, not {settle}.")
+    # A short episode is compared from its last frame on; the published program fails on it.
     frames = states[min(settle, len(states) - 1) :] if states else []
     if not frames:
         return {"accumulated": 0, "differential": 0}
@@ -167,7 +167,7 @@ def _edits(before: Set[Literal], after: Set[Literal]) -> int:
 
 
 def distance_navigated(base: ArrayLike, max_step: float | None = None) -> float:
-    """Length of the base's path; ``max_step`` bounds each step against teleports (0.2 m was used).
+    """Return the length of the base's path; ``max_step`` bounds steps to exclude teleports (0.2 m).
 
     >>> distance_navigated([[0, 0], [3, 4], [3, 4]])
     5.0
@@ -177,7 +177,7 @@ def distance_navigated(base: ArrayLike, max_step: float | None = None) -> float:
 
 
 def hand_displacement(hand: ArrayLike, active: ArrayLike | None = None) -> float:
-    """Length of a hand's path over the steps at whose end it touches or holds something.
+    """Return the length of a hand's path over the steps that end with contact or a held object.
 
     >>> hand_displacement([[0, 0, 0], [1, 0, 0], [1, 1, 0]], active=[False, True, False])
     1.0
@@ -188,12 +188,12 @@ def hand_displacement(hand: ArrayLike, active: ArrayLike | None = None) -> float
         return float(steps.sum())
     flags = np.asarray(active, dtype=bool)
     if flags.shape != (len(path),):
-        raise DataError(f"A hand with {len(path)} frames needs as many flags, not {flags.shape}.")
+        raise DataError(f"A hand needs one flag per frame ({len(path)}), not {flags.shape}.")
     return float(steps[flags[1:]].sum())
 
 
 def efficiency(episode: Episode, settle: int = 0) -> dict[str, float]:
-    """All efficiency metrics of an episode that its record allows; lower is better for each."""
+    """Return all efficiency metrics that an episode's record allows; lower is better for each."""
     _check_lengths(episode)
     result: dict[str, float] = {
         "simulated_time": simulated_time(len(episode.states), episode.time_step)
@@ -218,11 +218,11 @@ def efficiency(episode: Episode, settle: int = 0) -> dict[str, float]:
 def normalize(
     agent: Mapping[str, float], human: Mapping[str, float]
 ) -> dict[str, dict[str, float | None]]:
-    """Human-centric normalization: each metric against a reference demonstration.
+    """Normalize each metric by a human reference demonstration.
 
     ``agent_over_human`` is the paper's fraction of human performance (1 is human, below is better)
-    and ``human_over_agent`` the form of OmniGibson (above 1 is better). Nothing against nothing is
-    1; anything else against nothing has no value and is None.
+    and ``human_over_agent`` the form of OmniGibson (above 1 is better). 0 over 0 is 1; any other
+    value over 0 is None.
 
     >>> normalize({"distance": 3.0, "time": 0.0}, {"distance": 2.0, "time": 4.0})
     {'distance': {'agent_over_human': 1.5, 'human_over_agent': 0.6666666666666666}, \
@@ -239,7 +239,7 @@ def normalize(
 
 
 def time_score(agent_steps: float, human_steps: float, timeout_factor: float = 2.0) -> float:
-    """OmniGibson's time score: 1 at human speed, 0 at the time-out, above 1 when faster.
+    """Return OmniGibson's time score: 1 at human speed, 0 at the time-out, above 1 when faster.
 
     With n = human/agent and a time-out of m times the human's steps: m/(m-1) - 1/((m-1) n).
 
@@ -257,7 +257,7 @@ def time_score(agent_steps: float, human_steps: float, timeout_factor: float = 2
 def evaluate(
     goal: Goal, episode: Episode, human: Episode | None = None, settle: int = 0
 ) -> dict[str, Any]:
-    """Scores over time, efficiency and, if a demonstration is given, efficiency against it."""
+    """Return scores over time and efficiency, also relative to a demonstration if given."""
     result: dict[str, Any] = {
         "score": score_over_time(goal, episode.states),
         "efficiency": efficiency(episode, settle),
@@ -273,17 +273,17 @@ def _quotient(value: float, by: float) -> float | None:
     return value / by
 
 
-def _path(what: str, points: ArrayLike) -> NDArray[np.float64]:
+def _path(name: str, points: ArrayLike) -> NDArray[np.float64]:
     try:
         path = np.asarray(points, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"The positions of {what} are not a table of numbers.") from None
+        raise DataError(f"The positions of {name} are not a table of numbers.") from None
     if path.ndim != 2 or path.shape[0] < 1 or path.shape[1] not in (2, 3):
         raise DataError(
-            f"The positions of {what} need the shape (frames, 2 or 3), not {path.shape}."
+            f"The positions of {name} need the shape (frames, 2 or 3), not {path.shape}."
         )
     if not np.isfinite(path).all():
-        raise DataError(f"The positions of {what} hold a number that is not finite.")
+        raise DataError(f"The positions of {name} contain a number that is not finite.")
     return path
 
 

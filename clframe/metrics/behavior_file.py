@@ -1,4 +1,4 @@
-"""A recorded episode of BEHAVIOR as one JSON file, from which all of its metrics follow."""
+"""Recorded BEHAVIOR episodes as JSON files, with the data of all metrics."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FORMAT = "clframe-behavior-episode-1"
 
 
 def write_episode(path: Path, activity: str, episode: Episode) -> None:
-    """Write an episode, whole or not at all.
+    """Write an episode atomically.
 
     Args:
         path: The file.
-        activity: What was done.
-        episode: What was recorded.
+        activity: Name of the activity.
+        episode: The recorded episode.
     """
     record = {field.name: getattr(episode, field.name) for field in dataclasses.fields(episode)}
     record["states"] = [sorted(state) for state in episode.states]
@@ -34,15 +34,15 @@ def write_episode(path: Path, activity: str, episode: Episode) -> None:
 
 
 def read_episode(path: Path) -> tuple[str, Episode]:
-    """The activity and the episode of a file.
+    """Return the activity and the episode of a file.
 
     Raises:
-        DataError: It is no such file.
+        DataError: It is not an episode file.
     """
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise DataError(f"the episode '{path}' cannot be read: {error.strerror}") from error
+        raise DataError(f"cannot read the episode '{path}': {error.strerror}") from error
     except ValueError as error:
         raise DataError(f"the episode '{path}' is not JSON: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -51,8 +51,8 @@ def read_episode(path: Path) -> tuple[str, Episode]:
     unknown = sorted(set(content) - names - {"format", "activity"})
     missing = sorted(names - set(content))
     if unknown or missing:
-        what = f"unknown '{unknown[0]}'" if unknown else f"missing '{missing[0]}'"
-        raise DataError(f"the episode '{path}' has an entry too many or too few: {what}")
+        problem = f"unknown '{unknown[0]}'" if unknown else f"missing '{missing[0]}'"
+        raise DataError(f"the episode '{path}' has wrong entries: {problem}")
     record = {name: content[name] for name in names}
     try:
         record["states"] = [

@@ -1,4 +1,4 @@
-"""All metrics of clframe by full name, collected from what stands beside their functions.
+"""All metrics of clframe by full name, collected from the metadata of their functions.
 
 Reports, tables and the registry read this. Ranges assume a measure in 0..1, except that L2 metrics
 use performance scaled to 1..101.

@@ -1,8 +1,8 @@
-"""What happens within training: metrics of curves that were measured every few steps.
+"""Continual evaluation: metrics of curves that were measured every few training steps.
 
 ``A_i(n)`` is the accuracy on task ``i`` at the ``n``-th measurement (``trainer
-.evaluate_every_n_steps``). Curves are given experience by experience; a task is in them from the
-experience on that learns it first, so that the later ones are those in which it can be forgotten.
+.evaluate_every_n_steps``). Curves are listed by experience. A task is in them from the
+experience on that learns it first, so that it can be forgotten in the later ones.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _WINDOWS = (10, 100)
 
 
 def _of_run(result: Result) -> dict[str, Any] | None:
-    """The arguments for a run that was measured within training."""
-    found = result.measured.get("continual_evaluation")
-    if not found:
+    """Return the arguments for a run that was measured within training."""
+    measured = result.measured.get("continual_evaluation")
+    if not measured:
         return None
-    curves = list(found["experiences"].values())
+    curves = list(measured["experiences"].values())
     return {"steps": [c["steps"] for c in curves], "values": [c["tasks"] for c in curves]}
 
 
@@ -84,38 +84,40 @@ def continual(
 
     De Lange et al., "Continual evaluation for lifelong learning: Identifying the stability gap",
     ICLR 2023: ``min_acc`` is Eq. 2, ``wc_acc`` Eq. 3, ``wf`` and ``wp`` the windowed forgetting and
-    plasticity of their section 3 (a window counts measurements, so it means as many steps as
-    theirs where each step is measured). The paper shows the gap and has no number for it;
-    ``stability_gap`` is the part of a fall that the same experience makes good: the lower of the
+    plasticity of their section 3 (a window counts measurements, which equals their definition
+    in steps if each step is measured). The paper shows the gap but has no number for it;
+    ``stability_gap`` is the part of a fall that the same experience recovers: the lower of the
     values before and after it, minus its lowest one. Koh et al., "Online continual learning on
     class incremental blurry task configuration with anytime inference", ICLR 2022, sum accuracy
-    times samples; ``auc`` does so by steps, divides by their number, and weighs tasks equally.
+    times samples; ``auc`` does so by steps, divides by their number, and weights tasks equally.
 
     >>> found = continual([[5, 10], [15, 20]], [{"a": [0.5, 1.0]}, {"a": [0.2, 0.8], "b": [0, 1]}])
     >>> [round(found[name], 3) for name in ("min_acc", "wc_acc", "stability_gap", "wf_10", "auc")]
     [0.2, 0.6, 0.6, 0.4, 0.625]
 
     Args:
-        steps: Of each experience, the steps at which was measured, counted over the run.
-        values: Of each experience, the accuracies at these steps, by task.
+        steps: For each experience, the measured steps, counted over the run.
+        values: For each experience, the accuracies at these steps, by task.
 
     Returns:
-        The metrics, None where no task is an earlier one; ``stability_gap_k`` is the mean over
+        The metrics, None if no task is an earlier one; ``stability_gap_k`` is the mean over
         tasks in each experience.
     """
-    curves = [{task: np.asarray(line, np.float64) for task, line in one.items()} for one in values]
+    curves = [
+        {task: np.asarray(line, np.float64) for task, line in by_task.items()} for by_task in values
+    ]
     whole: dict[str, list[Floats]] = {}
     first: dict[str, int] = {}
     gaps: list[float | None] = []
-    for k, one in enumerate(curves):
+    for k, by_task in enumerate(curves):
         falls = []
-        for task, line in one.items():
+        for task, line in by_task.items():
             if task in whole:
                 falls.append(min(whole[task][-1][-1], line[-1]) - line.min())
             else:
                 first[task], whole[task] = k, []
             whole[task].append(line)
-        # Where the lowest value is the end itself nothing was regained.
+        # If the lowest value is the end itself, nothing was regained.
         gaps.append(float(np.mean([max(fall, 0.0) for fall in falls])) if falls else None)
     earlier = [t for t in whole if first[t] < len(curves) - 1]
     lowest = _mean(min(line.min() for line in whole[t][1:]) for t in earlier if whole[t][1:])
@@ -124,20 +126,20 @@ def continual(
     worst = None
     if lowest is not None:
         worst = share * float(np.mean(last)) + (1 - share) * lowest if last else lowest
-    lines = [np.concatenate(parts) for parts in whole.values()]
-    found: dict[str, Any] = {"min_acc": lowest, "wc_acc": worst}
-    found["stability_gap"] = _mean(gap for gap in gaps if gap is not None)
+    lines = [np.concatenate(segments) for segments in whole.values()]
+    metrics: dict[str, Any] = {"min_acc": lowest, "wc_acc": worst}
+    metrics["stability_gap"] = _mean(gap for gap in gaps if gap is not None)
     for width in _WINDOWS:
-        found[f"wf_{width}"] = _mean(_steepest(-line, width) for line in lines)
+        metrics[f"wf_{width}"] = _mean(_steepest(-line, width) for line in lines)
     for width in _WINDOWS:
-        found[f"wp_{width}"] = _mean(_steepest(line, width) for line in lines)
-    found["auc"] = _area(steps, curves)
-    found["stability_gap_k"] = gaps
-    return found
+        metrics[f"wp_{width}"] = _mean(_steepest(line, width) for line in lines)
+    metrics["auc"] = _area(steps, curves)
+    metrics["stability_gap_k"] = gaps
+    return metrics
 
 
 def _steepest(line: Floats, width: int) -> float:
-    """The highest rise between two points that are less than so many apart; 0 for none."""
+    """Return the highest rise between points less than ``width`` apart; 0 for none."""
     rise = 0.0
     for distance in range(1, min(width, len(line))):
         rise = max(rise, float((line[distance:] - line[:-distance]).max()))
@@ -145,13 +147,13 @@ def _steepest(line: Floats, width: int) -> float:
 
 
 def _area(steps: Sequence[Sequence[int]], curves: Sequence[Mapping[str, Floats]]) -> float | None:
-    """The mean accuracy over the tasks seen, each point standing for the steps before it."""
-    places = np.concatenate([np.asarray(one, np.float64) for one in steps])
-    heights = np.concatenate([np.mean(list(one.values()), axis=0) for one in curves])
-    widths = np.diff(places, prepend=0.0)
-    return float((widths * heights).sum() / places[-1]) if places[-1] > 0 else None
+    """Return the mean accuracy over the tasks seen, each point weighted by the steps before it."""
+    positions = np.concatenate([np.asarray(points, np.float64) for points in steps])
+    heights = np.concatenate([np.mean(list(points.values()), axis=0) for points in curves])
+    widths = np.diff(positions, prepend=0.0)
+    return float((widths * heights).sum() / positions[-1]) if positions[-1] > 0 else None
 
 
 def _mean(values: Any) -> float | None:
-    known = list(values)
-    return float(np.mean(known)) if known else None
+    numbers = list(values)
+    return float(np.mean(numbers)) if numbers else None

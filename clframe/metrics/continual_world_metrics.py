@@ -3,7 +3,7 @@
 Wołczyk et al., "Continual World: A Robotic Benchmark For Continual Reinforcement Learning",
 NeurIPS 2021, Section 4. ``p_i(t)`` is the success rate on task ``i`` at time ``t``; task ``i`` of
 ``N`` is learned in the interval ``[(i - 1) D, i D]``, and the run ends at ``T = N D``. Tasks are
-counted by learning intervals: where one comes back (CW20) it is another ``i``.
+counted by learning intervals: a task that comes back (CW20) is another ``i``.
 
 >>> R = [[0.9, 0.0], [0.3, 0.8]]
 >>> curves, reference = [[0.0, 0.6, 0.9], [0.0, 0.4, 0.8]], [[0.0, 0.6, 0.9], [0.0, 0.8, 0.8]]
@@ -31,23 +31,23 @@ Curves = Sequence[Sequence[float] | None]
 
 
 def area_under(curve: Sequence[float]) -> float:
-    """``1/D`` times the integral of ``p(t)`` over the interval, by the trapezoidal rule.
+    """Return ``1/D`` times the integral of ``p(t)`` over the interval, by the trapezoidal rule.
 
     >>> area_under([0.0, 1.0, 1.0])
     0.75
 
     Args:
-        curve: The success rate at evenly spaced times, both ends of the interval included; a single
-            value where nothing was learned and it stayed the same.
+        curve: The success rate at evenly spaced times, including both ends of the interval; a
+            single value if nothing was learned and it stayed the same.
     """
     values = np.asarray(curve, dtype=np.float64)
     if values.ndim != 1 or not len(values):
-        raise SettingError("a curve of success rates must be a list of one value or more")
+        raise SettingError("a curve of success rates must be a list of at least one value")
     return float(values[0] if len(values) == 1 else (values[:-1] + values[1:]).mean() / 2)
 
 
 def forward_transfer(area: float, reference: float) -> float | None:
-    """``(AUC - AUC_b) / (1 - AUC_b)``; None where the reference is perfect from the start.
+    """Return ``(AUC - AUC_b) / (1 - AUC_b)``, or None if the reference is perfect from the start.
 
     >>> forward_transfer(0.75, 0.5)
     0.5
@@ -56,7 +56,7 @@ def forward_transfer(area: float, reference: float) -> float | None:
 
 
 def of_run(result: Result) -> dict[str, Any] | None:
-    """The arguments for a run of success rates that learned one task after the other."""
+    """Return the arguments for a run of success rates that learned one task after the other."""
     single = all(len(columns) == 1 for columns in result.task_of_row)
     if result.matrix.measure != "success" or not single or not len(result.matrix.learned):
         return None
@@ -70,7 +70,7 @@ def of_run(result: Result) -> dict[str, Any] | None:
 
 
 def tasks_of(result: Result) -> list[str]:
-    """The task of each learned row."""
+    """Return the task of each learned row."""
     return [result.matrix.columns[columns[0]] for columns in result.task_of_row]
 
 
@@ -98,10 +98,10 @@ def continual_world(
     curves: Curves | None = None,
     reference: Curves | None = None,
 ) -> dict[str, Any]:
-    """The three metrics of Continual World.
+    """Return the three metrics of Continual World.
 
     ``performance`` is the mean of ``p_i(T)``; ``forgetting`` the mean of ``F_i = p_i(i D) -
-    p_i(T)``, below zero where later learning helped; ``forward_transfer`` the mean of ``FT_i =
+    p_i(T)``, below zero if later learning helped; ``forward_transfer`` the mean of ``FT_i =
     (AUC_i - AUC_i^b) / (1 - AUC_i^b)``, with ``AUC_i`` the mean of ``p_i`` while task ``i`` is
     learned and ``b`` a run that learns it alone from scratch. The paper averages the last five
     evaluations for ``p_i(T)``; here it is the last row.
@@ -110,12 +110,12 @@ def continual_world(
         matrix: Success rates [row, task] after every learning interval.
         task_of_row: Columns learned at each row; default: row i learns column i.
         curves: For each row, the success rate on its task at evenly spaced times from the start to
-            the end of its learning; None where it was not measured.
-        reference: The same of the single-task runs, in the order of the rows.
+            the end of its learning; None if it was not measured.
+        reference: The same for the single-task runs, in the order of the rows.
 
     Returns:
         ``performance, forgetting, forward_transfer``, and per row ``forgetting_i``,
-        ``forward_transfer_i``, ``area_i``. What is not defined is None.
+        ``forward_transfer_i``, ``area_i``. Undefined values are None.
 
     Example:
         >>> R = [[0.9, 0.5], [0.7, 0.8]]  # success on task j after experience i
@@ -128,9 +128,9 @@ def continual_world(
         raise SettingError(f"the matrix must be [row, task], but its shape is {values.shape}")
     now = learned_columns(values.shape, task_of_row)
     rows = len(values)
-    for name, given in (("curves", curves), ("reference", reference)):
-        if given is not None and len(given) != rows:
-            raise SettingError(f"{name} has {len(given)} rows, but the matrix has {rows}")
+    for name, values_by_row in (("curves", curves), ("reference", reference)):
+        if values_by_row is not None and len(values_by_row) != rows:
+            raise SettingError(f"{name} has {len(values_by_row)} rows, but the matrix has {rows}")
     tasks = [np.flatnonzero(line) for line in now]
     learned = np.logical_or.reduce(now, axis=0)
     lost = [float((values[i, tasks[i]] - values[-1, tasks[i]]).mean()) for i in range(rows)]
@@ -142,16 +142,16 @@ def continual_world(
     ]
     complete = None not in areas and None not in bases
     # A task whose reference is perfect from the start can show no transfer.
-    known = [gain for gain in gains if gain is not None] if complete else []
+    transfers = [gain for gain in gains if gain is not None] if complete else []
     return {
-        "performance": _known(values[-1, learned].mean()),
-        "forgetting": _known(np.mean(lost)),
-        "forward_transfer": _known(np.mean(known)) if known else None,
-        "forgetting_i": [_known(value) for value in lost],
+        "performance": _finite_or_none(values[-1, learned].mean()),
+        "forgetting": _finite_or_none(np.mean(lost)),
+        "forward_transfer": _finite_or_none(np.mean(transfers)) if transfers else None,
+        "forgetting_i": [_finite_or_none(value) for value in lost],
         "forward_transfer_i": gains,
         "area_i": areas,
     }
 
 
-def _known(value: float | np.floating[Any]) -> float | None:
+def _finite_or_none(value: float | np.floating[Any]) -> float | None:
     return None if np.isnan(value) else float(value)

@@ -1,8 +1,8 @@
-"""What a metric is: its facts stand beside the function that computes it.
+"""Metadata of metrics, declared next to the functions that compute them.
 
-``@metric`` says of a function what the numbers it returns are called, which direction is better and
+``@metric`` declares the names of the numbers that a function returns, which direction is better and
 so on. The catalog, the registered families, reports, the console and docs/metrics.md are derived
-from these facts, so a metric is added in one place.
+from this metadata, so a metric is added in one place.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _TEXTS = ("formula", "meaning", "paper", "unit")
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """One metric: what it is called, what it says, and how to read it.
+    """A metric: its name, its meaning, and how to read it.
 
     Args:
         name: The key under which its function returns it; in the catalog the full name with the
             family first, such as ``gem.bwt``.
         formula: In the symbols of docs/metrics.md.
-        meaning: One line in words.
-        higher_is_better: None for neither, it describes.
-        low: The lowest value there can be; None if there is no limit.
-        high: The highest.
-        paper: Where it is defined.
+        meaning: One-line description.
+        higher_is_better: None if it only describes.
+        low: The lowest possible value; None if there is no limit.
+        high: The highest possible value.
+        paper: The paper that defines it.
         headline: Whether a comparison shows it by default.
-        words: What the console says beside it after a run; empty to leave it out there.
-        unit: What it is counted in, such as ``s``; empty for a fraction or a plain number.
+        words: Description next to it in the console after a run; empty to leave it out there.
+        unit: Unit, such as ``s``; empty for a fraction or a plain number.
 
     Example:
         >>> info = MetricInfo(
@@ -60,17 +60,17 @@ class MetricInfo:
 
     @property
     def direction(self) -> str:
-        """Return "higher", "lower" or "-"."""
+        """The better direction: "higher", "lower" or "-"."""
         return {True: "higher", False: "lower", None: "-"}[self.higher_is_better]
 
     @property
     def range(self) -> str:
-        """Return the limits, such as "0..1", "0.." or "any"."""
+        """The limits, such as "0..1", "0.." or "any"."""
         low, high = ("" if limit is None else f"{limit:g}" for limit in (self.low, self.high))
         return f"{low}..{high}" if low or high else "any"
 
     def to_json(self) -> dict[str, Any]:
-        """What results.json holds of a metric that clframe does not know by itself."""
+        """Return the entry in results.json of a metric that clframe does not define."""
         texts = {key: getattr(self, key) for key in _TEXTS}
         return {
             "higher_is_better": self.higher_is_better,
@@ -79,7 +79,7 @@ class MetricInfo:
 
     @classmethod
     def from_json(cls, name: str, facts: Mapping[str, Any]) -> MetricInfo:
-        """Read what a results.json says of a metric; what is not as expected is left out."""
+        """Read a metric's entry in results.json; unexpected values are ignored."""
         better = facts.get("higher_is_better", True)
         texts = {key: facts[key] for key in _TEXTS if isinstance(facts.get(key), str)}
         direction = better if isinstance(better, bool | None) else True
@@ -88,15 +88,15 @@ class MetricInfo:
 
 @dataclass(frozen=True)
 class Family:
-    """The metrics that one function computes.
+    """The metrics that a single function computes.
 
     Args:
-        name: What comes first in their full names.
+        name: Prefix of their full names.
         function: Computes them.
         metrics: One entry per number; their names without the family.
         summary: One line for ``clframe list metrics``.
         per: What lists that go with the metrics (``*_k``) have a value for.
-        arguments: What the function is called with for a run, or None where the metrics are not
+        arguments: Returns the function's arguments for a run, or None if the metrics are not
             defined for that run; without it they are not computed for runs.
     """
 
@@ -108,12 +108,12 @@ class Family:
     arguments: Arguments | None = None
 
     def __call__(self, result: Result) -> dict[str, Any] | None:
-        """The family's numbers for a run; None if they are not defined for it."""
+        """Return the family's numbers for a run, or None if they are not defined for it."""
         arguments = None if self.arguments is None else self.arguments(result)
         return None if arguments is None else dict(self.function(**arguments))
 
     def catalog(self, name: str = "") -> dict[str, MetricInfo]:
-        """The facts by full name.
+        """Return the metadata by full name.
 
         Args:
             name: The name the family was registered under, if it is another.
@@ -130,7 +130,7 @@ def metric(
     per: Literal["task", "experience"] = "task",
     arguments: Arguments | None = None,
 ) -> Callable[[F], F]:
-    """Say of a function which metrics it returns.
+    """Declare which metrics a function returns.
 
     >>> @metric(MetricInfo("loss", higher_is_better=False))
     ... def final(result):
@@ -140,11 +140,11 @@ def metric(
 
     Args:
         metrics: One entry per number.
-        paper: Where they are defined.
-        family: What comes first in their full names; the function's name if empty.
+        paper: The paper that defines them.
+        family: Prefix of their full names; the function's name if empty.
         summary: One line for ``clframe list metrics``.
         per: What lists that go with the metrics have a value for.
-        arguments: Of a function of arrays: what it is called with for a run.
+        arguments: For a function of arrays: returns its arguments for a run.
     """
     facts = tuple(replace(info, paper=info.paper or paper) for info in metrics)
 
@@ -158,12 +158,12 @@ def metric(
 
 
 def family_of(function: object) -> Family | None:
-    """What ``@metric`` says of a function; None if it says nothing."""
+    """Return what ``@metric`` declares for a function, or None."""
     family: Family | None = getattr(function, _ATTRIBUTE, None)
     return family
 
 
 def families_in(module: ModuleType) -> list[Family]:
-    """The families whose functions a module defines, in their order."""
+    """Return the families whose functions a module defines, in order."""
     values = [v for v in vars(module).values() if getattr(v, "__module__", "") == module.__name__]
     return [family for family in map(family_of, values) if family is not None]

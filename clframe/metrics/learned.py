@@ -1,4 +1,4 @@
-"""The train-test matrix, checked, and when each of its tasks is learned."""
+"""The train-test matrix, checked, with the row at which each task is learned."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from clframe.errors import SettingError
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 TaskOfRow = Sequence[int | Iterable[int]]
-# None stands for "not measured", as in results.json.
+# None means "not measured", as in results.json.
 Table = ArrayLike | Sequence[Sequence[float | None]]
 Vector = ArrayLike | Sequence[float | None]
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A checked matrix and when each of its tasks is learned."""
+    """A checked matrix with the row at which each task is learned."""
 
     values: Floats
     now: Bools  # now[i, j]: row i learns column j
@@ -37,7 +37,7 @@ class Learned:
 
 
 def learned_matrix(R: Table, task_of_row: TaskOfRow | None) -> Learned:
-    """Check a matrix and say which row learns which column."""
+    """Check a matrix and return which row learns which column."""
     values = _matrix(R)
     now = learned_columns(values.shape, task_of_row)
     rows = len(now)
@@ -69,7 +69,7 @@ def _matrix(R: Table) -> Floats:
 
 
 def learned_columns(shape: tuple[int, ...], task_of_row: TaskOfRow | None) -> Bools:
-    """Return which row learns which column, or refuse `task_of_row` with a sentence."""
+    """Return which row learns which column, or raise SettingError for a bad `task_of_row`."""
     rows, columns = shape[:2]
     if task_of_row is None:
         if rows > columns:
@@ -96,7 +96,7 @@ def learned_columns(shape: tuple[int, ...], task_of_row: TaskOfRow | None) -> Bo
 
 
 def vector_of(values: Vector, length: int, name: str, of: str = "column") -> Floats:
-    """Return one number per column (or row) of R, or refuse what was given with a sentence."""
+    """Return one number per column (or row) of R, or raise SettingError for another shape."""
     try:
         vector = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -111,26 +111,26 @@ def vector_of(values: Vector, length: int, name: str, of: str = "column") -> Flo
 
 def _refuse_infinite(values: Floats, name: str) -> None:
     if np.isinf(values).any():
-        place = ", ".join(str(index[0]) for index in np.nonzero(np.isinf(values)))
+        indices = ", ".join(str(index[0]) for index in np.nonzero(np.isinf(values)))
         raise SettingError(
-            f"{name} is infinite at index [{place}]; values must be finite, "
+            f"{name} is infinite at index [{indices}]; values must be finite, "
             "or NaN where not measured."
         )
 
 
 def mean(values: Floats) -> float | None:
-    """Mean, or None if there is nothing to average or one of the values was not measured."""
+    """Return the mean, or None if there are no values or one was not measured."""
     if values.size == 0 or np.isnan(values).any():
         return None
     return float(values.mean())
 
 
 def mean_of_known(values: Sequence[float | None]) -> float | None:
-    """Mean, or None if there is nothing to average or one of the values is None."""
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known and len(known) == len(values) else None
+    """Return the mean, or None if there are no values or one of them is None."""
+    numbers = [value for value in values if value is not None]
+    return float(np.mean(numbers)) if numbers and len(numbers) == len(values) else None
 
 
 def plain(values: Floats) -> list[float | None]:
-    """Plain numbers with None in the place of NaN."""
+    """Return plain numbers with None in place of NaN."""
     return [None if np.isnan(value) else float(value) for value in values]

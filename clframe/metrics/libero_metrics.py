@@ -29,7 +29,7 @@ VARIANTS = ("paper", "notebook")
 
 
 def _of_run(result: Result) -> dict[str, Any] | None:
-    """The arguments for a run that was evaluated while it learned one task after the other."""
+    """Return the arguments for a run that was evaluated during training, task after task."""
     points = {len(values) for tasks in result.curves.values() for values in tasks.values()}
     learned = result.matrix.learned
     single = all(len(columns) == 1 for columns in result.task_of_row)
@@ -60,7 +60,7 @@ def _of_run(result: Result) -> dict[str, Any] | None:
     ),
     paper="Liu et al., NeurIPS 2023, Eq. 3",
     summary=(
-        "FWT, NBT and AUC of LIBERO (Liu et al., 2023), where training was evaluated on the way."
+        "FWT, NBT and AUC of LIBERO (Liu et al., 2023), if evaluated during training."
     ),
     arguments=_of_run,
 )  # fmt: skip
@@ -70,7 +70,7 @@ def libero(
     confusion: ArrayLike | None = None,
     task_of_row: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """Forward transfer, negative backward transfer and area under the success curve.
+    """Return forward transfer, negative backward transfer and area under the success curve.
 
     With c_kk the maximum of task k's own curve, e*_k its earliest place, c_tk = c[t, k, e*_t]::
 
@@ -78,13 +78,13 @@ def libero(
         NBT_k = mean over later tasks t of (c_kk - c_tk)
         AUC_k = (FWT_k + sum over later tasks t of c_tk) / (1 + number of later tasks)
 
-    ``fwt``, ``nbt``, ``auc`` are means over all K tasks; the last task, which has nothing after it,
+    ``fwt``, ``nbt``, ``auc`` are means over all K tasks. The last task, which has nothing after it,
     counts as 0 in ``nbt`` (as Eq. 3 divides by K) and is None in ``nbt_k``. FWT and AUC: higher is
     better, range 0..1. NBT: lower is better, range -1..1, negative if later learning helped.
 
-    Variant ``notebook`` takes c_tk, c_kk included, from ``confusion``: success rates measured
-    afresh after each task with the best checkpoint, as the analysis notebook published with LIBERO
-    does.
+    Variant ``notebook`` takes c_tk, including c_kk, from ``confusion``: success rates measured
+    again after each task with the best checkpoint, as in the analysis notebook published with
+    LIBERO.
 
     Values for tasks not yet learned are never read. A recurring task counts from the row that
     learned it first, and rows that learn it again are not "later tasks".
@@ -92,7 +92,7 @@ def libero(
     Args:
         c: Success rates, rows and columns as in a train-test matrix, evaluation points last.
         variant: ``paper`` (Eq. 3) or ``notebook``.
-        confusion: Fresh success rates [row, task] for the variant ``notebook``.
+        confusion: Newly measured success rates [row, task] for the variant ``notebook``.
         task_of_row: Column learned at each row; default: row i learns column i.
 
     Returns:
@@ -138,17 +138,17 @@ def libero(
         fwt_k.append(held_mean[start])
         nbt_k.append((matrix[start, task] - later).mean() if later.size else np.nan)
         auc_k.append((held_mean[start] + later.sum()) / (1 + later.size))
-    # The last task may lack NBT by definition; any other gap leaves the mean unknown.
+    # The last task may lack NBT by definition; any other gap makes the mean undefined.
     nbt_terms = [0.0 if k == len(nbt_k) - 1 else value for k, value in enumerate(nbt_k)]
     return {
-        "fwt": _known(np.mean(fwt_k)),
-        "nbt": _known(np.mean(nbt_terms)) if len(nbt_k) > 1 else None,
-        "auc": _known(np.mean(auc_k)),
-        "fwt_k": [_known(value) for value in fwt_k],
-        "nbt_k": [_known(value) for value in nbt_k],
-        "auc_k": [_known(value) for value in auc_k],
+        "fwt": _finite_or_none(np.mean(fwt_k)),
+        "nbt": _finite_or_none(np.mean(nbt_terms)) if len(nbt_k) > 1 else None,
+        "auc": _finite_or_none(np.mean(auc_k)),
+        "fwt_k": [_finite_or_none(value) for value in fwt_k],
+        "nbt_k": [_finite_or_none(value) for value in nbt_k],
+        "auc_k": [_finite_or_none(value) for value in auc_k],
         "e_star": e_star,
-        "matrix": [[_known(value) for value in line] for line in matrix],
+        "matrix": [[_finite_or_none(value) for value in line] for line in matrix],
     }
 
 
@@ -165,7 +165,7 @@ def _curves(c: ArrayLike) -> Floats:
             f"but its shape is {curves.shape}."
         )
     if np.isinf(curves).any():
-        raise SettingError("c must be finite, or NaN where not measured, but it holds infinity.")
+        raise SettingError("c must be finite, or NaN where not measured, but it contains infinity.")
     return curves
 
 
@@ -178,16 +178,16 @@ def _fresh(variant: str, confusion: ArrayLike | None, shape: tuple[int, int]) ->
         return None
     if confusion is None:
         raise SettingError(
-            "The variant 'notebook' needs confusion: the success rates [row, task] measured afresh "
+            "The variant 'notebook' needs confusion: the success rates [row, task] measured again "
             "after each task."
         )
     fresh = np.asarray(confusion, dtype=np.float64)
     if fresh.shape != shape:
         raise SettingError(
-            f"confusion has the shape {fresh.shape}, but it must be {shape} as c is."
+            f"confusion has the shape {fresh.shape}, but it must be {shape}, like c."
         )
     return fresh
 
 
-def _known(value: float | np.floating[Any]) -> float | None:
+def _finite_or_none(value: float | np.floating[Any]) -> float | None:
     return None if np.isnan(value) else float(value)

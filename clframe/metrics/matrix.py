@@ -1,12 +1,12 @@
-"""Metrics of the train-test matrix: OpenLORIS, GEM, forgetting and what follows from them.
+"""Metrics of the train-test matrix: OpenLORIS, GEM, forgetting and related ones.
 
 Everywhere ``R[i, j]`` is the performance on task ``j`` after learning experience ``i`` (the row of
-the untrained model is not part of ``R``), NaN means "not measured", and a metric that needs a cell
+the untrained model is not part of ``R``), and NaN means "not measured". A metric that needs a cell
 that was not measured is ``None``: a mean over fewer cells would be another metric.
 
-Tasks may recur and an experience may hold several tasks. Then ``task_of_row`` names the column, or
-the columns, learned at each row; without it row ``i`` learns column ``i``. Tasks that no row learns
-count as tasks of the future.
+Tasks may recur and an experience may have several tasks. Then ``task_of_row`` names the column, or
+the columns, learned at each row; without it, row ``i`` learns column ``i``. Tasks that no row
+learns count as future tasks.
 
 >>> R = [[0.9, 0.5, 0.2], [0.7, 0.8, 0.3], [0.6, 0.7, 1.0]]
 >>> {name: round(value, 4) for name, value in openloris(R).items()}
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def _of_run(result: Result) -> dict[str, Any]:
-    """What most families are called with for a run."""
+    """Return the arguments of most families for a run."""
     return {"R": result.matrix.learned, "task_of_row": result.task_of_row}
 
 
@@ -70,7 +70,7 @@ def _with_before(result: Result) -> dict[str, Any]:
     arguments=_of_run,
 )  # fmt: skip
 def openloris(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, float | None]:
-    """Accuracy, BWT, FWT and Over-all of OpenLORIS-Object (She et al., ICRA 2020, Section III).
+    """Return Accuracy, BWT, FWT and Over-all of OpenLORIS-Object (She et al., ICRA 2020, Sec. III).
 
     Plain averages of parts of the matrix, not differences: ``accuracy`` over the cells of tasks
     learned so far (i >= j), ``bwt`` over tasks learned earlier (i > j), ``fwt`` over tasks still to
@@ -116,14 +116,14 @@ def openloris(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, float
 def gem(
     R: Table, b: Vector | None = None, task_of_row: TaskOfRow | None = None
 ) -> dict[str, float | None]:
-    """ACC, BWT and FWT of GEM (Lopez-Paz and Ranzato, NeurIPS 2017, Eq. 2-4).
+    """Return ACC, BWT and FWT of GEM (Lopez-Paz and Ranzato, NeurIPS 2017, Eq. 2-4).
 
     acc = mean over learned tasks of R[T, j]; bwt = mean over tasks learned before the last row of
     R[T, j] - R[j, j]; fwt = mean over tasks not learned first of R[j - 1, j] - b[j]. Higher is
     better; acc has the range of the measure, bwt and fwt are in -1..1 for a measure in 0..1.
 
-    A recurring task is compared with the row that learned it last (bwt), and with the row before it
-    was learned first (fwt).
+    For a recurring task, bwt uses the row that learned it last, and fwt the row before it was
+    learned first.
 
     Args:
         R: Matrix of performances, rows in order of learning.
@@ -160,13 +160,13 @@ def gem(
     arguments=_of_run,
 )  # fmt: skip
 def forgetting(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, Any]:
-    """Forgetting under its two meanings, each named for what it subtracts.
+    """Return forgetting in its two meanings, each named for what it subtracts.
 
-    ``best_minus_last``: Chaudhry et al., ECCV 2018, Eq. 3: f_j = max over rows l from the one that
-    learned j first to the last but one of R[l, j], minus R[T, j]. ``first_minus_last``: the value
+    ``best_minus_last``: Chaudhry et al., ECCV 2018, Eq. 3: f_j = max over rows l, from the one that
+    learned j first to the last but one, of R[l, j], minus R[T, j]. ``first_minus_last``: the value
     when first learned minus the final one, R[j, j] - R[T, j] (minus GEM's bwt when no task recurs).
     Means over the tasks that the final row does not learn; lower is better, range -1..1. The lists
-    ``*_k`` hold one value per column, None where a column has none.
+    ``*_k`` have one value per column, None for a column without a value.
 
     Args:
         R: Matrix of performances, rows in order of learning.
@@ -179,7 +179,7 @@ def forgetting(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, Any]
     """
     m = learned_matrix(R, task_of_row)
     columns = np.arange(m.values.shape[1])
-    # Rows before a task is learned say nothing about what was known and may be unmeasured.
+    # Rows before a task is learned do not measure what was learned and may be unmeasured.
     after = np.where(m.seen, m.values, -np.inf)[:-1]
     best = after.max(axis=0, initial=-np.inf)
     unused = ~m.old
@@ -201,7 +201,7 @@ def forgetting(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, Any]
     arguments=_of_run,
 )
 def learning_accuracy(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, Any]:
-    """Learning accuracy (Riemer et al., ICLR 2019): mean performance on what was just learned.
+    """Return learning accuracy (Riemer et al., ICLR 2019): mean performance on new tasks.
 
     learning_accuracy = mean over rows i of R[i, i]; higher is better, range of the measure. The
     list ``learning_accuracy_k`` has one value per row.
@@ -233,11 +233,11 @@ def learning_accuracy(R: Table, task_of_row: TaskOfRow | None = None) -> dict[st
 def intransigence(
     R: Table, joint: Vector | None = None, task_of_row: TaskOfRow | None = None
 ) -> dict[str, Any]:
-    """Intransigence (Chaudhry et al., ECCV 2018, Eq. 5): inability to learn the new task.
+    """Return intransigence (Chaudhry et al., ECCV 2018, Eq. 5): inability to learn the new task.
 
     I_i = joint[i] - R[i, i], where joint[i] is the performance on the task of row i of a reference
-    model trained on all data up to row i. Lower is better, range -1..1; negative when learning in
-    sequence was better than learning jointly.
+    model trained on all data up to row i. Lower is better, range -1..1; negative if sequential
+    learning was better than joint learning.
 
     Args:
         R: Matrix of performances, rows in order of learning.
@@ -269,11 +269,11 @@ def intransigence(
     MetricInfo("plasticity", "P: mean of R[j, j]", "value when just learned", low=0, high=1),
     MetricInfo("tradeoff", "2SP / (S + P)", "harmonic mean of the two", low=0, high=1),
     paper="Sarfraz et al., CoLLAs 2022",
-    summary="What is kept of earlier tasks and what is gained of new ones.",
+    summary="How much of earlier tasks is kept, and how well new ones are learned.",
     arguments=_of_run,
 )
 def stability_plasticity(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, float | None]:
-    """Stability, plasticity and their trade-off (as in Sarfraz et al., CoLLAs 2022).
+    """Return stability, plasticity and their trade-off (as in Sarfraz et al., CoLLAs 2022).
 
     stability S = mean of R[T, j] over the tasks learned before the final row; plasticity P = mean
     of R[i, i] over rows; tradeoff = their harmonic mean 2SP / (S + P), 0 if both are 0. Higher is
@@ -309,11 +309,11 @@ def stability_plasticity(R: Table, task_of_row: TaskOfRow | None = None) -> dict
     arguments=_of_run,
 )  # fmt: skip
 def average_over_run(R: Table, task_of_row: TaskOfRow | None = None) -> dict[str, Any]:
-    """Average incremental accuracy (Rebuffi et al., iCaRL, CVPR 2017, Section 4.1).
+    """Return average incremental accuracy (Rebuffi et al., iCaRL, CVPR 2017, Section 4.1).
 
     Mean over rows i of A_i = mean over the tasks learned so far of R[i, j]; higher is better, range
-    of the measure. Rows weigh equally here, cells do in ``openloris``. ``average_over_run_k`` lists
-    A_i.
+    of the measure. Here rows have equal weight; in ``openloris`` cells do. ``average_over_run_k``
+    lists A_i.
 
     Args:
         R: Matrix of performances, rows in order of learning.
@@ -348,9 +348,11 @@ def matrix_metrics(
         >>> sorted(matrix_metrics(R))[:3]
         ['average_over_run', 'forgetting', 'gem']
     """
-    given = {"R": R, "b": b, "joint": joint, "task_of_row": task_of_row}
+    arguments = {"R": R, "b": b, "joint": joint, "task_of_row": task_of_row}
     families: dict[str, dict[str, Any]] = {}
     for family in families_in(sys.modules[__name__]):
-        wanted = inspect.signature(family.function).parameters
-        families[family.name] = dict(family.function(**{name: given[name] for name in wanted}))
+        parameters = inspect.signature(family.function).parameters
+        families[family.name] = dict(
+            family.function(**{name: arguments[name] for name in parameters})
+        )
     return families

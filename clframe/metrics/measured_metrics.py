@@ -1,7 +1,7 @@
-"""Metrics of what evaluators measure beside the matrix: one family for each such plugin.
+"""Metrics of measurements besides the matrix: one family for each measuring plugin.
 
-The plugins (``strategy=er+plasticity+predictions``) measure after each experience and hand over
-their values by experience; here is said what they are and which direction is better.
+The plugins (``strategy=er+plasticity+predictions``) measure after each experience and store
+their values by experience; this module declares them and their better direction.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Values = Mapping[str, Sequence[float | None]]
 
 
 def _of(plugin: str) -> Arguments:
-    """What a plugin measured after each experience, as the argument of its family."""
+    """Return a function that reads a plugin's measurements as the argument of its family."""
 
     def arguments(result: Result) -> dict[str, Any] | None:
-        found = result.measured.get(plugin)
-        return {"values": found["values"]} if found else None
+        measured = result.measured.get(plugin)
+        return {"values": measured["values"]} if measured else None
 
     return arguments
 
@@ -30,7 +30,7 @@ def _of(plugin: str) -> Arguments:
 def _reduced(
     values: Values, reduce: Callable[[Sequence[float | None]], float | None]
 ) -> dict[str, Any]:
-    """One number of each list, and the list itself under ``NAME_k``."""
+    """Return one number of each list, and the list itself under ``NAME_k``."""
     numbers = {name: reduce(line) for name, line in values.items()}
     return {**numbers, **{f"{name}_k": list(line) for name, line in values.items()}}
 
@@ -40,13 +40,13 @@ def _last(line: Sequence[float | None]) -> float | None:
 
 
 def _sum(line: Sequence[float | None]) -> float | None:
-    known = [value for value in line if value is not None]
-    return sum(known) if known else None
+    numbers = [value for value in line if value is not None]
+    return sum(numbers) if numbers else None
 
 
 @metric(
     MetricInfo(
-        "accuracy", "right predictions / samples, of batches before they are learned",
+        "accuracy", "correct predictions / samples, of batches before they are learned",
         "prequential accuracy: each sample of an experience once, before its first step",
         low=0, high=1, words="accuracy on each batch before it is learned",
     ),
@@ -56,10 +56,10 @@ def _sum(line: Sequence[float | None]) -> float | None:
     arguments=lambda result: result.measured.get("online"),
 )  # fmt: skip
 def online(right: Sequence[int], taken: Sequence[int]) -> dict[str, Any]:
-    """Accuracy on the samples that come, each predicted before it is learned.
+    """Return the accuracy on incoming samples, each predicted before it is learned.
 
     Args:
-        right: Samples predicted rightly, of each experience.
+        right: Correctly predicted samples of each experience.
         taken: Samples of each experience.
 
     Example:
@@ -72,13 +72,13 @@ def online(right: Sequence[int], taken: Sequence[int]) -> dict[str, Any]:
 
 @metric(
     MetricInfo(
-        "balanced_accuracy", "mean over classes of (right predictions / samples of the class)",
-        "accuracy at the end with every class counted alike, whatever its size",
+        "balanced_accuracy", "mean over classes of (correct predictions / samples of the class)",
+        "accuracy at the end, with equal weight for every class",
         low=0, high=1, paper="Brodersen et al., ICPR 2010",
     ),
     MetricInfo(
-        "worst_accuracy", "min over classes of (right predictions / samples of the class)",
-        "accuracy at the end on the class that is recognized least", low=0, high=1, paper="clframe",
+        "worst_accuracy", "min over classes of (correct predictions / samples of the class)",
+        "accuracy at the end on the class with the lowest one", low=0, high=1, paper="clframe",
     ),
     summary="Accuracy by class at the end of a run.",
     arguments=lambda result: result.measured.get("classes"),
@@ -86,20 +86,20 @@ def online(right: Sequence[int], taken: Sequence[int]) -> dict[str, Any]:
 def classes(
     names: Sequence[str], right: Sequence[int], tested: Sequence[int], **more: Any
 ) -> dict[str, Any]:
-    """Accuracy of each class on all tasks together, after the last experience.
+    """Return the accuracy of each class on all tasks together, after the last experience.
 
     Args:
-        names: Of the classes.
-        right: Test samples of each that are predicted rightly.
-        tested: Test samples of each, one or more.
-        **more: What else is recorded of them.
+        names: Names of the classes.
+        right: Correctly predicted test samples of each class.
+        tested: Test samples of each class, at least one.
+        **more: Other recorded values.
 
     Example:
         >>> classes(["cup", "drill"], right=[90, 0], tested=[90, 10])
         {'balanced_accuracy': 0.5, 'worst_accuracy': 0.0, 'worst_class': 'drill'}
     """
     shares = [hits / n for hits, n in zip(right, tested, strict=True)]
-    worst = min(range(len(shares)), key=lambda place: shares[place])
+    worst = min(range(len(shares)), key=lambda index: shares[index])
     return {
         "balanced_accuracy": sum(shares) / len(shares),
         "worst_accuracy": shares[worst],
@@ -137,9 +137,9 @@ def classes(
     arguments=_of("plasticity"),
 )  # fmt: skip
 def plasticity(values: Values) -> dict[str, Any]:
-    """Dormant units, ranks of the features (s: their singular values) and the weights' norm.
+    """Return dormant units, ranks of the features (s: singular values) and the weights' norm.
 
-    Each number is that of the last experience.
+    Each number is the value after the last experience.
 
     Args:
         values: By name, a value per experience.
@@ -164,12 +164,12 @@ def plasticity(values: Values) -> dict[str, Any]:
         paper="Russakovsky et al., ImageNet, 2015",
     ),
     MetricInfo(
-        "class_mean", "mean over classes of the share predicted rightly",
+        "class_mean", "mean over classes of the share predicted correctly",
         "accuracy of each class learned so far, mean over classes", low=0, high=1,
         paper="Brodersen et al., ICPR 2010 (balanced accuracy)",
     ),
     MetricInfo(
-        "class_worst", "min over classes of the share predicted rightly",
+        "class_worst", "min over classes of the share predicted correctly",
         "accuracy of the worst class learned so far", low=0, high=1,
         paper="clframe",
     ),
@@ -179,9 +179,9 @@ def plasticity(values: Values) -> dict[str, Any]:
     arguments=_of("predictions"),
 )  # fmt: skip
 def predictions(values: Values) -> dict[str, Any]:
-    """Calibration and accuracy by class, over all tasks learned so far together.
+    """Return calibration and accuracy by class, over all tasks learned so far together.
 
-    Each number is that after the last experience.
+    Each number is the value after the last experience.
 
     Args:
         values: By name, a value per experience.
@@ -207,7 +207,7 @@ def predictions(values: Values) -> dict[str, Any]:
     ),
     MetricInfo(
         "train_flops", "sum over steps of the operations of matrix products and convolutions",
-        "operations of training steps, forward and backward, what plugins add included",
+        "operations of training steps, forward and backward, including those of plugins",
         higher_is_better=False, low=0, unit="flop", paper="torch.utils.flop_counter",
     ),
     paper="clframe",
@@ -216,7 +216,7 @@ def predictions(values: Values) -> dict[str, Any]:
     arguments=_of("cost"),
 )  # fmt: skip
 def cost(values: Values) -> dict[str, Any]:
-    """Bytes kept after the last experience, operations of all experiences together.
+    """Return the bytes kept after the last experience, and the operations of all experiences.
 
     Args:
         values: By name, a value per experience.
@@ -227,5 +227,5 @@ def cost(values: Values) -> dict[str, Any]:
         ... ]
         12
     """
-    found = _reduced(values, _last)
-    return {**found, "train_flops": _sum(values["train_flops"])}
+    last = _reduced(values, _last)
+    return {**last, "train_flops": _sum(values["train_flops"])}

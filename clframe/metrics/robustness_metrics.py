@@ -1,4 +1,4 @@
-"""What is forgotten first, a skill or its robustness: metrics of the forgetting tensor."""
+"""Metrics of the forgetting tensor: which is forgotten first, a skill or its robustness?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _of_run(result: Result) -> dict[str, Any] | None:
-    """The arguments for a run whose tasks were measured under perturbations."""
+    """Return the arguments for a run whose tasks were measured under perturbations."""
     if not result.tensor:
         return None
     learned = [i for i, row in enumerate(result.matrix.rows) if row != "before"]
@@ -41,21 +41,21 @@ def _of_run(result: Result) -> dict[str, Any] | None:
     ),
     MetricInfo(
         "skill_left", "sum_k R[T,k] / sum_k R[k,k], earlier tasks k",
-        "the share of the unperturbed success on earlier tasks that is left at the end", low=0,
-        words="share of the success on earlier tasks that is left",
+        "the share of the unperturbed success on earlier tasks that remains at the end", low=0,
+        words="share of the success on earlier tasks that remains",
     ),
     MetricInfo(
         "robust_left", "sum_k P[T,k] / sum_k P[k,k], earlier tasks k, all axes and levels",
-        "the share of the perturbed success on earlier tasks that is left at the end", low=0,
+        "the share of the perturbed success on earlier tasks that remains at the end", low=0,
         words="the same under perturbation",
     ),
     MetricInfo(
         "lead", "skill_left - robust_left",
-        "positive where robustness is forgotten before the skill, negative the other way",
+        "positive if robustness is forgotten before the skill, negative the other way",
         higher_is_better=None,
     ),
     paper="clframe; axes of Fei et al., LIBERO-Plus, 2025",
-    summary="Skill and robustness: what of each is left, where tasks were perturbed.",
+    summary="Skill and robustness: how much of each remains, if tasks were perturbed.",
     arguments=_of_run,
 )  # fmt: skip
 def robustness(
@@ -64,15 +64,15 @@ def robustness(
     axes: Sequence[str],
     task_of_row: TaskOfRow | None = None,
 ) -> dict[str, Any]:
-    """How success under perturbation fares beside success without.
+    """Compare success under perturbation with success without.
 
     >>> R, P = [[1.0, 0.0], [0.5, 1.0]], [[[[0.8]], [[0.0]]], [[[0.2]], [[0.8]]]]
     >>> found = robustness(R, P, ["light"])
     >>> found["learned"], round(found["final"], 2), found["skill_left"], found["robust_left"]
     (0.8, 0.67, 0.5, 0.25)
 
-    Sums are over tasks, so that one which was never learned does not make a ratio undefined.
-    Earlier tasks are those not learned in the last row; they alone can have been forgotten.
+    Sums are over tasks, so that a task which was never learned does not make a ratio undefined.
+    Earlier tasks are those not learned in the last row; only they can have been forgotten.
 
     Args:
         R: Success [row, task], without the row "before".
@@ -117,5 +117,5 @@ def robustness(
     }
 
 
-def _ratio(part: float, whole: float) -> float | None:
-    return float(part / whole) if whole > 0 and not np.isnan(part) else None
+def _ratio(numerator: float, denominator: float) -> float | None:
+    return float(numerator / denominator) if denominator > 0 and not np.isnan(numerator) else None

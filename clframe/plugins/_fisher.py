@@ -1,4 +1,4 @@
-"""Fisher information of a learner on a data set, by six estimates that papers mix up.
+"""Fisher information of a learner on a dataset, by six estimates that papers mix up.
 
 The diagonal of the Fisher information is ``E_x E_{y ~ p(y|x)} [(d log p(y|x) / d theta)^2]``. The
 estimates differ in how they treat the inner expectation, and a penalty's weight found with one
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Estimate: TypeAlias = Literal["exact", "sample", "predicted", "true", "true_weighted", "batch"]
 
 _ROWS = 512
-"""Samples that go through the model in one pass where mini-batches are smaller."""
+"""Samples per forward pass if mini-batches are smaller."""
 
 
 def fisher(
@@ -49,31 +49,31 @@ def fisher(
     memory: int = 128,
     floor: float = 0.0,
 ) -> dict[str, Tensor]:
-    """The Fisher information's diagonal at the current parameters, by the parameter's name.
+    """Return the diagonal of the Fisher information at the current parameters, by parameter name.
 
     Only the outputs that compete for a sample take part. The model is in evaluation mode.
 
-    ``exact`` of actions is that of the Gaussian whose likelihood is learned. With means ``mu`` and
-    deviations ``sigma`` (a mixture of one mode) it is, as in Continual World::
+    For actions, ``exact`` is that of the Gaussian whose likelihood is learned. With means ``mu``
+    and deviations ``sigma`` (a mixture of one mode) it is, as in Continual World::
 
         sum_k ((d mu_k)^2 + 2 (d sigma_k)^2) / sigma_k^2
 
-    and where the squared error of ``n`` outputs is learned (``learner.squared_error``), whose
-    deviation is ``sqrt(n / 2)`` whatever the input, ``2/n sum_k (d f_k)^2``. Where actions are
-    choices (``model.categorical``) these are the classes, also if labels are a policy's logits.
+    and if the squared error of ``n`` outputs is learned (``learner.squared_error``), whose
+    deviation is ``sqrt(n / 2)`` for every input, ``2/n sum_k (d f_k)^2``. If actions are
+    choices (``model.categorical``), these are the classes, even if labels are a policy's logits.
 
     Args:
-        learner: Gives model, active outputs and loss.
-        data: To take the mean over.
+        learner: The model, active outputs and loss.
+        data: Data to take the mean over.
         estimate: ``exact``: ``sum_c p_c (d log p_c)^2`` over the active classes. ``sample``: one
             label drawn from ``p``. ``predicted``: the most probable label. ``true``: the data's own
             label (the empirical Fisher). ``true_weighted``: the same times that label's
-            probability, so one term of ``exact``, in which samples that are got wrong count
+            probability, so one term of ``exact``, in which misclassified samples count
             little. ``batch``: the squared gradient of a mini-batch's mean loss, mean over
-            mini-batches; smaller than ``true`` by up to the batch size. Of actions ``sample``,
-            ``predicted`` and ``true_weighted`` are not defined.
+            mini-batches; smaller than ``true`` by up to the batch size. ``sample``,
+            ``predicted`` and ``true_weighted`` are not defined for actions.
         samples: How many samples, drawn at random; None for all.
-        batch_size: Of a mini-batch for ``batch``; for the others it changes only the speed.
+        batch_size: Mini-batch size for ``batch``; for the others it changes only the speed.
         memory: Megabytes that gradients of single samples may take at a time (more is not faster).
         floor: The least information that a sample has about a parameter: the result is
             ``mean_x max(F(x), floor)``, as in Continual World's code, where it is 1e-5. Parameters
@@ -81,8 +81,8 @@ def fisher(
     """
     if estimate in ("true", "batch") and _own_outputs(learner, data.labels):
         raise PluginError(
-            f"fisher={estimate} is the gradient of the labels' loss, which is 0 where labels are "
-            "the policy's own outputs, as they are in learning by reward: choose fisher=exact"
+            f"fisher={estimate} uses the gradient of the labels' loss, which is 0 in reinforcement "
+            "learning, where labels are the policy's own outputs: choose fisher=exact"
         )
     order = choose_samples(learner, data, samples, shuffle=estimate == "batch")
     with evaluation_mode(learner):
@@ -117,13 +117,13 @@ def fisher(
             torch.square,
             batch_size,
             memory,
-            shared=estimate != "sample",  # all ranks must draw alike
+            shared=estimate != "sample",  # all ranks must draw the same labels
             floor=floor,
         )
 
 
 def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) -> Iterator[Variant]:
-    """The labels whose log-probability is differentiated, and the weight of each."""
+    """Yield the labels whose log-probability is differentiated, with the weight of each."""
     if estimate == "true":
         yield batch.y, None
         return
@@ -140,7 +140,7 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
     unknown = estimate == "true_weighted" and batch.y.is_floating_point()
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or actions or unknown:
         raise PluginError(
-            f"fisher={estimate} needs labels that are classes and a model with a logit for each: "
+            f"fisher={estimate} needs class labels and a model with one logit per class: "
             "choose fisher=true or fisher=batch"
         )
     if estimate == "predicted":
@@ -159,12 +159,12 @@ def _labels(learner: Learner, estimate: Estimate, outputs: Any, batch: Batch) ->
 
 
 def _has_classes(learner: Learner, labels: Tensor) -> bool:
-    """Whether outputs are logits of classes: labels are, or the model says so of choices."""
+    """Return whether outputs are class logits, by the labels or by the model."""
     return not labels.is_floating_point() or learner.policy.categorical
 
 
 def _own_outputs(learner: Learner, labels: Tensor) -> bool:
-    """Whether labels are what the policy itself gives for the samples, to be cloned later."""
+    """Return whether labels are the policy's own outputs, stored for behavioral cloning."""
     return labels.is_floating_point() and learner.policy.clones_outputs
 
 
@@ -174,14 +174,14 @@ def _rows_of(batch: Batch, rows: slice) -> Batch:
 
 
 def _gaussian(learner: Learner, outputs: Any) -> tuple[Tensor, Tensor] | None:
-    """Means and deviations where outputs are a single Gaussian over actions, else None."""
+    """Return means and deviations if outputs are a single Gaussian over actions, else None."""
     if not isinstance(outputs, Tensor) or outputs.ndim != 2:
         return None
     return learner.policy.single_gaussian(outputs)
 
 
 def _output(outputs: Tensor, batch: Batch) -> Tensor:
-    """The outputs that labels name, scaled so that the square of the gradient is a Fisher's term.
+    """Return the labeled outputs, scaled so that a squared gradient is a term of the Fisher.
 
     The mean over n numbers of ``(f - y)^2`` is the negative log-likelihood of a Gaussian of
     variance ``n / 2``, whose Fisher information about its mean is ``2 / n``.
@@ -191,10 +191,10 @@ def _output(outputs: Tensor, batch: Batch) -> Tensor:
 
 
 def _of_batches(learner: Learner, data: Data, order: Tensor, batch_size: int) -> dict[str, Tensor]:
-    """Mean over mini-batches of the squared gradient of the mean loss."""
+    """Return the mean over mini-batches of the squared gradient of the mean loss."""
     parameters = learner.named_trainable()
     count = -(-len(order) // batch_size)
-    # Whole batches, since a square is taken of each.
+    # Share whole batches, because the gradient of each batch is squared.
     own = learner.engine.share(torch.arange(count))
     order = order[own[0] * batch_size : (own[-1] + 1) * batch_size] if len(own) else order[:0]
     layers = linear_layers(learner.model, parameters)
@@ -217,10 +217,10 @@ def _of_batches(learner: Learner, data: Data, order: Tensor, batch_size: int) ->
 def _squares_in_linear_layers(
     learner: Learner, layers: dict[str, nn.Linear], data: Data, order: Tensor, batch_size: int
 ) -> dict[str, Tensor]:
-    """The sum over mini-batches, several of which go through the model in one pass.
+    """Return the sum over mini-batches, several of which go through the model in one pass.
 
-    Only the weights' gradients are made for each of them by itself: what came back to a layer,
-    times what went in.
+    Only the gradients of the weights are computed for each mini-batch: the gradient that reaches a
+    layer, times the layer's input.
     """
     total = empty_sums(layers)
     work = {name: torch.empty_like(value) for name, value in total.items()}
@@ -249,5 +249,5 @@ def _squares_in_linear_layers(
 
 
 def _slices(n: int, size: int) -> Iterator[slice]:
-    """The rows of each mini-batch."""
+    """Yield the rows of each mini-batch."""
     return (slice(start, start + size) for start in range(0, n, size))

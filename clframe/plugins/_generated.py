@@ -1,4 +1,4 @@
-"""What the plugins share that replay generated inputs, labeled by the previous model."""
+"""Base class of plugins that replay generated inputs, labeled by the previous model."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class _GeneratedReplay(Plugin):
-    """Counts past experiences, labels replayed inputs and chooses their likelihood.
+    """Base of generative replay: counts past experiences and labels replayed inputs.
 
     A subclass makes ``targets`` in ``configure`` and passes the first batch of an experience to
-    ``_check_inputs``. The arguments are settings of all subclasses, which document them.
+    ``_check_inputs``. The subclasses document the arguments, which are settings of all of them.
     """
 
     capabilities = Capabilities(needs_class_labels=True, needs_boundaries=True)
@@ -54,23 +54,23 @@ class _GeneratedReplay(Plugin):
 
     @hookimpl
     def before_experience(self, learner: Learner) -> None:
-        """Note how much is past."""
+        """Update the number of past experiences."""
         self.past_experiences = len(learner.seen)
         self._inputs_checked = False
         if learner.seen:
             self.targets.begin()
 
     def _check_inputs(self, x: Any) -> None:
-        """Choose the likelihood by the first batch; refuse inputs that cannot be generated."""
+        """Choose the likelihood from the first batch; reject inputs that cannot be generated."""
         self._inputs_checked = True
         self.chosen = choose_likelihood(self.chosen, x, f"plugin '{self.name}'")
 
 
 def head_to_replay(model: nn.Module, who: str, advice: str) -> nn.Linear:
-    """The head of a model that has ``features`` as well.
+    """Return the head of a model that also has ``features``.
 
     Raises:
-        PluginError: The model lacks one of them; names ``who`` needs them and ends in ``advice``.
+        PluginError: The model lacks one of them; the message names ``who`` and ends in ``advice``.
     """
     head = linear_head(model)
     if head is None:

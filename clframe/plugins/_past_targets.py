@@ -1,4 +1,4 @@
-"""What the previous model says about replayed inputs, as a batch for the current one to learn.
+"""Targets of the previous model for replayed inputs, as a batch for the current one to learn.
 
 Shared by the plugins that replay generated inputs, whose labels must come from a model.
 """
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from clframe.core.learner import Learner
 
 NO_TASK = -1
-"""The task of a sample that belongs to none in particular: the learner leaves all outputs open."""
+"""Task index of samples without a task: the learner leaves all outputs open."""
 
 
 def frozen_copy(module: nn.Module, device: torch.device) -> nn.Module:
-    """A copy in evaluation mode whose parameters are not trained."""
+    """Return a copy in evaluation mode with frozen parameters."""
     return copy.deepcopy(module).to(device).eval().requires_grad_(False)
 
 
 @torch.no_grad()
 def copy_values(source: nn.Module, target: nn.Module) -> None:
-    """Copy all parameters and buffers of a module into a copy of it."""
+    """Copy all parameters and buffers of a module into its copy."""
     ours = [*target.parameters(), *target.buffers()]
     theirs = [*source.parameters(), *source.buffers()]
     for mine, other in zip(ours, theirs, strict=True):
@@ -44,24 +44,26 @@ class PastTargets:
     from that task's outputs; the loss is the mean over past tasks.
 
     Args:
-        learner: Whose previous model is asked.
+        learner: The learner; its previous model gives the targets.
         distill: Softened probabilities instead of the most likely label.
-        temperature: Of the softening.
+        temperature: Softening temperature.
     """
 
     def __init__(self, learner: Learner, distill: bool, temperature: float) -> None:
         self.learner = learner
         self.distill = distill
         self.temperature = temperature
-        # Where units are gated by task one pass cannot serve all tasks: each sample then gets one
-        # past task by lot, whose loss is the mean over past tasks in expectation.
-        self.by_lot = any(plugin.capabilities.task_gated for plugin in learner.plugins.ordered)
+        # With units gated by task, one pass cannot serve all tasks. Each sample then gets one
+        # random past task, whose loss is in expectation the mean over past tasks.
+        self._random_task = any(
+            plugin.capabilities.task_gated for plugin in learner.plugins.ordered
+        )
         self.past = torch.empty(0)
         self.blocks = torch.empty(0)
         self.masked = torch.empty(0)
 
     def begin(self) -> None:
-        """Look up what was learned before the experience that begins."""
+        """Read the past tasks from the learner when an experience begins."""
         learner, device = self.learner, self.learner.engine.device
         tasks = {task.index: task for done in learner.seen for task in done.tasks}
         self.past = torch.tensor(sorted(tasks), device=device)
@@ -69,8 +71,8 @@ class PastTargets:
         self.masked = torch.ones(n_outputs, dtype=torch.bool, device=device)
         for task in tasks.values():
             self.masked[list(task.outputs)] = False
-        # Row k: the outputs of the k-th past task, filled up with the number of an extra column
-        # that is always masked. So cost follows the outputs, not tasks times outputs.
+        # Row k: the outputs of the k-th past task, padded with the index of an extra column
+        # that is always masked. Cost then grows with the outputs, not with tasks times outputs.
         width = max(len(task.outputs) for task in tasks.values())
         rows = [
             [*tasks[index].outputs, *[n_outputs] * (width - len(tasks[index].outputs))]
@@ -81,21 +83,21 @@ class PastTargets:
     @property
     def every_task(self) -> bool:
         """Whether each sample has a target for each past task."""
-        return self.learner.stream.scenario == "task" and not self.by_lot
+        return self.learner.stream.scenario == "task" and not self._random_task
 
     @torch.no_grad()
     def batch(self, x: Tensor, previous: nn.Module, weight: float) -> Batch:
-        """The inputs as a batch that is to be learned as the previous model knows it.
+        """Return the inputs as a batch with the previous model's targets.
 
         Args:
             x: Replayed inputs of ``previous``.
             previous: Maps them to one logit per output.
-            weight: Of the batch in the step.
+            weight: Weight of the batch in the step.
         """
         task = self._draw_tasks(len(x))
         self.learner.set_task(task)
         logits = previous(x)
-        if self.learner.stream.scenario == "task" and self.by_lot:
+        if self.learner.stream.scenario == "task" and self._random_task:
             masked = self.learner.mask_outputs(logits, task)
         else:
             masked = logits.masked_fill(self.masked, torch.finfo(logits.dtype).min)
@@ -109,9 +111,9 @@ class PastTargets:
         return Batch(x, labels, task, weight, loss)
 
     def _draw_tasks(self, n: int) -> Tensor:
-        """The task under which each replayed sample goes through the models."""
+        """Return the task under which each replayed sample goes through the models."""
         device = self.learner.engine.device
-        if self.by_lot:
+        if self._random_task:
             drawn = torch.randint(
                 len(self.past), (n,), generator=self.learner.generator, device=device
             )
@@ -119,7 +121,7 @@ class PastTargets:
         return torch.full((n,), NO_TASK, device=device)
 
     def _split(self, logits: Tensor) -> Tensor:
-        """Logits of samples by outputs as samples by past tasks by outputs of a task."""
+        """Split logits [samples, outputs] into [samples, past tasks, outputs of a task]."""
         extra = torch.finfo(logits.dtype).min
         return functional.pad(logits, (0, 1), value=extra)[:, self.blocks]
 

@@ -1,15 +1,15 @@
-"""Gradients of single samples, measured and averaged over a data set.
+"""Gradients of single samples, measured and averaged over a dataset.
 
 The result is the mean over samples of ``sum_k weight_k * measure(d score_k / d theta)``, where the
 measure (square, absolute value) of a product is the product of the measures. A floor bounds each
-sample's sum from below. Three ways lead to the same numbers:
+sample's sum from below. Three methods give the same numbers:
 
-* Where all parameters are in plain linear layers, a sample's gradient is an outer product of what
-  went in and what came back. So its measure is an outer product too, the sum over samples is one
-  matrix product, and nothing of the size of the model is stored per sample. (With a floor the outer
-  products are made after all, in portions of bounded size.)
-* Other models go through ``torch.func.vmap``, in portions of bounded size.
-* What ``vmap`` cannot do (recurrent layers) is done sample by sample.
+* If all parameters are in plain linear layers, a sample's gradient is the outer product of the
+  layer's input and the gradient of its output. Its measure is an outer product too, the sum over
+  samples is one matrix product, and nothing of the size of the model is stored per sample. (With a
+  floor, the outer products are computed in chunks of bounded size.)
+* Other models go through ``torch.func.vmap``, in chunks of bounded size.
+* Layers that ``vmap`` does not support (recurrent layers) are done sample by sample.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from clframe.data.dataset import Data
 
 Score: TypeAlias = "Callable[[Any, Batch], Tensor]"
-"""Makes, from outputs and batch, the scores' sum over the batch's samples."""
+"""Returns the sum of the scores over the batch's samples, from outputs and batch."""
 
 Variant: TypeAlias = "tuple[Tensor, Tensor | None]"
-"""Labels to compute the score with, and a weight for each sample (None for 1)."""
+"""Labels for the score, and a weight for each sample (None for 1)."""
 
 Variants: TypeAlias = "Callable[[Any, Batch], Iterator[Variant]]"
-"""Makes the variants ``k`` from outputs (without gradient) and batch."""
+"""Yields the variants ``k`` from outputs (without gradient) and batch."""
 
 Measure: TypeAlias = "Callable[[Tensor], Tensor]"
 
@@ -48,7 +48,7 @@ class NotPlainError(Exception):
 
 @contextlib.contextmanager
 def evaluation_mode(learner: Learner) -> Iterator[None]:
-    """Run the model in evaluation mode, so that samples do not act on each other."""
+    """Run the model in evaluation mode, so that samples do not affect each other."""
     training = learner.training
     learner.eval()
     try:
@@ -61,13 +61,13 @@ def evaluation_mode(learner: Learner) -> Iterator[None]:
 def choose_samples(
     learner: Learner, data: Data, samples: int | None, shuffle: bool = False
 ) -> Tensor:
-    """Positions in the data: all of them, or a number drawn at random if there are more.
+    """Return positions in the data: all of them, or a random subset if there are more.
 
     Args:
-        learner: Whose generator draws.
-        data: To choose from.
+        learner: The learner; its generator draws the subset.
+        data: Data to choose from.
         samples: How many; None for all.
-        shuffle: In random order even if all are taken.
+        shuffle: Return a random order even if all are used.
     """
     if not shuffle and (samples is None or samples >= len(data)):
         return torch.arange(len(data))
@@ -87,20 +87,20 @@ def mean_over_samples(
     shared: bool = True,
     floor: float = 0.0,
 ) -> dict[str, Tensor]:
-    """The mean described above, by the parameter's name.
+    """Return the mean described above, by parameter name.
 
     Args:
-        learner: Whose model's trainable parameters are meant.
-        data: Where samples come from.
+        learner: The learner; its model's trainable parameters are measured.
+        data: Data to take samples from.
         order: The positions to use.
         score: What is differentiated.
         variants: Labels and weights to compute it with.
         measure: ``torch.square`` or ``torch.abs``.
         batch_size: Samples at a time.
         memory: Megabytes that gradients of single samples may take at a time.
-        shared: Several processes take a part of the samples each; not where labels are drawn.
-        floor: The least that a sample counts for a parameter, heads of single tasks excepted; 0 for
-            no bound.
+        shared: Split the samples between processes; not possible if labels are drawn.
+        floor: Lower bound of a sample's value for a parameter, heads of single tasks excepted; 0
+            for no bound.
     """
     count = len(order)
     order = learner.engine.share(order) if shared else order
@@ -127,9 +127,10 @@ def mean_over_samples(
 
 
 def floors_of(model: nn.Module, floor: float) -> dict[str, float]:
-    """The floor of each parameter by name; heads of single tasks have none.
+    """Return the floor of each parameter by name; heads of single tasks have none.
 
-    What has no gradient there is another task's, and not to be held before it was learned.
+    A parameter without a gradient belongs to another task and must not be held before that is
+    learned.
     """
     heads = {
         p
@@ -146,7 +147,7 @@ def floors_of(model: nn.Module, floor: float) -> dict[str, float]:
 def linear_layers(
     model: nn.Module, parameters: dict[str, nn.Parameter]
 ) -> dict[str, nn.Linear] | None:
-    """The linear layers by name if all trainable parameters are theirs, else None."""
+    """Return the linear layers by name if they hold all trainable parameters, else None."""
     layers: dict[str, nn.Linear] = {}
     covered: list[str] = []
     for name, module in model.named_modules(remove_duplicate=False):
@@ -166,16 +167,16 @@ def linear_layers(
 
 
 def name_in(module: str, key: str) -> str:
-    """A parameter's name in the model; the model itself has an empty name."""
+    """Return a parameter's name in the model; the model itself has an empty name."""
     return f"{module}.{key}" if module else key
 
 
 @contextlib.contextmanager
 def watched(layers: dict[str, nn.Linear]) -> Iterator[dict[str, tuple[Tensor, Tensor]]]:
-    """While it lasts, what goes into each layer and what comes out of it in the last pass.
+    """Collect the input and output of each layer in the last forward pass.
 
-    Clear it before a pass. A layer that is used twice in a pass, or on more than rows of vectors,
-    raises ``NotPlainError``.
+    Clear the dict before each pass. A layer that is used twice in a pass, or on other inputs than
+    rows of vectors, raises ``NotPlainError``.
     """
     seen: dict[str, tuple[Tensor, Tensor]] = {}
 
@@ -189,13 +190,13 @@ def watched(layers: dict[str, nn.Linear]) -> Iterator[dict[str, tuple[Tensor, Te
 
     with contextlib.ExitStack() as stack:
         for name, layer in layers.items():
-            # First in line, so that it sees the layer's own output whatever other hooks make of it.
+            # Prepend, so that it sees the layer's own output before other hooks change it.
             stack.enter_context(layer.register_forward_hook(keep(name), prepend=True))
         yield seen
 
 
 def empty_sums(layers: dict[str, nn.Linear]) -> dict[str, Tensor]:
-    """A zero for each parameter of the layers, by the parameter's name."""
+    """Return zeros for each parameter of the layers, by parameter name."""
     return {
         name_in(layer, key): torch.zeros_like(p)
         for layer, module in layers.items()
@@ -227,21 +228,21 @@ def _sum_in_linear_layers(
                     value, [output for _, output in seen.values()], retain_graph=True
                 )
                 for name, delta in zip(seen, deltas, strict=True):
-                    part = measure(delta)
-                    part = part if weights is None else part * weights[:, None]
-                    back[name] = back[name] + part if name in back else part
-            for name, part in back.items():
+                    term = measure(delta)
+                    term = term if weights is None else term * weights[:, None]
+                    back[name] = back[name] + term if name in back else term
+            for name, term in back.items():
                 weight, bias = name_in(name, "weight"), name_in(name, "bias")
                 inputs = measure(seen[name][0])
                 if weight in floors:
-                    for rows in zip(part.split(portion), inputs.split(portion), strict=True):
+                    for rows in zip(term.split(portion), inputs.split(portion), strict=True):
                         of_samples = torch.einsum("no,ni->noi", *rows)
                         total[weight].add_(of_samples.clamp_(min=floors[weight]).sum(0))
                 else:
-                    total[weight].addmm_(part.T, inputs)
+                    total[weight].addmm_(term.T, inputs)
                 if bias in total:
-                    part = part.clamp(min=floors[bias]) if bias in floors else part
-                    total[bias].add_(part.sum(0))
+                    term = term.clamp(min=floors[bias]) if bias in floors else term
+                    total[bias].add_(term.sum(0))
     return total
 
 
@@ -253,11 +254,11 @@ def _detached(outputs: Any) -> Any:
 
 
 class _Scored(nn.Module):
-    """Model and score in one, since a score may go through parameters of the model, too.
+    """Model and score in one module, because a score may use parameters of the model.
 
     Args:
-        learner: With the model.
-        score: Of its outputs.
+        learner: The learner with the model.
+        score: Score of its outputs.
     """
 
     def __init__(self, learner: Learner, score: Score) -> None:
@@ -265,7 +266,7 @@ class _Scored(nn.Module):
         self.learner, self.score = learner, score
 
     def forward(self, batch: Batch) -> Tensor:
-        """The score of a batch."""
+        """Return the score of a batch."""
         return self.score(self.learner(batch.x, batch.task), batch)
 
 
@@ -283,11 +284,11 @@ def _sum_by_vmap(
     scored = _Scored(learner, score)
 
     def of_one(theta: dict[str, Tensor], x: Any, label: Tensor, task: Tensor) -> Tensor:
-        one = Batch(map_inputs(lambda t: t[None], x), label[None], task[None])
-        value: Tensor = functional_call(scored, theta, (one,))
+        sample = Batch(map_inputs(lambda t: t[None], x), label[None], task[None])
+        value: Tensor = functional_call(scored, theta, (sample,))
         return value
 
-    # A loss may draw noise (model.head=flow), another for each sample.
+    # A loss may draw noise (model.head=flow), different for each sample.
     of_all = vmap(grad(of_one), in_dims=(None, 0, 0, 0), randomness="different")
     for batch in batches:
         with torch.no_grad():
@@ -296,7 +297,7 @@ def _sum_by_vmap(
         for labels, weights in variants(outputs, batch):
             try:
                 with warnings.catch_warnings():
-                    # Layers without a rule for vmap are done in a loop inside it, which is right.
+                    # vmap runs layers without a batching rule in a loop, which is correct.
                     warnings.filterwarnings("ignore", "There is a performance drop")
                     gradients = of_all(plain, batch.x, labels, batch.task)
             except RuntimeError:
@@ -320,7 +321,7 @@ def _sum_by_vmap(
 def _one_by_one(
     of_one: Callable[..., Tensor], plain: dict[str, Tensor], batch: Batch, labels: Tensor
 ) -> dict[str, Tensor]:
-    """The same gradients without ``vmap``."""
+    """Return the same gradients without ``vmap``."""
     theta = {name: value.clone().requires_grad_() for name, value in plain.items()}
     rows = []
     for i in range(len(batch)):

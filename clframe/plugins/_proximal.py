@@ -12,8 +12,8 @@ penalty and of the distance from the point t that the optimizer went to::
     argmin_theta 1/(2 eta) (theta - t)^2 + s/2 (theta - a)^2 = t + w (a - t)
     w = eta s / (1 + eta s)
 
-As ``0 <= w < 1`` it comes closer to the anchor for every ``s`` and never passes it. Where it stands
-still, ``theta = t + w (a - t)`` with ``t = theta - eta m`` gives ``m + s (theta - a) = 0``: the
+As ``0 <= w < 1`` it comes closer to the anchor for every ``s`` and never passes it. At a fixed
+point ``theta = t + w (a - t)`` with ``t = theta - eta m`` gives ``m + s (theta - a) = 0``: the
 stationary points are those of the loss with its penalty. That holds only if ``eta`` is the step
 size the optimizer really took, so it is read from the optimizer: ``lr / (1 - momentum)`` for SGD
 (``m`` adds up to ``1 / (1 - momentum)`` of the gradient), ``lr / (sqrt(v) + eps)`` for Adam and
@@ -42,11 +42,11 @@ def proximal_step(
 
     Args:
         optimizer: Has just taken a step on the loss without the penalty.
-        parameters: Those that are held.
+        parameters: The regularized parameters.
         strength: The penalty's curvature ``s`` for each, not negative.
-        anchor: What they are held to.
+        anchor: Their anchors.
     """
-    # Fabric wraps it.
+    # Fabric wraps the optimizer.
     bare: torch.optim.Optimizer = getattr(optimizer, "optimizer", optimizer)
     groups = {p: group for group in bare.param_groups for p in group["params"]}
     for p, s, a in zip(parameters, strength, anchor, strict=True):
@@ -57,12 +57,12 @@ def proximal_step(
 
 
 def check_optimizer(optimizer: torch.optim.Optimizer | None, name: str) -> None:
-    """Refuse an optimizer whose step sizes are not known."""
+    """Raise an error for an optimizer whose step sizes are not known."""
     bare: Any = getattr(optimizer, "optimizer", optimizer)
     plain = isinstance(bare, torch.optim.SGD | torch.optim.Adam | torch.optim.AdamW)
     if not plain or any(g.get("amsgrad") or g.get("dampening") for g in bare.param_groups):
         raise PluginError(
-            f"{name}.step=proximal needs the optimizer's step sizes, which are known of sgd, adam "
+            f"{name}.step=proximal needs the optimizer's step sizes, which are known for sgd, adam "
             f"and adamw without amsgrad or dampening: set {name}.step=gradient"
         )
 
@@ -70,7 +70,7 @@ def check_optimizer(optimizer: torch.optim.Optimizer | None, name: str) -> None:
 def _divisor(
     optimizer: torch.optim.Optimizer, group: dict[str, Any], p: nn.Parameter
 ) -> Tensor | float | None:
-    """What the learning rate is divided by to give each step size; None before a first step."""
+    """Return the divisor of the learning rate for each step size; None before a first step."""
     if isinstance(optimizer, torch.optim.SGD):
         return 1.0 - float(group["momentum"])
     state = optimizer.state.get(p)

@@ -1,7 +1,7 @@
-"""One quadratic form over the model's parameters, whatever the number of experiences.
+"""A single quadratic form over the model's parameters, for any number of experiences.
 
-EWC, SI and MAS all pull each parameter back to an anchor with a strength of its own. A sum of such
-terms is again one such term, so neither memory nor time per step grows with what was learned.
+EWC, SI and MAS all pull each parameter back to an anchor, each with its own strength. A sum of such
+terms is again one such term, so neither memory nor time per step grows with the experiences.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PenaltyStep: TypeAlias = Literal["gradient", "proximal"]
 
 
 class _QuadraticPenalty(Plugin, abc.ABC):
-    """Adds ``factor`` times a quadratic form to the loss, which ``after_experience`` updates."""
+    """Base of penalties: ``factor`` times a quadratic form, updated in ``after_experience``."""
 
     roles = ("weight penalty",)
     capabilities = Capabilities(batched_seeds=True, needs_boundaries=True)
@@ -40,7 +40,7 @@ class _QuadraticPenalty(Plugin, abc.ABC):
     @property
     @abc.abstractmethod
     def factor(self) -> float:
-        """What the quadratic form is multiplied by in the loss."""
+        """Factor of the quadratic form in the loss."""
 
     @hookimpl
     def configure(self) -> None:
@@ -49,7 +49,7 @@ class _QuadraticPenalty(Plugin, abc.ABC):
 
     @hookimpl
     def penalty(self, learner: Learner) -> Tensor | None:
-        """The quadratic penalty; none before something has been learned."""
+        """Return the quadratic penalty, or None before something has been learned."""
         return self.quadratic.value(learner.model, self.factor) if self.quadratic else None
 
 
@@ -65,23 +65,23 @@ class _ConvexPenalty(_QuadraticPenalty):
         super().__init__()
         self.step: PenaltyStep = step
         if step == "proximal":
-            # The optimizer of a stack of seeds keeps its state from the learners' own.
+            # A stack of seeds keeps the optimizer's state outside of the learners' optimizers.
             self.capabilities = replace(self.capabilities, batched_seeds=False)
 
     @hookimpl
     def before_experience(self, learner: Learner) -> None:
-        """Refuse an optimizer for which there is no proximal step."""
+        """Raise an error for an optimizer without a proximal step."""
         if self.step == "proximal":
             check_optimizer(learner.optimizer, self.name)
 
     @hookimpl
     def penalty(self, learner: Learner) -> Tensor | None:
-        """The penalty as a term of the loss, if that is wanted."""
+        """Return the penalty as a term of the loss, with ``step=gradient``."""
         return super().penalty(learner) if self.step == "gradient" else None
 
     @hookimpl
     def after_step(self, learner: Learner) -> None:
-        """The penalty as a step of its own, if that is wanted."""
+        """Take the penalty's implicit step, with ``step=proximal``."""
         if self.step == "proximal" and self.quadratic:
             assert learner.optimizer is not None
             self.quadratic.pull(learner.model, self.factor, learner.optimizer)
@@ -90,7 +90,7 @@ class _ConvexPenalty(_QuadraticPenalty):
 class Quadratic:
     """``sum_i strength_i * (theta_i - anchor_i)^2 + constant``, empty at first.
 
-    The terms are kept by the parameter's name; a parameter that is not named is free.
+    The terms are kept by parameter name; a parameter without a term is free.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Quadratic:
         return bool(self.strength)
 
     def replace(self, strength: Mapping[str, Tensor], anchor: Mapping[str, Tensor]) -> None:
-        """Forget the old term and take this one."""
+        """Replace the form with this term."""
         self.strength = dict(strength)
         self.anchor = {name: anchor[name].detach().clone() for name in strength}
         self.constant = None
@@ -134,13 +134,13 @@ class Quadratic:
             self.strength[name] = total
 
     def value(self, model: nn.Module, factor: float) -> Tensor:
-        """``factor`` times the form at the model's parameters, with its gradient."""
+        """Return ``factor`` times the form at the model's parameters, with its gradient."""
         bound = self._bind(model, factor)
         value: Tensor = _Pull.apply(bound, *bound.parameters)
         return value if bound.constant is None else value + bound.constant
 
     def pull(self, model: nn.Module, factor: float, optimizer: torch.optim.Optimizer) -> None:
-        """The proximal step of ``factor`` times the form on the model's parameters."""
+        """Take the proximal step of ``factor`` times the form on the model's parameters."""
         bound = self._bind(model, factor)
         proximal_step(optimizer, bound.parameters, bound.pull, bound.anchor)
 
@@ -156,7 +156,7 @@ class Quadratic:
         on_cpu = first.device.type == "cpu"
         return _Bound(
             factor,
-            # The factor, and the 2 of the gradient, are multiplied in once instead of at each step.
+            # Multiply the factor, and the 2 of the gradient, in once instead of at each step.
             torch._foreach_mul(list(self.strength.values()), 2.0 * factor),
             list(self.anchor.values()),
             [parameters[name] for name in self.strength],
@@ -165,18 +165,18 @@ class Quadratic:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Strengths, anchors and the constant."""
+        """Return strengths, anchors and the constant."""
         return {"strength": self.strength, "anchor": self.anchor, "constant": self.constant}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` gave."""
+        """Restore the result of :meth:`state_dict`."""
         self.strength, self.anchor = dict(state["strength"]), dict(state["anchor"])
         self.constant = state["constant"]
         self._bound = None
 
 
 class _Bound(NamedTuple):
-    """What a step needs of the form, with the model's parameters found."""
+    """The tensors that a step needs, bound to the model's parameters."""
 
     factor: float
     pull: tuple[Tensor, ...]
@@ -187,29 +187,29 @@ class _Bound(NamedTuple):
 
 
 class _Pull(torch.autograd.Function):
-    """The form with its gradient written out: a third of the time of what autograd makes of it.
+    """The form with an explicit gradient, in a third of autograd's time.
 
-    What it costs is passes over memory. So on a CPU the distance is put where that of the last
-    step was, and the gradient is handed on without keeping hold of it: autograd then adds the
-    rest of the loss's gradient in place.
+    The cost is passes over memory. On a CPU the distance is therefore written over that of the last
+    step, and the gradient is handed on without a reference: autograd then adds the rest of the
+    loss's gradient in place.
     """
 
     @staticmethod
     def forward(ctx: Any, bound: _Bound, *theta: Tensor) -> Tensor:
         ctx.bound, ctx.theta = bound, theta
         ctx.gradient, distance = _gradient(bound, theta)
-        parts = [
+        terms = [
             torch.dot(g.flatten(), d.flatten()) for g, d in zip(ctx.gradient, distance, strict=True)
         ]
-        return torch.stack(parts).sum().mul_(0.5)
+        return torch.stack(terms).sum().mul_(0.5)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         own, ctx.gradient = ctx.gradient, None
-        if own is None:  # a second time through a graph that was retained
+        if own is None:  # second backward pass through a retained graph
             own, _ = _gradient(ctx.bound, ctx.theta)
-        # Where looking does not mean waiting for a device, a factor of 1 is not multiplied in.
+        # Skip the multiplication by 1 if reading the factor does not wait for a device.
         if gradient.device.type == "cpu" and float(gradient) == 1.0:
             return (None, *own)
         return (None, *torch._foreach_mul(own, gradient))
@@ -218,7 +218,7 @@ class _Pull(torch.autograd.Function):
 def _gradient(
     bound: _Bound, theta: tuple[Tensor, ...]
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """The form's gradient, and how far parameters are from their anchors."""
+    """Return the form's gradient, and the distances of parameters from their anchors."""
     if bound.work:
         for p, anchor, room in zip(theta, bound.anchor, bound.work, strict=True):
             torch.sub(p, anchor, out=room)

@@ -1,4 +1,4 @@
-"""Keep the model that was best on the current tasks, as LIBERO's protocol does."""
+"""Keep the model that was best on the current tasks, as in LIBERO's protocol."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class BestCheckpoint(Plugin):
-    """Ends each experience with the model that did best on its tasks while it was learned.
+    """Best checkpoint of each experience, by the measure of its own tasks.
 
     Liu et al., LIBERO, 2023: of the points at which the current task is measured (before learning
     and every ``evaluation.check_val_every_n_epoch`` epochs) the best one is kept, the earliest of
-    equals. Tasks of one experience count by their mean. It chooses by the very episodes (or
-    samples) that the matrix reports, as LIBERO does.
+    equals. Tasks of one experience count by their mean. As in LIBERO, it chooses by the same
+    episodes (or samples) that the matrix reports.
 
     Example:
         >>> from clframe.plugins import BestCheckpoint
@@ -44,10 +44,10 @@ class BestCheckpoint(Plugin):
 
     @hookimpl
     def configure(self, learner: Learner) -> None:
-        """See that something is measured on the way."""
+        """Check that something is measured during training."""
         if learner.engine.evaluation.check_val_every_n_epoch is None:
             raise PluginError(
-                "plugin 'best_checkpoint' needs measurements on the way: set "
+                "plugin 'best_checkpoint' needs measurements during training: set "
                 "evaluation.check_val_every_n_epoch, for instance to 5"
             )
 
@@ -67,7 +67,7 @@ class BestCheckpoint(Plugin):
 
     @hookimpl(wrapper=True)
     def fit_experience(self, learner: Learner, experience: Experience) -> Generator[None, Any, Any]:
-        """Look before and while learning; put the best model in place at the end."""
+        """Measure before and during training; restore the best model at the end."""
         self.best, self.weights, self.points = None, {}, 0
         self._look(learner, experience)
         done = yield
@@ -79,6 +79,6 @@ class BestCheckpoint(Plugin):
 
     @hookimpl(trylast=True)
     def after_epoch(self, learner: Learner, experience: Experience) -> None:
-        """Look at what was measured after this epoch."""
+        """Compare the measurement after this epoch."""
         if self.best is not None or self.weights:
             self._look(learner, experience)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ContinualWorld(Plugin):
-    """Adds Continual World's forward transfer against runs that learned one task each.
+    """Continual World's forward transfer against runs that learned one task each.
 
     Average performance and forgetting need no reference and are always reported. The reference runs
     must have been trained for as long and measured as often
@@ -51,11 +51,11 @@ class ContinualWorld(Plugin):
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Read the references, so that a missing one is known before anything is learned."""
+        """Read the references, so that a missing one raises an error before training."""
         if learner.engine.evaluation.check_val_every_n_epoch is None:
             raise PluginError(
-                "plugin 'continual_world' needs success while learning: set "
-                "evaluation.check_val_every_n_epoch, as the reference runs have it"
+                "plugin 'continual_world' needs success during training: set "
+                "evaluation.check_val_every_n_epoch, as in the reference runs"
             )
         self.curves = {}
         for folder in self.reference:
@@ -70,7 +70,7 @@ class ContinualWorld(Plugin):
 
     @hookimpl(trylast=True)
     def metrics(self, result: Result) -> dict[str, dict[str, Any]] | None:
-        """The family with forward transfer, in the place of the one without."""
+        """Return the family with forward transfer, which replaces the one without."""
         arguments = of_run(result)
         if arguments is None:
             return None
@@ -79,12 +79,12 @@ class ContinualWorld(Plugin):
 
 
 def single_task_curves(folder: Path) -> dict[str, list[float]]:
-    """The success of a single-task run while it learned, by task."""
-    sentence = f"'{folder}' is not a run of one task that was measured while it learned"
+    """Return the success of a single-task run during training, by task."""
+    problem = f"'{folder}' is not a run of one task that was measured while it learned"
     try:
         curves = list(Result.load(folder).curves.values())
     except RunFolderError as error:
-        raise PluginError(f"{sentence}: {error}") from error
+        raise PluginError(f"{problem}: {error}") from error
     if len(curves) != 1:
-        raise PluginError(f"{sentence}: it has curves of {len(curves)} experiences")
+        raise PluginError(f"{problem}: it has curves of {len(curves)} experiences")
     return curves[0]

@@ -1,4 +1,4 @@
-"""What a strategy costs: the bytes it keeps and the operations of its steps."""
+"""The cost of a strategy: the bytes it keeps and the operations of its steps."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class Cost(Plugin):
-    """Measures the bytes that the strategy's plugins keep and the operations of training steps.
+    """Cost of a strategy: bytes kept by its plugins and operations of training steps.
 
-    * ``state_bytes``: tensors and arrays in the plugins' saved state, after each experience. That
-      is what must be kept between experiences: buffers, importance, sums.
+    * ``state_bytes``: tensors and arrays in the plugins' saved state, after each experience. This
+      must be kept between experiences: buffers, importance, sums.
     * ``held_bytes``: all tensors, arrays and modules that the plugins hold, each once: teachers,
-      masks, random projections and caches too; the most of it at the ends of the experience's
-      epochs and at its own end. The learner's own model is not counted.
-    * ``train_flops``: operations (a product and a sum are two) of matrix products, convolutions and
-      attention in the steps of the training loop, forward and backward, with what plugins add to a
-      step. torch counts them (``torch.utils.flop_counter``) in the steps 1, 2, 4, 8, ... of each
-      experience, and each stands for the steps up to the next. Not counted: elementwise work, the
-      optimizer, evaluation, and what is done outside of steps (a Fisher estimate, herding, a pass
-      over the data of a method without steps); an experience in which nothing is counted has None.
+      masks, random projections and caches too. The value is the maximum over the ends of the
+      experience's epochs and its own end. The learner's own model is not counted.
+    * ``train_flops``: operations (a product and a sum are two) of matrix products, convolutions
+      and attention in the steps of the training loop, forward and backward, with what plugins add
+      to a step. torch counts them (``torch.utils.flop_counter``) in the steps 1, 2, 4, 8, ... of
+      each experience, and each stands for the steps up to the next. Not counted: elementwise work,
+      the optimizer, evaluation, and work outside of steps (a Fisher estimate, herding, a pass over
+      the data of a method without steps). An experience in which nothing is counted has None.
 
     Example:
         >>> from clframe.plugins import Cost
@@ -52,32 +52,32 @@ class Cost(Plugin):
             "train_flops": [],
         }
         self.flops = 0
-        """Of the current experience's steps so far."""
+        """Operations of the current experience's steps so far."""
         self.per_step = 0
         self.steps = 0
         self.held = 0
-        """Bytes, the most seen in the current experience."""
+        """Maximum number of bytes in the current experience."""
         self._counter: FlopCounterMode | None = None
         self._counted = 0
 
     @hookimpl
     def configure(self, learner: Learner) -> None:
-        """Refuse what torch cannot count."""
+        """Raise an error for settings under which torch cannot count."""
         for name in ("compile", "cuda_graphs"):
             if getattr(learner.engine.settings, name):
                 raise PluginError(
-                    f"plugin 'cost' counts operations one by one, which trainer.{name}=true hides: "
+                    f"plugin 'cost' counts single operations, which trainer.{name}=true hides: "
                     f"measure a short run without it"
                 )
 
     @hookimpl
     def before_experience(self) -> None:
-        """Begin to count."""
+        """Reset the counts."""
         self.flops = self.per_step = self.steps = self.held = 0
 
     @hookimpl(tryfirst=True)
     def extra_batches(self) -> None:
-        """Here a step begins: look at it, if it is one to be looked at."""
+        """Start counting if this step is to be counted."""
         following = self.steps + 1
         if following & (following - 1) == 0:
             self._counter = FlopCounterMode(display=False)
@@ -94,7 +94,7 @@ class Cost(Plugin):
 
     @hookimpl(tryfirst=True)
     def teardown(self) -> None:
-        """A run that ends within a step leaves no counter behind."""
+        """Remove the counter of a run that ends within a step."""
         self._stop()
 
     def _stop(self) -> None:
@@ -105,27 +105,27 @@ class Cost(Plugin):
 
     @hookimpl(trylast=True)
     def after_epoch(self, learner: Learner) -> None:
-        """Look at what the plugins hold while they learn."""
+        """Measure what the plugins hold during training."""
         self.held = max(
             self.held, size_of(learner, [vars(plugin) for plugin in methods_of(learner)])
         )
 
     @hookimpl(trylast=True)
     def after_experience(self, learner: Learner) -> None:
-        """Look at what the plugins hold now, and what they would save."""
+        """Measure what the plugins hold now, and what they would save."""
         states = [plugin.state_dict() for plugin in methods_of(learner)]
         held = size_of(learner, [vars(plugin) for plugin in methods_of(learner)])
-        found = {
+        values = {
             "state_bytes": size_of(learner, states),
             "held_bytes": max(self.held, held),
             "train_flops": self.flops if self.per_step else None,
         }
-        for name, value in found.items():
+        for name, value in values.items():
             self.values[name].append(value)
             if value is not None:
                 learner.log(f"{self.name}/{name}", value)
 
     @hookimpl
     def metrics(self, result: Result) -> None:
-        """Hand over the values of each experience."""
+        """Store the values of each experience."""
         result.measured[self.name] = {"values": self.values}

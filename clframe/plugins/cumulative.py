@@ -1,4 +1,4 @@
-"""Learn each experience together with all earlier ones: the upper bound with unlimited memory."""
+"""Train on each experience with all earlier ones: the upper bound with unlimited memory."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class Cumulative(Plugin):
-    """Learns all data so far at every experience.
+    """Joint training on all data so far, at every experience.
 
     Example:
         ``clframe fit strategy=cumulative``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe.plugins import Cumulative
         >>> from clframe.testing import prepare
@@ -34,7 +34,7 @@ class Cumulative(Plugin):
 
     @hookimpl
     def extra_data(self, learner: Learner, experience: Experience) -> Data | None:
-        """The data of all earlier experiences."""
+        """Return the data of all earlier experiences."""
         return join([past.data for past in learner.seen]) if learner.seen else None
 
     def revisited_data(self, stream: Stream, seen: Sequence[Experience]) -> Sequence[Data]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class EWC(_ConvexPenalty):
-    """Holds parameters near their old values, each as firmly as old data depends on it.
+    """Elastic weight consolidation: a penalty on moving parameters that old data depends on.
 
     Kirkpatrick et al., eq. 3, with a term for each experience ``k`` learned so far::
 
@@ -42,17 +42,17 @@ class EWC(_ConvexPenalty):
     Permuted and rotated MNIST of DER's paper, run with Mammoth: 0.7, gamma 1,
     ``fisher=true_weighted``, whose running Fisher and penalty are those of ``libero_code``.
 
-    Weights as large as those are stiff: the penalty's curvature ``s_i = weight F_i`` is so large
+    Weights as large as these are stiff: the penalty's curvature ``s_i = weight F_i`` is so large
     that a gradient step on it passes the anchor. Adam then swings by its learning rate about the
     anchors of parameters that should hardly move, and in some runs a task is not learned
-    (split MNIST, task-incremental, 1e7: about one run in five ends below 97, in van de Ven's
-    program as here). ``step=proximal`` leaves the penalty out of the loss (and out of the loss that
-    is logged) and minimises it exactly after each step of the optimizer, whose step size for
+    (split MNIST, task-incremental, 1e7: about one run in five ends below 97, both in van de Ven's
+    program and here). ``step=proximal`` leaves the penalty out of the loss (and out of the logged
+    loss) and minimizes it exactly after each step of the optimizer, whose step size for
     parameter i is ``eta_i``::
 
         theta_i <- theta_i + w_i (anchor_i - theta_i)    w_i = eta_i s_i / (1 + eta_i s_i) < 1
 
-    It never passes the anchor, however large the weight, and it stands still exactly where the
+    It never passes the anchor, however large the weight, and its fixed points are exactly where the
     gradient of loss and penalty together is zero; see ``clframe/plugins/_proximal.py``.
 
     Args:
@@ -62,21 +62,21 @@ class EWC(_ConvexPenalty):
             label), ``true`` (the data's label), ``true_weighted`` (the same, times the label's
             probability, as in Mammoth) or ``batch`` (squared gradient of mini-batches).
         samples: How many of the experience's samples to estimate from; None for all.
-        batch_size: Samples at a time; None for that of training. Matters for ``batch`` only.
+        batch_size: Samples at a time; None for the training batch size. Matters only for ``batch``.
         memory: Megabytes that gradients of single samples may take at a time.
         online: Keep one anchor and a running Fisher instead of one for each experience.
-        gamma: Online: how much of the running Fisher is kept.
-        form: Online: which of the three formulas.
+        gamma: With ``online``: the factor by which the running Fisher decays.
+        form: With ``online``: which of the three formulas.
         step: Whether the penalty is a term of the loss (``gradient``, as in the papers) or an
             implicit step of its own (``proximal``; with sgd, adam and adamw).
-        floor: The least that a sample counts in the Fisher information of a parameter, before the
-            mean over samples; 0 for no floor. Continual World's code has 1e-5, so that no shared
-            weight of a policy is quite free (and the penalty of ``online=true form=libero_code``);
-            papers on classifiers have none. Not for ``fisher=batch``.
+        floor: Lower bound of a sample's Fisher information for a parameter, before the mean
+            over samples; 0 for no floor. Continual World's code has 1e-5, so that no shared
+            weight of a policy is quite free (and the penalty of ``online=true form=libero_code``).
+            Papers on classifiers have none. Not for ``fisher=batch``.
 
     Example:
         ``clframe fit strategy=ewc+replay strategy.ewc.weight=1e5 strategy.ewc.online=true``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe.plugins import EWC
         >>> from clframe.testing import prepare
@@ -118,21 +118,21 @@ class EWC(_ConvexPenalty):
         check_at_least(self, self.name, weight=0, samples=1, batch_size=1, memory=1, floor=0)
         if floor and fisher == "batch":
             raise SettingError(
-                "ewc.floor bounds what single samples count and cannot go with ewc.fisher=batch"
+                "ewc.floor bounds single samples and cannot be used with ewc.fisher=batch"
             )
         if not 0 <= gamma <= 1:
             raise SettingError(f"ewc.gamma must be between 0 and 1, got {gamma!r}")
         if not online and (gamma != 1.0 or form != "van_de_ven"):
-            raise SettingError("ewc.gamma and ewc.form have a meaning only with ewc.online=true")
+            raise SettingError("ewc.gamma and ewc.form apply only with ewc.online=true")
         if form == "libero_paper" and gamma == 1:
             raise SettingError(
-                "ewc.gamma must be below 1 with ewc.form=libero_paper, which gives new data a "
-                "share of 1 - gamma"
+                "ewc.gamma must be below 1 with ewc.form=libero_paper, which weights new data by "
+                "1 - gamma"
             )
 
     @property
     def factor(self) -> float:
-        """What the quadratic form is multiplied by: the weight, as the form in use scales it."""
+        """Factor of the quadratic form: the weight, scaled as in the chosen form."""
         if not self.online:
             return self.weight / 2
         factors = {"van_de_ven": self.gamma / 2, "libero_paper": 1 / 2, "libero_code": 1.0}
@@ -140,9 +140,9 @@ class EWC(_ConvexPenalty):
 
     @hookimpl
     def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:
-        """Estimate the Fisher information on the experience's data and take it in.
+        """Add the Fisher information of the experience's data.
 
-        Not after the stream's last experience: nothing would be held by it.
+        The stream's last experience is skipped, because nothing is learned after it.
         """
         if not learner.has_next_experience:
             return

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class _Feedback(nn.Module):
-    """The way back from the model's features to its inputs, over latent values.
+    """Decoder from the model's features to its inputs, over latent values.
 
     Args:
         n_features: Length of the features.
-        shape: Of one input.
-        kind: Of the decoder.
-        hidden: Its units.
+        shape: Shape of one input.
+        kind: Kind of the decoder.
+        hidden: Units of the decoder.
         size: Latent dimensions.
     """
 
@@ -41,31 +41,31 @@ class _Feedback(nn.Module):
 
 
 class FeedbackReplay(_GeneratedReplay):
-    """Replays inputs that the classifier's own feedback connections generate (RtF).
+    """Replay of inputs that the classifier's own feedback connections generate (RtF).
 
-    One network is classifier and variational autoencoder: the model's features are the encoder, and
-    linear heads for mean and log-variance and a decoder are attached to them and trained by the
-    learner's own optimizer. At experience t, with ``L_V`` the autoencoder's loss (mean over pixels
-    of the reconstruction error plus ``KL / pixels``)::
+    One network is both classifier and variational autoencoder: the model's features are the
+    encoder, and linear heads for mean and log-variance and a decoder are attached to them and
+    trained by the learner's own optimizer. At experience t, with ``L_V`` the autoencoder's loss
+    (mean over pixels of the reconstruction error plus ``KL / pixels``)::
 
         L = 1 / t(L_V + L_class)[current] + (1 - 1 / t)(L_V + L_distil)[replayed]
 
-    Replayed inputs and their softened targets come from a copy of the whole network as it was after
-    the experience before.
+    Replayed inputs and their softened targets come from a copy of the whole network after the
+    previous experience.
 
     Args:
         distill: Softened probabilities as targets; False for the most likely label.
-        temperature: Of the softening.
-        replay_size: Replayed inputs per step; None for as many as the current batch has.
+        temperature: Softening temperature.
+        replay_size: Replayed inputs per step; None for the size of the current batch.
         decoder: Fully connected (``mlp``) or convolutional (``conv``).
-        hidden: Units of its fully connected layers, in the order of the encoder that they mirror.
+        hidden: Units of its fully connected layers, in the order of the encoder.
         latent: Latent dimensions.
         likelihood: ``bernoulli`` for inputs in 0..1 (cross-entropy), ``gaussian`` for any (squared
-            error); ``auto`` looks at the first batch.
+            error); ``auto`` chooses by the first batch.
 
     Example:
         ``clframe fit strategy=feedback_replay``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe.plugins import FeedbackReplay
         >>> from clframe.testing import prepare
@@ -80,11 +80,11 @@ class FeedbackReplay(_GeneratedReplay):
     )
     roles = ("generator", "replayed samples")
     excludes: ClassVar[Mapping[str, str]] = {
-        "new head": "it reads the width of the features from the linear head that it finds"
+        "new head": "it reads the width of the features from the existing linear head"
     }
     capabilities = replace(
         _GeneratedReplay.capabilities,
-        attachable="it makes a generator of inputs before their shape is known",
+        attachable="it builds a generator of inputs before their shape is known",
     )
     state = ("previous_feedback", "previous_model", "chosen")
 
@@ -100,7 +100,7 @@ class FeedbackReplay(_GeneratedReplay):
     ) -> None:
         super().__init__(distill, temperature, replay_size, hidden, latent, likelihood)
         self.decoder = decoder
-        self._part: Batch | None = None
+        self._replayed: Batch | None = None
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
@@ -117,10 +117,10 @@ class FeedbackReplay(_GeneratedReplay):
 
     @hookimpl
     def extra_batches(self, learner: Learner, batch: Batch) -> Batch | None:
-        """Inputs drawn from the previous copy, with its targets and weight t - 1."""
+        """Return inputs drawn from the previous copy, with its targets and weight t - 1."""
         if not self._inputs_checked:
             self._check_inputs(batch.x)
-        self._part = None
+        self._replayed = None
         if not self.past_experiences:
             return None
         n, device = self.replay_size or len(batch), learner.engine.device
@@ -128,28 +128,28 @@ class FeedbackReplay(_GeneratedReplay):
             z = torch.randn(n, self.latent, device=device, generator=learner.generator)
             previous = cast(_Feedback, self.previous_feedback)
             x = vae.to_values(previous.decoder(z), cast(vae.Likelihood, self.chosen))
-        self._part = self.targets.batch(x, self.previous_model, float(self.past_experiences))
-        return self._part
+        self._replayed = self.targets.batch(x, self.previous_model, float(self.past_experiences))
+        return self._replayed
 
     @hookimpl
     def penalty(self, learner: Learner, step: Step) -> Tensor:
-        """The autoencoder's loss on current and replayed inputs: ``1/t`` and ``1 - 1/t``."""
+        """Return the autoencoder's loss on current and replayed inputs: ``1/t`` and ``1 - 1/t``."""
         x, features = step.batch.x, step.features[0]
         n = len(x)
-        if self._part is not None:
-            where = next(i for i, part in enumerate(step.parts) if part is self._part)
-            x = torch.cat([x, self._part.x])
+        if self._replayed is not None:
+            where = next(i for i, part in enumerate(step.parts) if part is self._replayed)
+            x = torch.cat([x, self._replayed.x])
             features = torch.cat([features, step.features[where]])
         z, mean, log_variance = self.feedback.latent(features, learner.generator)
         decoded = self.feedback.decoder(z)
         losses = vae.vae_loss(decoded, x, mean, log_variance, cast(vae.Likelihood, self.chosen))
-        if self._part is None:
+        if self._replayed is None:
             return losses.mean()
         share = 1.0 / (self.past_experiences + 1)
         return share * losses[:n].mean() + (1 - share) * losses[n:].mean()
 
     @hookimpl
     def after_experience(self, learner: Learner) -> None:
-        """Remember the whole network as it is now."""
+        """Copy the whole network."""
         copy_values(learner.model, self.previous_model)
         copy_values(self.feedback, self.previous_feedback)

@@ -1,4 +1,4 @@
-"""Freezes a model's features: linear probing, and the base of internal replay."""
+"""Freeze a model's features: linear probing, and the base of internal replay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Freeze(Plugin):
-    """Stops learning the model's features after the first experiences; the head continues.
+    """Frozen features after the first experiences; only the head continues to learn.
 
     Frozen features are in evaluation mode (dropout off, running statistics fixed) and cost no
     backward pass.
@@ -29,7 +29,7 @@ class Freeze(Plugin):
 
     Example:
         ``clframe fit strategy=freeze+replay``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe.plugins import Freeze
         >>> from clframe.testing import prepare
@@ -49,7 +49,7 @@ class Freeze(Plugin):
 
     @hookimpl
     def configure(self, learner: Learner) -> None:
-        """Find the features and make their outputs the end of the backward pass when frozen."""
+        """Find the features; once they are frozen, end the backward pass at their outputs."""
         features = features_of(learner.model)
         if features is None:
             raise PluginError(
@@ -60,9 +60,9 @@ class Freeze(Plugin):
         if self.after == 0:
             features.requires_grad_(False)
 
-        # Not requires_grad: a parameter must not leave the optimizer in the middle of a run, or
-        # the optimizer's saved state would no longer fit the one of a continued run.
-        # Only while training, so that other plugins can still take gradients in between.
+        # Do not use requires_grad: a parameter must not leave the optimizer during a run, or the
+        # optimizer's saved state would no longer fit a continued run.
+        # Stop gradients only in training, so that other plugins can still take them in between.
         def stop(module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
             return output.detach() if self._stopping else None
 
@@ -70,7 +70,7 @@ class Freeze(Plugin):
 
     @hookimpl(tryfirst=True)
     def before_experience(self, learner: Learner) -> None:
-        """Freeze once enough experiences are learned."""
+        """Freeze the features after enough experiences."""
         self.frozen = len(learner.seen) >= self.after
 
     @hookimpl
@@ -87,7 +87,7 @@ class Freeze(Plugin):
 
     @hookimpl(trylast=True)
     def after_backward(self) -> None:
-        """Drop gradients that a penalty gave to frozen features; optimizers skip them."""
+        """Drop gradients that a penalty gave to frozen features, so that optimizers skip them."""
         if self.frozen:
             for parameter in self.features.parameters():
                 parameter.grad = None

@@ -1,4 +1,4 @@
-"""Deep generative replay: a generator recalls past inputs, the previous model their labels."""
+"""Deep generative replay: a generator recalls past inputs, the previous model labels them."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 
 
 class GenerativeReplay(_GeneratedReplay):
-    """Replays inputs of a variational autoencoder with the previous model's labels (DGR).
+    """Replay of inputs of a variational autoencoder with the previous model's labels (DGR).
 
     At experience t the loss is ``1/t L_current + (1 - 1/t) L_replay``. Replayed inputs are drawn
-    from a copy of the generator as it was after the experience before; the copy of the classifier
+    from a copy of the generator after the previous experience. The copy of the classifier
     from the same time labels them: with its most likely label (Shin et al., 2017), or with
     ``distill`` by its softened probabilities (van de Ven & Tolias, 2018), for which
-    ``L_replay = -T^2 sum_c p_c log q_c``. The generator learns at the same steps from the same mix
-    with the same weights, by an Adam of its own.
+    ``L_replay = -T^2 sum_c p_c log q_c``. The generator learns in the same steps from the same mix
+    with the same weights, with its own Adam optimizer.
 
     Args:
         distill: Softened probabilities as targets instead of labels.
-        temperature: Of the softening.
-        replay_size: Replayed inputs per step; None for as many as the current batch has.
+        temperature: Softening temperature.
+        replay_size: Replayed inputs per step; None for the size of the current batch.
         generator: Fully connected (``mlp``) or convolutional (``conv``) autoencoder.
         hidden: Units of its fully connected layers (OpenLORIS: 7500-400-400, the same default).
         latent: Its latent dimensions.
         lr: Learning rate of its Adam.
         likelihood: ``bernoulli`` for inputs in 0..1 (cross-entropy), ``gaussian`` for any (squared
-            error); ``auto`` looks at the first batch.
+            error); ``auto`` chooses by the first batch.
         replay: Generate the model's ``inputs``, or ``features``: the inputs of its head (internal
             replay), which needs features that do not change.
 
     Example:
         ``clframe fit strategy=generative_replay strategy.generative_replay.distill=true``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe.plugins import GenerativeReplay
         >>> from clframe.testing import prepare
@@ -61,7 +61,7 @@ class GenerativeReplay(_GeneratedReplay):
     roles = ("generator", "replayed samples")
     capabilities = replace(
         _GeneratedReplay.capabilities,
-        attachable="it makes a generator of inputs before their shape is known",
+        attachable="it builds a generator of inputs before their shape is known",
     )
     state = (
         "generator_model",
@@ -96,7 +96,7 @@ class GenerativeReplay(_GeneratedReplay):
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Make the generator, its optimizer, and the copies that remember."""
+        """Build the generator, its optimizer, and the copies that remember."""
         device = learner.engine.device
         shape = stream.input_shape
         labeler: nn.Module = learner.model
@@ -113,13 +113,13 @@ class GenerativeReplay(_GeneratedReplay):
         self.targets = PastTargets(learner, self.distill, self.temperature)
 
     def _head(self, learner: Learner) -> nn.Linear:
-        """The head whose inputs are generated; refuses a model without one."""
+        """Return the head whose inputs are generated; raise an error if the model has none."""
         who = "plugin 'generative_replay' with replay=features"
         return head_to_replay(learner.model, who, "set replay=inputs")
 
     @hookimpl
     def before_experience(self, learner: Learner) -> None:
-        """Note how much is past; renew the generator's optimizer where the learner's is."""
+        """Update the task count; renew the generator's optimizer together with the learner's."""
         super().before_experience(learner)
         if not learner.seen:
             return
@@ -129,7 +129,7 @@ class GenerativeReplay(_GeneratedReplay):
             _check_features(learner)
 
     def _check_inputs(self, x: Any) -> None:
-        """Tell the generators the likelihood as well."""
+        """Set the likelihood of the generators as well."""
         super()._check_inputs(x)
         for model in (self.generator_model, self.previous_generator):
             cast(VAE, model).likelihood = cast(Likelihood, self.chosen)
@@ -137,7 +137,7 @@ class GenerativeReplay(_GeneratedReplay):
     # ------------------------------------------------------------ every step
 
     def recall(self, learner: Learner, batch: Batch) -> Batch:
-        """Draw from the previous generator and label by the previous model."""
+        """Draw from the previous generator and label with the previous model."""
         n = self.replay_size or len(batch)
         with torch.no_grad():
             x = cast(VAE, self.previous_generator).sample(n, learner.generator)
@@ -146,7 +146,7 @@ class GenerativeReplay(_GeneratedReplay):
 
     @hookimpl
     def extra_batches(self, learner: Learner, batch: Batch) -> Batch | None:
-        """Replayed inputs with weight t - 1."""
+        """Return replayed inputs with weight t - 1."""
         if self.replay == "features":
             return None
         if not self._inputs_checked:
@@ -155,20 +155,20 @@ class GenerativeReplay(_GeneratedReplay):
 
     @hookimpl
     def penalty(self, learner: Learner, step: Step) -> Term | None:
-        """Internal replay: the loss of the head on replayed features, with weight t - 1."""
+        """Return the loss of the head on replayed features, with weight t - 1 (internal replay)."""
         if self.replay == "inputs":
             return None
         if not self._inputs_checked:
             self._check_inputs(step.features[0])
         if not self.past_experiences:
             return None
-        part = self.recall(learner, step.batch)
-        outputs = learner.mask_outputs(self._head(learner)(part.x), part.task)
-        return Term(learner.part_loss(outputs, part), part.weight)
+        replayed = self.recall(learner, step.batch)
+        outputs = learner.mask_outputs(self._head(learner)(replayed.x), replayed.task)
+        return Term(learner.part_loss(outputs, replayed), replayed.weight)
 
     @hookimpl
     def after_step(self, learner: Learner, step: Step) -> None:
-        """Train the generator on the same mix, weighted in the same way."""
+        """Train the generator on the same mix with the same weights."""
         inputs = step.batch.x if self.replay == "inputs" else step.features[0].detach().float()
         share = 1.0 / (self.past_experiences + 1)
         model = self.generator_model
@@ -189,21 +189,21 @@ class GenerativeReplay(_GeneratedReplay):
 
     @hookimpl(tryfirst=True)
     def after_epoch(self, logs: dict[str, Any]) -> None:
-        """Show the generator's mean loss."""
+        """Log the generator's mean loss."""
         if self.loss_of_epoch is not None:
             logs["generator_loss"] = float(self.loss_of_epoch) / max(logs["steps"], 1)
             self.loss_of_epoch = None
 
     @hookimpl
     def after_experience(self, learner: Learner) -> None:
-        """Remember generator and classifier as they are now."""
+        """Copy generator and classifier."""
         source = learner.model if self.replay == "inputs" else self._head(learner)
         copy_values(source, self.previous_model)
         copy_values(self.generator_model, self.previous_generator)
 
 
 def _check_features(learner: Learner) -> None:
-    """Refuse features that go on changing after the first experience."""
+    """Raise an error if features keep changing after the first experience."""
     if any(plugin.capabilities.frozen_features for plugin in learner.plugins.ordered):
         return
     features = cast(nn.Module, learner.model.features)

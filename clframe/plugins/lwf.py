@@ -1,4 +1,4 @@
-"""Learning without forgetting: the old model's answers on new inputs are kept."""
+"""Learning without forgetting: distillation of the old model's outputs on new inputs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class LwF(Plugin):
-    """Distils the old model's answers to the current inputs into the new model.
+    """Distillation of the old model's outputs on the current inputs into the new model.
 
     With ``q`` the old and ``p`` the new model's softmax at temperature ``T``, the distillation is
     ``D = -sum_c q_c log p_c`` on the current inputs, mean over samples. In the task scenario it is
-    made for the outputs of each earlier task by itself. Two forms::
+    computed separately for the outputs of each earlier task. Two forms::
 
         van_de_ven  1/N * loss + (1 - 1/N) * T^2 * D    N experiences with this one; D is the mean
                                                         over earlier tasks; p ranges over all
@@ -45,22 +45,22 @@ class LwF(Plugin):
     them apart: the 2019 table (23.85) follows ``mean``, the later program and the 2022 paper
     (21.89) ``sum``.
 
-    The old model answers in evaluation mode. Where an input is the same each time it comes, its
-    answer is computed once in an experience.
+    The old model runs in evaluation mode. If an input is the same each time, its output is
+    computed once per experience.
 
     Args:
-        temperature: Softens the answers (T).
+        temperature: Softening temperature (T).
         weighting: Which of the two forms.
         weight: Multiplies the distillation: in ``van_de_ven`` relative to the shares above, in
             ``paper`` it is lambda_o.
         reduction: Over the outputs of a head: their ``sum``, or their ``mean`` as in the tables of
             2018 and 2019.
-        cache: Keep the old model's answers where that is possible.
-        memory: Megabytes that kept answers may take; with more they are computed at each step.
+        cache: Keep the old model's outputs if possible.
+        memory: Megabytes for kept outputs; above this they are computed at each step.
 
     Example:
         ``clframe fit strategy=lwf stream=split_mnist scenario=task``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe.plugins import LwF
         >>> from clframe.testing import prepare
@@ -91,7 +91,7 @@ class LwF(Plugin):
         self.cache = cache
         self.memory = memory
         check_at_least(self, self.name, weight=0, memory=0)
-        # Everything below is made anew from the model when an experience begins.
+        # Everything below is computed again from the model when an experience begins.
         self.teacher: nn.Module | None = None
         self.units = torch.empty(0, 0, dtype=torch.long)
         self.closed_to_teacher = torch.empty(0, 0, dtype=torch.bool)
@@ -105,7 +105,7 @@ class LwF(Plugin):
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Copy the model as it is and find the outputs to be distilled."""
+        """Copy the model and choose the outputs to distil."""
         self.teacher = self.kept = None
         if learner.seen:
             self.teacher = copy.deepcopy(learner.model).eval().requires_grad_(False)
@@ -113,12 +113,12 @@ class LwF(Plugin):
 
     @hookimpl
     def after_experience(self) -> None:
-        """Free the teacher and its answers."""
+        """Free the teacher and its outputs."""
         self.teacher = self.kept = None
 
     @hookimpl
     def penalty(self, learner: Learner, step: Step) -> Tensor | Term | None:
-        """The distillation on the current batch; none in the first experience."""
+        """Return the distillation on the current batch; None in the first experience."""
         if self.teacher is None:
             return None
         batch = step.batch
@@ -139,7 +139,7 @@ class LwF(Plugin):
         return Term(self.temperature**2 * value, self.weight * len(learner.seen))
 
     def targets(self, learner: Learner, batch: Batch) -> Tensor:
-        """The teacher's probabilities for a batch, ``[samples, heads, outputs of a head]``."""
+        """Return the teacher's probabilities for a batch, ``[samples, heads, head outputs]``."""
         data = batch.data
         if self.kept is not None and data is self.kept[0]:
             return self.kept[1][batch.positions]
@@ -147,8 +147,8 @@ class LwF(Plugin):
             megabytes = len(data) * self.units.numel() * 4 / 2**20
             if megabytes <= self.memory:
                 order = torch.arange(len(data), device=self.units.device)
-                parts = data.batches(order, learner.engine.evaluation.eval_batch_size)
-                answers = [self._answer(learner, part.x, part.task) for part in parts]
+                batches = data.batches(order, learner.engine.evaluation.eval_batch_size)
+                answers = [self._answer(learner, chunk.x, chunk.task) for chunk in batches]
                 self.kept = (data, torch.cat(answers))
                 return self.kept[1][batch.positions]
         return self._answer(learner, batch.x, batch.task)
@@ -156,18 +156,18 @@ class LwF(Plugin):
     @torch.no_grad()
     def _answer(self, learner: Learner, x: object, task: Tensor) -> Tensor:
         assert self.teacher is not None
-        # Units that are gated by task are so in the teacher, too.
+        # Gate the teacher's units by task as well.
         learner.set_task(task)
         return self._heads(self.teacher(x), self.closed_to_teacher).softmax(-1)
 
     def _heads(self, logits: Tensor, closed: Tensor) -> Tensor:
-        """Logits over the temperature, one row of outputs for each head."""
+        """Return logits over the temperature, one row of outputs for each head."""
         chosen = logits.index_select(1, self.units.flatten()) / self.temperature
         heads = chosen.view(len(logits), *self.units.shape)
         return heads.masked_fill(closed, torch.finfo(heads.dtype).min)
 
     def _choose_outputs(self, learner: Learner, experience: Experience) -> None:
-        """One row of output units for each head; shorter heads are filled up with closed ones."""
+        """Choose one row of output units per head; pad shorter heads with closed ones."""
         device = learner.engine.device
         if learner.stream.scenario == "task":
             tasks = {task.index: task for past in learner.seen for task in past.tasks}
@@ -184,7 +184,7 @@ class LwF(Plugin):
             new = []
         width = max(len(row) for row in old) + len(new)
         self.units = torch.tensor([(row + new + [0] * width)[:width] for row in old], device=device)
-        place = torch.arange(width, device=device)
-        known = torch.tensor([len(row) for row in old], device=device)[:, None]
-        self.closed_to_teacher = place >= known
-        self.closed_to_student = place >= known + len(new)
+        column = torch.arange(width, device=device)
+        n_old = torch.tensor([len(row) for row in old], device=device)[:, None]
+        self.closed_to_teacher = column >= n_old
+        self.closed_to_student = column >= n_old + len(new)

@@ -1,4 +1,4 @@
-"""Memory aware synapses: importance from how the outputs depend on a parameter."""
+"""Memory aware synapses: importance is the sensitivity of the outputs to a parameter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class MAS(_ConvexPenalty):
-    """Holds parameters near their old values, each as firmly as the outputs depend on it.
+    """Memory aware synapses: a penalty on moving parameters that the outputs depend on.
 
     Aljundi et al., eqs. 3 to 5: the importance is the mean over samples of
     ``|d ||f(x)||^2 / d theta_i|``, where ``f`` are the outputs that compete for the sample; no
@@ -37,14 +37,14 @@ class MAS(_ConvexPenalty):
         accumulate: ``sum`` adds the importance of each experience, as in the paper; ``mean`` takes
             the mean over experiences.
         samples: How many of the experience's samples to use; None for all.
-        batch_size: Samples at a time; None for that of training.
+        batch_size: Samples at a time; None for the training batch size.
         memory: Megabytes that gradients of single samples may take at a time.
         step: Whether the penalty is a term of the loss (``gradient``, as in the paper) or an
             implicit step after the optimizer's (``proximal``), which no weight makes unstable.
 
     Example:
         ``clframe fit strategy=mas strategy.mas.weight=0.5``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe.plugins import MAS
         >>> from clframe.testing import prepare
@@ -79,19 +79,19 @@ class MAS(_ConvexPenalty):
 
     @hookimpl
     def configure(self, learner: Learner) -> None:  # type: ignore[override]  # a hook's choice
-        """Start with no anchor; refuse a model whose outputs are not all that it says."""
+        """Reset the anchor; raise an error if the outputs only steer later layers."""
         super().configure()
         if learner.policy.steers:
             raise PluginError(
-                f"plugin '{self.name}' holds what outputs depend on, but those of model.head=flow "
-                "only steer the layers behind them, which it would not hold: choose ewc"
+                f"plugin '{self.name}' protects what the outputs depend on, but those of "
+                "model.head=flow only steer later layers: choose ewc"
             )
 
     @hookimpl
     def after_experience(self, learner: Learner, data: Data) -> None:
         """Estimate the importance on the experience's data and move the anchor.
 
-        Not after the stream's last experience: nothing would be held by it.
+        The stream's last experience is skipped, because nothing is learned after it.
         """
         if not learner.has_next_experience:
             return
@@ -107,7 +107,7 @@ class MAS(_ConvexPenalty):
         self.quadratic.replace(strength, learner.named_trainable())
 
     def importance(self, learner: Learner, data: Data) -> dict[str, Tensor]:
-        """The mean over samples of the absolute gradient of the squared output norm."""
+        """Return the mean over samples of the absolute gradient of the squared output norm."""
         order = choose_samples(learner, data, self.samples)
         size = self.batch_size or learner.engine.settings.batch_size
         with evaluation_mode(learner):
@@ -117,11 +117,11 @@ class MAS(_ConvexPenalty):
 
 
 def _squared_norm(outputs: Tensor, batch: Batch) -> Tensor:
-    """The squared length of the active outputs; masked ones hold the least number there is."""
+    """Return the squared length of the active outputs; masked ones hold the lowest float."""
     masked = outputs == torch.finfo(outputs.dtype).min
     return outputs.masked_fill(masked, 0.0).square().sum()
 
 
 def _as_they_are(outputs: Any, batch: Batch) -> Iterator[Variant]:
-    """One variant; labels play no part in the score."""
+    """Yield one variant; labels play no part in the score."""
     yield batch.y, None

@@ -1,4 +1,4 @@
-"""Learn everything at once: the joint upper bound."""
+"""Joint training on everything at once: the upper bound."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Multitask(Plugin):
-    """Learns the data of all experiences jointly, in the first one; the others add nothing.
+    """Joint training on all experiences, in the first one; the others add nothing.
 
-    A budget in steps is multiplied by the number of experiences, so that as many steps are taken
-    as by a method that learns one experience after the other.
+    A budget in steps is multiplied by the number of experiences, so that the number of steps is
+    the same as for a method that learns one experience after the other.
 
     Example:
         ``clframe fit strategy=multitask``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe.plugins import Multitask
         >>> from clframe.testing import prepare

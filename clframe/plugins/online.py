@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class Online(Plugin):
-    """Measures the accuracy on each training batch before it is learned.
+    """Online accuracy: each training batch is predicted before it is learned.
 
     Prequential evaluation ("test, then train", Gama et al. 2013; of continual learners Cai et al.
     2021): every sample of an experience is predicted once, by the outputs of the step that then
-    learns it, so that no pass is added. Later epochs do not count, since their samples have been
-    learned before; nor do samples of past tasks that a method joins to the data. The model is in
-    training mode then (dropout, batch statistics), as its step needs it. Counts stay on the device.
+    learns it, so no pass is added. Later epochs do not count, because their samples have been
+    learned before. Samples of past tasks that a method joins to the data do not count either. The
+    model is in training mode (dropout, batch statistics). Counts stay on the device.
 
     Example:
         >>> from clframe.plugins import Online
@@ -42,21 +42,21 @@ class Online(Plugin):
 
     def __init__(self) -> None:
         self.counts: dict[str, list[int]] = {"right": [], "taken": []}
-        """Of each experience that has been learned."""
+        """Counts of each learned experience."""
         self.right: Tensor
         self.taken: Tensor
         self._current: Tensor
 
     @hookimpl
     def configure(self, learner: Learner) -> None:
-        """Make the counts of the current experience."""
+        """Create the counts of the current experience."""
         device = learner.engine.device
         self.right = torch.zeros((), dtype=torch.long, device=device)
         self.taken = torch.zeros((), dtype=torch.long, device=device)
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Begin to count; note which samples are the experience's own."""
+        """Reset the counts; note which samples are the experience's own."""
         self.right, self.taken = torch.zeros_like(self.right), torch.zeros_like(self.taken)
         own = torch.zeros(len(learner.stream.tasks) + 1, dtype=torch.bool)
         own[[task.index for task in experience.tasks]] = True
@@ -64,7 +64,7 @@ class Online(Plugin):
 
     @hookimpl
     def after_step(self, learner: Learner, step: Step) -> None:
-        """Count what the outputs of the step, from before it, got right."""
+        """Count the correct outputs of the step, computed before its update."""
         experience = learner.experience
         assert experience is not None
         # Phases after learning (retraining) begin when the experience counts as seen.
@@ -87,5 +87,5 @@ class Online(Plugin):
 
     @hookimpl
     def metrics(self, result: Result) -> None:
-        """Hand over the counts."""
+        """Store the counts."""
         result.measured[self.name] = self.counts

@@ -1,4 +1,4 @@
-"""PackNet: each task gets weights of its own inside one network."""
+"""PackNet: each task gets its own weights inside one network."""
 
 from __future__ import annotations
 
@@ -38,34 +38,34 @@ _NORMS = (_NormBase, nn.LayerNorm, nn.GroupNorm)
 
 
 class PackNet(Plugin):
-    """Prunes each task's weights by magnitude, retrains and freezes them (PackNet).
+    """PackNet: each task's weights are pruned by magnitude, retrained and frozen.
 
-    A task is trained on the weights that no earlier task owns, using those it finds. Then, in each
-    convolution, linear layer, recurrent layer and embedding, the share ``prune`` of these weights
-    with the smallest magnitude is set to zero and left to later tasks; the others are retrained and
-    belong to the task from then on. On a task only weights of this task and of earlier ones are
-    used. The rows of the head belong to the tasks whose outputs they are, and a policy's heads to
-    their tasks (``model.heads=task``). What is frozen stays so bit for bit under any optimizer and
-    weight decay.
+    A task is trained on the weights that no earlier task owns, and uses those of earlier tasks.
+    Then, in each convolution, linear layer, recurrent layer and embedding, the share ``prune`` of
+    these weights with the smallest magnitude is set to zero and left to later tasks. The others are
+    retrained and belong to the task from then on. A task uses only its own weights and those of
+    earlier tasks. The rows of the head belong to the tasks whose outputs they are, and a policy's
+    heads to their tasks (``model.heads=task``). Frozen weights stay bit-identical under any
+    optimizer and weight decay.
 
-    Nothing is learned when a task comes back: its weights are fixed, since later ones depend on
-    them.
+    A task that comes back is not trained again: its weights are fixed, because later tasks depend
+    on them.
 
     Args:
         prune: Share of a task's weights to release in each layer; None for 0.5 (``paper``) or 0.75
             (``libero``).
-        post_epochs: Epochs of retraining; with ``post_steps`` also None: half of what the task was
-            trained for (``paper``), or as much (``libero``).
+        post_epochs: Epochs of retraining; if ``post_steps`` is also None, half of the task's own
+            training (``paper``), or as much (``libero``).
         post_steps: Steps of retraining.
         form: ``paper``: all other parameters (biases, norms, ...) are learned with the first task
-            and then frozen. ``libero``, as that benchmark's code has it: only convolutions and
+            and then frozen. ``libero``, as in that benchmark's code: only convolutions and
             linear layers are pruned, their biases and norms are never trained, norms stay in
             evaluation mode, and any other parameter (recurrent layers, embeddings) keeps
             learning, so tasks may be forgotten.
 
     Example:
         ``clframe fit strategy=packnet scenario=task``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe.plugins import PackNet
         >>> from clframe.testing import prepare
@@ -99,7 +99,7 @@ class PackNet(Plugin):
         self.post_steps = post_steps
         self.form = form
         self.owners: dict[str, Tensor] = {}
-        """For each weight the number of the pack it belongs to, 0 if free; for the head, rows."""
+        """The pack number of each weight, 0 if free; for the head, of each row."""
         self.packs = 0
         self.pack_of_task: dict[int, int] = {}
         self._shown: int | None = None
@@ -134,7 +134,7 @@ class PackNet(Plugin):
                     f"row per output, which {type(model).__name__} lacks"
                 )
             self._head = head
-        # Where tasks share their outputs the head is a layer like any other.
+        # If tasks share their outputs, the head is a layer like any other.
         self._pruned: dict[str, Tensor] = {}
         self._never: set[Tensor] = set()
         self._norms = [m for m in model.modules() if isinstance(m, _NORMS)]
@@ -166,7 +166,7 @@ class PackNet(Plugin):
     # ------------------------------------------------------------ learning
 
     def _rows(self, experience: Experience) -> list[int]:
-        """The rows of the head that are of an experience's tasks."""
+        """Return the rows of the head that belong to an experience's tasks."""
         return [row for task in experience.tasks for row in self._rows_of_tasks[task.index]]
 
     def _is_known(self, experience: Experience) -> bool:
@@ -174,7 +174,7 @@ class PackNet(Plugin):
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Give the experience all free weights, with a fresh optimizer as in a run of its own."""
+        """Give the experience all free weights, with a fresh optimizer as in a separate run."""
         if self._is_known(experience):
             return
         for name, weight in self._pruned.items():
@@ -192,13 +192,13 @@ class PackNet(Plugin):
     def fit_experience(
         self, learner: Learner, experience: Experience, data: Data, budget: Budget
     ) -> bool | None:
-        """Pass over an experience whose tasks all have their weights."""
+        """Skip an experience whose tasks all have their weights."""
         return True if self._is_known(experience) else None
 
     def _open(self, learner: Learner, experience: Experience, pack: int) -> None:
-        """Let the weights of one pack (0: the free ones) be trained and hold all others.
+        """Make the weights of one pack (0: the free ones) trainable and hold all others.
 
-        The free ones include those of the head that are the experience's own.
+        The free ones include the experience's own rows of the head.
         """
         first = self.packs == 0 or (self.packs == 1 and pack == 1)
         open_parts: dict[Tensor, Tensor] = {}
@@ -221,14 +221,14 @@ class PackNet(Plugin):
 
     @hookimpl
     def before_epoch(self) -> None:
-        """Keep the norms' running statistics as the first task left them."""
+        """Keep the norms' running statistics of the first task."""
         if self._hold_norms:
             for norm in self._norms:
                 norm.eval()
 
     @hookimpl(trylast=True)
     def after_backward(self) -> None:
-        """Drop the gradients of what is frozen, whichever loss they come from."""
+        """Drop the gradients of frozen weights, whichever loss they come from."""
         for parameter, mask, _ in self._masks:
             if parameter.grad is not None:
                 parameter.grad.mul_(mask)
@@ -238,17 +238,17 @@ class PackNet(Plugin):
 
     @hookimpl(tryfirst=True)
     def after_step(self) -> None:
-        """Restore what weight decay or momentum moved."""
+        """Restore weights that weight decay or momentum moved."""
         with torch.no_grad():
             for parameter, mask, frozen in self._masks:
                 torch.where(mask, parameter, frozen, out=parameter)
             for parameter, frozen in self._fixed:
-                if parameter.grad is not None:  # another plugin gave it one after us
+                if parameter.grad is not None:  # a later plugin set a gradient
                     parameter.copy_(frozen)
 
     @hookimpl(tryfirst=True)
     def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:
-        """Prune, retrain what is kept and freeze it, before other plugins look at the model."""
+        """Prune, retrain and freeze the kept weights, before other plugins use the model."""
         if self._is_known(experience):
             return
         self.packs += 1
@@ -289,7 +289,7 @@ class PackNet(Plugin):
 
     @contextlib.contextmanager
     def weights_of(self, task: Task) -> Iterator[None]:
-        """Show only the weights of a task and of those before it; all, if it is not learned yet."""
+        """Use only the weights of a task and of earlier ones, or all if it is not learned yet."""
         pack = self.pack_of_task.get(task.index)
         if pack is None or self._shown is not None:
             yield

@@ -34,7 +34,7 @@ ACTIVATIONS = tuple(
 
 
 class Plasticity(Plugin):
-    """Measures dormant units, ranks of the features and the weights' norm after each experience.
+    """Dormant units, ranks of the features and the weights' norm after each experience.
 
     On samples of the experience just learned, in evaluation mode:
 
@@ -44,16 +44,16 @@ class Plasticity(Plugin):
       activation modules; channels of a convolution are units (mean over places).
     * ranks of the features (the head's inputs, a row per sample, with singular values s):
       ``srank`` is the least k with s_1 + ... + s_k at least 1 - ``delta`` of their sum (Kumar et
-      al. 2021), ``effective_rank`` exp of the entropy of s / sum(s) (Roy & Vetterli 2007, as
-      Dohare et al. 2024 have it), ``stable_rank`` sum(s^2) / max(s)^2.
-    * ``weight_norm``: of all parameters that are trained, as one vector.
+      al. 2021), ``effective_rank`` exp of the entropy of s / sum(s) (Roy & Vetterli 2007, as in
+      Dohare et al. 2024), ``stable_rank`` sum(s^2) / max(s)^2.
+    * ``weight_norm``: norm of all trained parameters as one vector.
 
-    What a model does not show (activations that are no modules, no head) is None.
+    Values that a model does not expose (activations that are not modules, no head) are None.
 
     Args:
-        samples: Of the experience, evenly spaced over its data.
+        samples: Samples of the experience, evenly spaced over its data.
         tau: Units with a score up to this are dormant.
-        delta: What of the sum of singular values ``srank`` leaves out.
+        delta: Share of the sum of singular values that ``srank`` leaves out.
 
     Example:
         >>> from clframe.plugins import Plasticity
@@ -79,24 +79,24 @@ class Plasticity(Plugin):
 
     @hookimpl(trylast=True)
     def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:
-        """Put the samples through the model and look at it."""
+        """Measure the model on samples of the experience."""
         with evaluation_mode(learner), hooks.in_task(learner, experience.tasks[0]):
             activity, features = self._look(learner, data)
-        found: dict[str, float | None] = dict.fromkeys(_NAMES)
+        values: dict[str, float | None] = dict.fromkeys(_NAMES)
         if activity:
-            dormant = torch.cat([scores(one) <= self.tau for one in activity])
-            found["dormant"] = float(dormant.double().mean())
+            dormant = torch.cat([scores(layer) <= self.tau for layer in activity])
+            values["dormant"] = float(dormant.double().mean())
         if features is not None and features.isfinite().all():
-            found |= ranks(features, self.delta)
+            values |= ranks(features, self.delta)
         weights = [p.detach().norm() for p in learner.named_trainable().values()]
-        found["weight_norm"] = float(torch.stack(weights).norm()) if weights else None
-        for name, value in found.items():
+        values["weight_norm"] = float(torch.stack(weights).norm()) if weights else None
+        for name, value in values.items():
             self.values[name].append(value)
             if value is not None:
                 learner.log(f"{self.name}/{name}", value)
 
     def _look(self, learner: Learner, data: Data) -> tuple[list[Tensor], Tensor | None]:
-        """The mean |activation| of every unit, by layer, and the features of all samples."""
+        """Return the mean |activation| of every unit, by layer, and the features of all samples."""
         count = min(self.samples, len(data))
         # The same on every process; a fixed choice draws no random numbers.
         order = torch.linspace(0, len(data) - 1, count).round().long()
@@ -112,13 +112,13 @@ class Plasticity(Plugin):
 
     @hookimpl
     def metrics(self, result: Result) -> None:
-        """Hand over the values of each experience."""
+        """Store the values of each experience."""
         result.measured[self.name] = {"tau": self.tau, "delta": self.delta, "values": self.values}
 
 
 @contextlib.contextmanager
 def watching(model: nn.Module) -> Iterator[dict[tuple[str, int], Tensor]]:
-    """Sums over samples of each unit's |activation|, by module and call, while in here."""
+    """Collect sums over samples of each unit's |activation|, by module and call."""
     totals: dict[tuple[str, int], Tensor] = {}
     calls: dict[str, int] = {}
 
@@ -126,7 +126,7 @@ def watching(model: nn.Module) -> Iterator[dict[tuple[str, int], Tensor]]:
         def add(module: nn.Module, inputs: object, outputs: Tensor) -> None:
             key = name, calls.get(name, 0)
             calls[name] = key[1] + 1
-            # Units are along the second dimension; of tokens (three dimensions) along the last.
+            # Units are along the second dimension, or along the last for tokens (three dimensions).
             units = outputs.detach().abs().double()
             units = units.movedim(-1 if units.ndim == 3 else 1, -1)
             while units.ndim > 2:
@@ -141,14 +141,14 @@ def watching(model: nn.Module) -> Iterator[dict[tuple[str, int], Tensor]]:
     with contextlib.ExitStack() as around:
         for name in named:
             around.enter_context(watch(name))
-        # One activation module may serve several layers: calls are told apart within a pass.
+        # One activation module may serve several layers, so number the calls within a pass.
         begin = features_of(model) or model
         around.enter_context(begin.register_forward_pre_hook(lambda *_: calls.clear()))
         yield totals
 
 
 def scores(activity: Tensor) -> Tensor:
-    """Each unit's activity relative to the mean of its layer; 0 in a layer that is silent.
+    """Return each unit's activity relative to the mean of its layer; 0 in a silent layer.
 
     >>> scores(torch.tensor([0.0, 1.0, 3.0, 0.0])).tolist()
     [0.0, 1.0, 3.0, 0.0]
@@ -157,7 +157,7 @@ def scores(activity: Tensor) -> Tensor:
 
 
 def ranks(features: Tensor, delta: float) -> dict[str, float]:
-    """The three ranks of a matrix of features, a row per sample.
+    """Return the three ranks of a matrix of features, a row per sample.
 
     >>> {name: round(value, 3) for name, value in ranks(torch.eye(3), 0.01).items()}
     {'srank': 3.0, 'effective_rank': 3.0, 'stable_rank': 3.0}
@@ -167,7 +167,7 @@ def ranks(features: Tensor, delta: float) -> dict[str, float]:
     if not total > 0:
         return {"srank": 0.0, "effective_rank": 0.0, "stable_rank": 0.0}
     share = values / total
-    # Rounding must not ask for one value more than there are.
+    # Rounding must not require more values than there are.
     enough = share.cumsum(0) >= 1 - delta - 1e-12
     entropy = -(share * share.clamp(min=torch.finfo(share.dtype).tiny).log()).sum()
     return {

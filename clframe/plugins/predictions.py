@@ -1,4 +1,4 @@
-"""What the predictions of a learner are like: calibration, top-k, classes, confusions."""
+"""Quality of predictions: calibration, top-k, classes, confusions."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _NAMES = ("ece", "top_k", "class_mean", "class_worst")
 
 
 class Predictions(Plugin):
-    """Measures calibration, top-k accuracy, each class and the confusion matrix after each row.
+    """Calibration, top-k accuracy, each class and the confusion matrix after each row.
 
     * ``ece``, the expected calibration error (Guo et al. 2017, Eq. 3): samples are put into bins of
       equal width by the confidence of their prediction, the largest entry of the softmax of the
       scores; sum over bins of (share of samples) |accuracy - mean confidence|. Scores that are
-      distances (nearest means) are taken as if they were logits.
-    * ``top_k``: the label is among the k highest scores. With as few competing outputs it is 1.
+      distances (nearest means) are treated as logits.
+    * ``top_k``: the label is among the k highest scores. With only k competing outputs it is 1.
     * the confusion matrix, from label (row) to prediction (column), and from it the accuracy of
       each class.
 
-    Tasks are those learned so far. ``ece`` and ``top_k`` of single tasks go to events and loggers;
-    those of all samples together, and the confusion matrix of each row, to results.json. It costs a
-    second pass over the evaluation data.
+    Tasks are those learned so far. ``ece`` and ``top_k`` of single tasks go to events and loggers.
+    Those of all samples together, and the confusion matrix of each row, go to results.json. This
+    needs a second pass over the evaluation data.
 
     Args:
-        bins: Of the calibration error.
+        bins: Number of bins of the calibration error.
         top_k: k above.
 
     Example:
@@ -67,14 +67,14 @@ class Predictions(Plugin):
     def after_evaluation(
         self, learner: Learner, row: str, results: dict[str, dict[str, float]]
     ) -> None:
-        """Look at the predictions for the tasks learned so far, before the row is recorded."""
+        """Measure the predictions for the tasks learned so far, before the row is recorded."""
         if row == BEFORE:
             return
-        learned = {task.name for one in learner.seen for task in one.tasks}
+        learned = {task.name for experience in learner.seen for task in experience.tasks}
         tasks = [t for t in learner.stream.tasks if t.name in learned and t.load is not None]
         n = learner.stream.n_outputs
         device = learner.engine.device
-        # By task and bin: samples, right ones, sum of confidences; by task: in the first k.
+        # By task and bin: samples, correct ones, sum of confidences; by task: in the first k.
         table = torch.zeros(len(tasks), 3, self.bins, dtype=torch.float64).to(device)
         first_k = torch.zeros(len(tasks), dtype=torch.float64).to(device)
         confusion = torch.zeros(n * n, dtype=torch.long, device=device)
@@ -92,20 +92,20 @@ class Predictions(Plugin):
         square = confusion.cpu().view(n, n)
         of_class = square.sum(1)
         rates = square.diagonal()[of_class > 0].double() / of_class[of_class > 0]
-        found = {
+        values = {
             "ece": calibration_error(table.sum(0)),
             "top_k": float(first_k.sum() / table[:, 0].sum().clamp(min=1)),
             "class_mean": float(rates.mean()) if len(rates) else None,
             "class_worst": float(rates.min()) if len(rates) else None,
         }
-        for name, value in found.items():
+        for name, value in values.items():
             self.values[name].append(value)
         self.confusion[row] = square.tolist()
         if learner.step_log.takes_media:
             self._draw(learner, row, n)
 
     def _draw(self, learner: Learner, row: str, n: int) -> None:
-        """Send the share of each class that is taken for each, of the classes that were tested."""
+        """Log the share of predictions by class, for the classes that were tested."""
         square = self.confusion[row]
         tested = [unit for unit in range(n) if sum(square[unit])]
         names = [str(unit) for unit in tested]
@@ -116,7 +116,7 @@ class Predictions(Plugin):
     def _add(
         self, learner: Learner, task: Task, table: Tensor, first_k: Tensor, confusion: Tensor
     ) -> None:
-        """Add a task's samples to the sums; nothing is read from the device."""
+        """Add a task's samples to the sums without reading from the device."""
         engine = learner.engine
         n = learner.stream.n_outputs
         data = task.data.to(engine.device)
@@ -128,9 +128,9 @@ class Predictions(Plugin):
                 predicted = scores.argmax(1)
                 right = predicted == batch.y
                 # Bins are open below and closed above, as in the paper.
-                place = (confidence * self.bins).ceil().long().sub_(1).clamp_(0, self.bins - 1)
+                bin_index = (confidence * self.bins).ceil().long().sub_(1).clamp_(0, self.bins - 1)
                 rows = torch.stack([torch.ones_like(confidence), right.double(), confidence])
-                table.index_add_(1, place, rows)
+                table.index_add_(1, bin_index, rows)
                 best = scores.topk(min(self.top_k, n), dim=1).indices
                 first_k += (best == batch.y[:, None]).any(1).sum()
                 pairs = batch.y * n + predicted
@@ -138,7 +138,7 @@ class Predictions(Plugin):
 
     @hookimpl
     def metrics(self, result: Result) -> None:
-        """Hand over the values of each row, the confusions and the accuracy of each class."""
+        """Store the values of each row, the confusions and the accuracy of each class."""
         by_class = {
             row: [line[i] / sum(line) if sum(line) else None for i, line in enumerate(square)]
             for row, square in self.confusion.items()
@@ -152,7 +152,7 @@ class Predictions(Plugin):
 
 
 def calibration_error(table: Tensor) -> float:
-    """The expected calibration error of sums by bin: samples, right ones, confidences.
+    """Return the expected calibration error from sums by bin: samples, correct ones, confidences.
 
     >>> calibration_error(torch.tensor([[4.0, 0.0], [2.0, 0.0], [3.0, 0.0]]))
     0.25

@@ -20,31 +20,31 @@ if TYPE_CHECKING:
 
 
 class Replay(Plugin):
-    """Mixes stored samples of earlier experiences into every step.
+    """Experience replay: stored samples of earlier experiences in every step.
 
     The step's loss is the mean over all samples (``weighting=samples``), or, with t experiences so
     far, (1/t) L_current + (1 - 1/t) L_replay (``weighting=tasks``; van de Ven & Tolias, "Three
-    scenarios for continual learning", 2019). Stored are the untransformed inputs, whatever they
-    are (images, RGB-D, features, trajectories), so a random transform acts anew each time.
+    scenarios for continual learning", 2019). The buffer stores untransformed inputs of any kind
+    (images, RGB-D, features, trajectories), so a random transform differs each time.
 
-    Samples enter the memory when their experience has been learned (``fill=experience``), or at
-    each step, so that those of the current experience are replayed as well (``fill=step``; Chaudhry
-    et al. 2019, and Mammoth, the program of DER's paper). The latter needs a plain reservoir and
-    stores the inputs as the model took them.
+    Samples enter the buffer after their experience (``fill=experience``), or at each step, so that
+    those of the current experience are replayed as well (``fill=step``; Chaudhry et al. 2019, and
+    Mammoth, the program of DER's paper). ``fill=step`` needs a plain reservoir and stores the
+    inputs as the model receives them.
 
     Args:
-        size: Samples kept in all; not used when ``per_class`` is given.
-        per_class: Samples kept of each class; memory is taken for all classes of the stream.
-        policy: What to keep: a uniform sample of everything (``reservoir``; with ``per_class`` a
-            reservoir for each class), an equal share of each class drawn uniformly
+        size: Number of samples in the buffer; not used when ``per_class`` is given.
+        per_class: Samples kept of each class; memory is allocated for all classes of the stream.
+        policy: Which samples to keep: a uniform sample of everything (``reservoir``; with
+            ``per_class`` a reservoir for each class), an equal share of each class drawn uniformly
             (``class_balanced``), the newest of each class (``ring``) or iCaRL's ``herding``.
-        batch_size: Samples replayed per step; None for as many as the current batch has.
+        batch_size: Samples replayed per step; None for the size of the current batch.
         weighting: ``samples`` or ``tasks``, as above.
         fill: After each ``experience`` or at each ``step``, as above.
 
     Example:
         ``clframe fit strategy=replay+lwf strategy.replay.size=500``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe.plugins import Replay
         >>> from clframe.testing import prepare
@@ -76,7 +76,7 @@ class Replay(Plugin):
         if fill == "step" and (policy != "reservoir" or per_class is not None):
             raise SettingError(
                 "replay.fill=step needs replay.policy=reservoir and replay.per_class=null: only a "
-                "plain reservoir takes in the samples of single steps"
+                "plain reservoir accepts the samples of single steps"
             )
         if fill == "step" and weighting == "tasks":
             raise SettingError(
@@ -90,7 +90,7 @@ class Replay(Plugin):
 
     @hookimpl
     def configure(self, stream: Stream) -> None:
-        """Make the buffer, which takes no memory yet."""
+        """Create the buffer, which takes no memory yet."""
         if self.fill == "step":
             self.buffer = Buffer(self.size, "reservoir", transformed=True)
         else:
@@ -98,7 +98,7 @@ class Replay(Plugin):
 
     @hookimpl
     def extra_batches(self, learner: Learner, batch: Batch) -> Batch | None:
-        """Samples of the buffer, once there are any."""
+        """Return samples of the buffer, once there are any."""
         if not len(self.buffer):
             return None
         n = self.batch_size or len(batch)
@@ -107,13 +107,13 @@ class Replay(Plugin):
 
     @hookimpl
     def after_step(self, learner: Learner, step: Step) -> None:
-        """Offer the step's own samples to the buffer, if it is filled so."""
+        """Offer the step's own samples to the buffer, with ``fill=step``."""
         if self.fill == "step":
             batch = step.batch
             self.buffer.add_batch(batch.x, batch.y, batch.task, learner.generator)
 
     @hookimpl
     def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:
-        """Offer the experience's data to the buffer, if it is filled so."""
+        """Offer the experience's data to the buffer, with ``fill=experience``."""
         if self.fill == "experience":
             remember(self.buffer, learner, data)

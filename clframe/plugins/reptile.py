@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Reptile(Plugin):
-    """Moves the parameters part of the way to where each task's learning leads (Reptile, FOMAML).
+    """Reptile and first-order MAML: an outer step towards where each task's training leads.
 
     An experience is one inner loop: learning goes from ``phi`` to ``W`` in ``k`` steps, whose
     gradients are ``g_1 ... g_k``. After it (Nichol et al., algorithm 1 and section 5)::
@@ -29,16 +29,17 @@ class Reptile(Plugin):
         reptile  phi <- phi + step (W - phi)
         fomaml   phi <- phi - step g_k
 
-    ``g_k`` is the gradient on the last batch at what the ``k - 1`` updates before it led to; first-
-    order MAML takes it for that of the initialization (Finn et al. 2017 without second derivatives;
-    each batch is drawn anew, so the last one is fresh). With ``form=reptile step=1`` tasks are
-    plainly learned in turn: fine-tuning, to compare with. What changes is what regularizers act on
-    (of soft actor-critic the actor); buffers such as running means stay as learning left them.
+    ``g_k`` is the gradient on the last batch after the ``k - 1`` updates before it. First-order
+    MAML takes it for that of the initialization (Finn et al. 2017 without second derivatives; each
+    batch is drawn again, so the last one is fresh). With ``form=reptile step=1`` tasks are simply
+    learned in turn: fine-tuning, as a baseline. The outer step moves the parameters that
+    regularizers act on (of soft actor-critic the actor); buffers such as running means stay as
+    training left them.
 
     A stream may end with tasks to adapt to (``stream.adapt=true`` of Meta-World's ML streams).
-    Each begins with the learner as it was when the others had been learned, is learned for as long
-    as an inner loop, and changes nothing for the next. The metrics ``adaptation.*`` are the mean
-    measure of these tasks before and after it.
+    Each starts with the learner after the other tasks, is trained for as long as an inner loop,
+    and changes nothing for the next. The metrics ``adaptation.*`` are the mean measure of these
+    tasks before and after it.
 
     Args:
         step: The outer step size (epsilon of Reptile, the outer learning rate of MAML).
@@ -67,13 +68,13 @@ class Reptile(Plugin):
         if not step > 0:
             raise SettingError(f"reptile.step must be above 0, got {step!r}")
         self.step, self.form = step, form
-        # Of the current experience; where it started is found again when it is begun again.
+        # State of the current experience; its start is set again when it begins again.
         self.parameters: dict[str, nn.Parameter] = {}
         self.start: list[Tensor] = []
         self.last: list[Tensor] = []
         """The gradients of the last step, for fomaml."""
         self.kept: dict[str, Tensor] = {}
-        """The learner as it was when the first adaptation began."""
+        """The learner at the start of the first adaptation."""
         self._adapted: list[Experience] = []
         self._learned: Experience | None = None
 
@@ -86,7 +87,7 @@ class Reptile(Plugin):
 
     @hookimpl(tryfirst=True)
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Remember where the inner loop starts; an adaptation starts where the first one did."""
+        """Store the start of the inner loop; every adaptation starts where the first one did."""
         if experience.info.get("adapts"):
             if self.kept:
                 learner.load_state_dict(self.kept)
@@ -98,7 +99,7 @@ class Reptile(Plugin):
 
     @hookimpl(trylast=True)
     def after_step(self) -> None:
-        """Remember the gradient, which may be the last one."""
+        """Store the gradient, which may be the last one."""
         if not self.last:
             return
         for last, parameter in zip(self.last, self.parameters.values(), strict=True):
@@ -108,7 +109,7 @@ class Reptile(Plugin):
     @hookimpl(tryfirst=True)
     @torch.no_grad()
     def after_experience(self, experience: Experience) -> None:
-        """The outer step."""
+        """Take the outer step."""
         if experience.info.get("adapts"):
             return
         now = [p.data for p in self.parameters.values()]
@@ -120,7 +121,7 @@ class Reptile(Plugin):
 
     @hookimpl
     def metrics(self, result: Result) -> dict[str, dict[str, Any]] | None:
-        """How well the tasks that were adapted to are done, before and after."""
+        """Return the mean measure of the adaptation tasks, before and after."""
         if not self._adapted or self._learned is None:
             return None
         matrix, values = result.matrix, result.matrix.values

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SI(_QuadraticPenalty):
-    """Holds parameters near their old values, each by how much its motion lowered the loss.
+    """Synaptic intelligence: a penalty on moving parameters whose motion lowered the loss.
 
     Zenke et al., eqs. 4 and 5. While an experience is learned, every step adds to the path
     integral ``w_i += -g_i * (theta_i after the step - theta_i before)``, where ``g`` is the
@@ -37,7 +37,7 @@ class SI(_QuadraticPenalty):
 
     Example:
         ``clframe fit strategy=si+replay strategy.si.c=0.5``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe.plugins import SI
         >>> from clframe.testing import prepare
@@ -56,7 +56,7 @@ class SI(_QuadraticPenalty):
             raise SettingError(f"si.damping must be above 0, got {damping!r}")
         self.c = c
         self.damping = damping
-        # Of the current experience only; where it started is found again when it is begun again.
+        # State of the current experience only; its start is set again when it begins again.
         self.parameters: dict[str, nn.Parameter] = {}
         self.start: list[Tensor] = []
         self.before: list[Tensor] = []
@@ -69,7 +69,7 @@ class SI(_QuadraticPenalty):
 
     @hookimpl
     def before_experience(self, learner: Learner) -> None:
-        """Begin a new path at the parameters as they are."""
+        """Start a new path at the current parameters."""
         self.parameters = learner.named_trainable()
         self.start = [p.detach().clone() for p in self.parameters.values()]
         self.before = [p.clone() for p in self.start]
@@ -79,7 +79,7 @@ class SI(_QuadraticPenalty):
     @torch.no_grad()
     def after_step(self) -> None:
         """Add this step to the path integral: three passes over the parameters, no new memory."""
-        if not self.path:  # another method tunes after the experience, whose path has ended
+        if not self.path:  # another method tunes after the experience, when the path has ended
             return
         now: list[Tensor] = []
         path, before, gradients = [], [], []
@@ -89,14 +89,14 @@ class SI(_QuadraticPenalty):
                 path.append(w)
                 before.append(b)
                 gradients.append(p.grad)
-        torch._foreach_sub_(before, now)  # now the motion with its sign turned
+        torch._foreach_sub_(before, now)  # now the negative motion
         torch._foreach_addcmul_(path, gradients, before)
         torch._foreach_copy_(before, now)
 
     @hookimpl
     @torch.no_grad()
     def after_experience(self) -> None:
-        """Turn the path into importance and move the anchor to the parameters as they are."""
+        """Turn the path into importance and move the anchor to the current parameters."""
         strength = {}
         for (name, p), start, path in zip(
             self.parameters.items(), self.start, self.path, strict=True

@@ -32,20 +32,20 @@ ACTIVATIONS = (
 
 
 class XdG(Plugin):
-    """Masks a random, fixed part of the hidden units for each task (XdG).
+    """Context-dependent gating: a random, fixed mask of the hidden units for each task (XdG).
 
     In every hidden layer the outputs ``h`` of the activation become ``h * g_k`` with a gate ``g_k``
-    of zeros and ones drawn once for each task k. Needs the task when predicting. Of convolutions
+    of zeros and ones drawn once for each task k. Prediction needs the task. In convolutions,
     whole channels are gated.
 
     Args:
         gating: Share of the units of each layer that is masked (van de Ven & Tolias 2019 use 0.95
             on split MNIST).
-        gate_seed: Of the gates, together with the run's seed.
+        gate_seed: Seed of the gates, combined with the run's seed.
 
     Example:
         ``clframe fit strategy=xdg+si scenario=task``,
-        or in Python (made ready here, not trained; ``clframe.fit`` takes the same):
+        or in Python (this only prepares the run; ``clframe.fit`` takes the same arguments):
 
         >>> from clframe.plugins import XdG
         >>> from clframe.testing import prepare
@@ -72,11 +72,11 @@ class XdG(Plugin):
         self.gating = gating
         self.gate_seed = gate_seed
         self.gates: dict[tuple[str, int], Tensor] = {}
-        """By layer and width: a row of gates for each task, and one with all open at the end."""
+        """By layer and width: a row of gates for each task, and a last row with all open."""
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Draw the gates and hang them behind the activations of the hidden layers."""
+        """Draw the gates and attach them to the activations of the hidden layers."""
         model = learner.model
         layers: dict[str, nn.Module] = {
             n: m for n, m in model.named_modules() if isinstance(m, ACTIVATIONS)
@@ -84,7 +84,7 @@ class XdG(Plugin):
         widths = _widths(model, layers, stream)
         if not widths:
             raise PluginError(
-                f"plugin 'xdg' finds no activation module to gate in {type(model).__name__}: it "
+                f"plugin 'xdg' found no activation module to gate in {type(model).__name__}: it "
                 f"looks for {', '.join(kind.__name__ for kind in ACTIVATIONS)}"
             )
         generator = torch.Generator().manual_seed(learner.seed * 1_000_003 + self.gate_seed)
@@ -99,14 +99,14 @@ class XdG(Plugin):
 
 
 def _width(output: Tensor) -> int:
-    """The number of hidden units: the last dimension of vectors and tokens, channels of images."""
+    """Return the number of hidden units: the last dimension, or the channels of images."""
     return output.shape[1 if output.dim() == 4 else -1]
 
 
 def _widths(
     model: nn.Module, layers: dict[str, nn.Module], stream: Stream
 ) -> list[tuple[str, int]]:
-    """Each activation with the widths of what it gives, found by passing zeros through."""
+    """Return each activation with the widths of its outputs, by passing zeros through."""
     widths: dict[tuple[str, int], None] = {}
 
     def note(name: str) -> Callable[..., None]:
@@ -133,7 +133,7 @@ def _widths(
 
 
 def _gate(gates: dict[tuple[str, int], Tensor], name: str, learner: Learner) -> Callable[..., Any]:
-    """A hook that gates a layer's output; a plain function, which copies of the model keep."""
+    """Return a hook that gates a layer's output: a plain function, which model copies keep."""
 
     def hook(module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
         task, table = learner.current_task, gates.get((name, _width(output)))

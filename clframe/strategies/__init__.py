@@ -1,7 +1,7 @@
 """Strategies: named, validated, ordered sets of plugins. Data, not classes.
 
-A strategy is a mapping from plugin name to settings, kept in ``configs/strategy/NAME.yaml``. Every
-plugin is also a strategy of its own name. Any composition is allowed unless the
+A strategy is a mapping from plugin name to settings, stored in ``configs/strategy/NAME.yaml``.
+Every plugin is also a strategy of the same name. Any composition is allowed unless the
 roles of two plugins conflict (clframe/core/roles.py).
 """
 
@@ -41,18 +41,18 @@ DEFAULT_PLUGINS = (
     "samples",
     "held_out",
 )
-"""Plugins that every run has, in their order, where it needs them; not strategies."""
+"""Plugins of every run that needs them, in order; they are not strategies."""
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """A named composition.
+    """A named composition of plugins.
 
     Args:
-        name: What users type.
-        plugins: Settings by plugin name, in the order of the calls.
-        summary: One line.
-        has_file: Whether it is kept in ``configs/strategy``.
+        name: The name that users type.
+        plugins: Settings by plugin name, in calling order.
+        summary: One-line description.
+        has_file: Whether it is stored in ``configs/strategy``.
     """
 
     name: str
@@ -62,16 +62,16 @@ class Strategy:
 
 
 def known_strategies(registry: Registry) -> dict[str, Strategy]:
-    """All strategies by name: those with a file, and one for each plugin without."""
+    """Return all strategies by name: those with a file, and one for each other plugin."""
     strategies = {}
     for name, file in config_files("strategy", registry.config_dirs).items():
         if file.from_user and name in registry.names("plugin"):
-            raise SettingError(f"'{file.path}' has the name of a plugin; call it differently")
+            raise SettingError(f"'{file.path}' has the name of a plugin: rename the file")
         content = file.read()
         for plugin, values in content.items():
             if not isinstance(values, Mapping | None):
                 raise SettingError(
-                    f"'{file.path}': a strategy is plugins with their settings; '{plugin}' has "
+                    f"'{file.path}': a strategy maps plugins to their settings, but '{plugin}' has "
                     f"{values!r}"
                 )
         plugins = {plugin: dict(values or {}) for plugin, values in content.items()}
@@ -85,32 +85,32 @@ def known_strategies(registry: Registry) -> dict[str, Strategy]:
 def compose(
     strategy: StrategyLike, registry: Registry, stream: str = ""
 ) -> tuple[str, list[Plugin]]:
-    """Convert what a user named to a name and plugins, each made from checked settings.
+    """Return the name and plugins of a strategy, each plugin made from checked settings.
 
-    Plugins that only measure are not part of the name: their runs are of the same strategy.
+    Plugins that only measure are not part of the name: their runs have the same strategy.
 
     Args:
         strategy: A strategy's name, names joined by ``+``, a plugin object, a mapping from plugin
             name to settings, or a list of those.
-        registry: Where names resolve.
-        stream: What will be learned; it may have defaults of its own for plugins' settings.
+        registry: Registry that resolves names.
+        stream: The stream to learn; it may have its own defaults for plugins' settings.
     """
-    parts = [strategy] if isinstance(strategy, str | Plugin | Mapping) else list(strategy)
-    parts = [name for part in parts for name in _divided(part, registry)]
+    items = [strategy] if isinstance(strategy, str | Plugin | Mapping) else list(strategy)
+    items = [name for entry in items for name in _divided(entry, registry)]
     names: list[str] = []
     plugins: list[Plugin] = []
     settings: dict[str, dict[str, Any]] = {}
     order: list[Plugin | str] = []
-    for part in parts:
-        if isinstance(part, Plugin):
-            names.append(part.name)
-            order.append(part)
+    for entry in items:
+        if isinstance(entry, Plugin):
+            names.append(entry.name)
+            order.append(entry)
             continue
-        if isinstance(part, str):
-            names.append(part)
-            chosen: Mapping[str, Any] = _named(part, registry).plugins
+        if isinstance(entry, str):
+            names.append(entry)
+            chosen: Mapping[str, Any] = _named(entry, registry).plugins
         else:
-            chosen = part
+            chosen = entry
             names.extend(chosen)
         for plugin, values in chosen.items():
             if values is not None and not isinstance(values, Mapping):
@@ -131,33 +131,33 @@ def compose(
 
 
 def joined(names: Sequence[str], measuring: Collection[str]) -> str:
-    """What a composition is called.
+    """Return the name of a composition.
 
     >>> joined(["ewc", "er", "plasticity"], {"plasticity"}), joined(["plasticity"], {"plasticity"})
     ('ewc+er', 'naive')
 
     Args:
-        names: Of its parts, in their order.
+        names: Names of its members, in order.
         measuring: The plugins that only measure.
     """
     return "+".join(name for name in dict.fromkeys(names) if name not in measuring) or "naive"
 
 
 def measuring_plugins(registry: Registry) -> set[str]:
-    """The registered plugins that only measure."""
+    """Return the registered plugins that only measure."""
     plugins = registry.plugin_classes()
     return {name for name, plugin in plugins.items() if plugin.capabilities.evaluator}
 
 
-def _divided(part: Any, registry: Registry) -> list[Any]:
-    """The names in ``ewc+replay``; anything else alone."""
-    if isinstance(part, str) and "+" in part and part not in known_strategies(registry):
-        return part.split("+")
-    return [part]
+def _divided(item: Any, registry: Registry) -> list[Any]:
+    """Split names like ``ewc+replay``; return anything else as a single item."""
+    if isinstance(item, str) and "+" in item and item not in known_strategies(registry):
+        return item.split("+")
+    return [item]
 
 
 def _named(name: str, registry: Registry) -> Strategy:
-    known = known_strategies(registry)
-    if name not in known:
-        raise UnknownNameError(f"unknown strategy '{name}'; {nearest(name, known)}")
-    return known[name]
+    strategies = known_strategies(registry)
+    if name not in strategies:
+        raise UnknownNameError(f"unknown strategy '{name}'; {nearest(name, strategies)}")
+    return strategies[name]

@@ -1,1 +1,1 @@
-"""How an experience is learned: engine, loop, optimizers, and several seeds as one model."""
+"""Training of an experience: engine, loop, optimizers, and several seeds as one model."""

@@ -1,4 +1,4 @@
-"""Random changes of a stream's training images: ``trainer.augment``."""
+"""Random augmentation of a stream's training images: ``trainer.augment``."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 
 def augmented(stream: Stream, entries: Sequence[Any]) -> Stream:
-    """The same stream with random changes of its training images; tasks stay as they are.
+    """Return the stream with random changes of its training images; tasks stay the same.
 
     Raises:
-        SettingError: An augmentation cannot be used, or the stream shows no images.
+        SettingError: An augmentation cannot be used, or the stream has no images.
     """
     steps = make_steps(entries)
     if not steps:
         return stream
     if len(stream.input_shape) != 3:
         raise SettingError(
-            f"trainer.augment changes images (channels, height, width), but stream '{stream.name}' "
+            f"trainer.augment needs images (channels, height, width), but stream '{stream.name}' "
             f"has inputs of shape {tuple(stream.input_shape)}"
         )
     transforms: list[Augmented] = []
 
     def around(inner: Transform) -> Augmented:
-        # One object for each of the stream's transforms, so that its data is still joined as one.
+        # One object for each of the stream's transforms, so that its data can still be joined.
         for transform in transforms:
             if transform.inner == inner:
                 return transform
@@ -47,11 +47,11 @@ def augmented(stream: Stream, entries: Sequence[Any]) -> Stream:
 
     def changed(data: Data) -> Data:
         if isinstance(data, JoinedData):
-            return JoinedData([changed(part) for part in data.parts])
+            return JoinedData([changed(dataset) for dataset in data.parts])
         if len(data) and not any(t.ndim == 4 for t in tensors_of(data.gather(torch.tensor([0])))):
             raise SettingError(
-                f"trainer.augment needs images that are stored as (channels, height, width); those "
-                f"of stream '{stream.name}' are not"
+                f"trainer.augment needs images that are stored as (channels, height, width), but "
+                f"stream '{stream.name}' stores them differently"
             )
         other = copy.copy(data)
         other.transform = around(data.transform)
@@ -69,13 +69,13 @@ def augmented(stream: Stream, entries: Sequence[Any]) -> Stream:
 
 
 def _check_sizes(transform: Augmented, data: Data) -> None:
-    """Refuse an augmentation that gives the model images of another size than the stream's.
+    """Raise an error if an augmentation changes the size of the stream's images.
 
     Raises:
         SettingError: With both sizes.
     """
     if not len(data) or not any(isinstance(step, Torchvision) for step in transform.steps):
-        return  # ours keep the size
+        return  # clframe's own keep the size
     first = torch.tensor([0])
     stored, task = data.gather(first), data.tasks[first.to(data.tasks.device)]
     generator = torch.Generator()

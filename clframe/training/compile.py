@@ -1,7 +1,7 @@
-"""The options that make a model's pass faster: ``torch.compile``, CUDA graphs, channels last.
+"""Options that speed up a model's pass: ``torch.compile``, CUDA graphs, channels last.
 
-They act on the model in place: parameters, their names and checkpoints stay what they are, and a
-copy of the model (a teacher) is an ordinary one.
+They change the model in place. Parameters, their names and checkpoints stay the same, and a copy of
+the model (a teacher) is an ordinary one.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
 
 
 def check_options(settings: TrainerSettings, device: torch.device, processes: int) -> None:
-    """Refuse options that cannot work here.
+    """Raise an error for options that cannot work here.
 
     Raises:
-        SettingError: With what is missing.
+        SettingError: The message names what is missing.
     """
     if settings.cuda_graphs and device.type != "cuda":
         raise SettingError(
             f"trainer.cuda_graphs=true needs a CUDA device, and this run is on {device.type}; "
-            "trainer.compile=true works on any"
+            "trainer.compile=true works on any device"
         )
     if not (settings.compile or settings.cuda_graphs):
         return
     if processes > 1:
         raise SettingError(
-            f"trainer.compile=true works in one process, and trainer.devices asks for {processes}: "
+            f"trainer.compile=true works in one process, but trainer.devices asks for {processes}: "
             "leave one of them out"
         )
     if device.type == "cpu" and not _has_compiler():
         raise SettingError(
-            "trainer.compile=true needs a C++ compiler, and none that works is found: install g++ "
+            "trainer.compile=true needs a working C++ compiler and found none: install g++ "
             "or name one with the environment variable CXX"
         )
 
 
 def _has_compiler() -> bool:
-    """Whether what torch.compile makes for the CPU can be compiled."""
+    """Return whether torch.compile can compile code for the CPU."""
     from torch._inductor.cpp_builder import get_cpp_compiler
     from torch._inductor.exc import InvalidCxxCompiler
 
@@ -62,30 +62,30 @@ def _has_compiler() -> bool:
 
 
 def _can_compile(compiler: str) -> bool:
-    """Whether a compiler makes a library of a small program: some lack headers or a linker."""
+    """Return whether a compiler can build a small library: some lack headers or a linker."""
     program = "#include <cmath>\ndouble root(double x) { return std::sqrt(x); }\n"
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder, "root.so")
-        words = [compiler, "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library)]
+        command = [compiler, "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library)]
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(words, input=program, text=True, capture_output=True, timeout=60)
+            subprocess.run(command, input=program, text=True, capture_output=True, timeout=60)
         return library.exists()
 
 
 def apply_options(model: nn.Module, settings: TrainerSettings) -> None:
-    """Make a model's pass faster in the ways that the settings name."""
+    """Apply the settings' options to a model."""
     if settings.channels_last:
-        # A convolution takes the layout of its weights, so inputs need not be converted.
+        # A convolution adopts the layout of its weights, so inputs need not be converted.
         model.to(memory_format=torch.channels_last)
     if settings.compile or settings.cuda_graphs:
-        for part in parts_called(model):
-            _compile(part, settings.cuda_graphs)
+        for module in parts_called(model):
+            _compile(module, settings.cuda_graphs)
 
 
 def parts_called(model: nn.Module) -> list[nn.Module]:
-    """The modules that a learner calls: what comes before the head, or all of the model.
+    """Return the modules that a learner calls: all before the head, or the whole model.
 
-    A head is one linear layer, of which a compiler can make nothing better.
+    A head is one linear layer, which a compiler cannot improve.
 
     >>> from clframe.models.mlp import mlp
     >>> [type(part).__name__ for part in parts_called(mlp((4,), 2))]
@@ -96,22 +96,22 @@ def parts_called(model: nn.Module) -> list[nn.Module]:
         return [model]
     if isinstance(split.features, nn.Module):
         return [split.features]
-    return [part for part in model.children() if part is not split.head]  # a method calls them
+    return [child for child in model.children() if child is not split.head]  # called by a method
 
 
 def _compile(module: nn.Module, cuda_graphs: bool) -> None:
     """Compile a module in place, for training steps and for evaluation.
 
-    In between, per-sample gradients are taken in evaluation mode with gradients on, through hooks
-    and ``torch.func``, which look inside the module: those calls stay as they are written.
+    Other calls stay uncompiled: per-sample gradients use evaluation mode with gradients on,
+    hooks and ``torch.func``, which look inside the module.
     """
-    # Dropout draws the numbers that it would draw uncompiled.
+    # Dropout must draw the same numbers as without compilation.
     options: dict[str, Any] = {"fallback_random": True}
     if cuda_graphs:
         options["triton.cudagraphs"] = True
     plain: Callable[..., Any] = module._call_impl
     compiled = torch.compile(plain, options=options)
-    from torch._dynamo.exc import TorchDynamoException  # torch.compile has brought it
+    from torch._dynamo.exc import TorchDynamoException  # imported by torch.compile
 
     def call(*inputs: Any, **named: Any) -> Any:
         if torch.is_grad_enabled() and not module.training:
@@ -124,8 +124,8 @@ def _compile(module: nn.Module, cuda_graphs: bool) -> None:
                 f"trainer.compile=true: torch cannot compile {type(module).__name__} ({reason}); "
                 "leave the setting out"
             ) from error
-        # A graph writes its outputs to the same place each time.
+        # A graph writes its outputs to the same memory each time.
         return outputs.clone() if cuda_graphs else outputs
 
-    # What nn.Module.compile sets; left out when the module is copied or saved.
+    # nn.Module.compile sets this attribute, which is dropped in copies and saved modules.
     module._compiled_call_impl = call

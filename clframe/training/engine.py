@@ -1,6 +1,6 @@
-"""Lightning Fabric as we use it: device, precision and ranks for one learner.
+"""Lightning Fabric for one learner: device, precision and ranks.
 
-The settings bear Lightning's own names. Nothing else in the package chooses a device.
+The settings have Lightning's own names. Nothing else in the package chooses a device.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from clframe.data.dataset import Batch, Data
 
 ONE_PROCESS = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
-"""Settings of a run that is only looked at, however many processes made it."""
+"""Settings of a run that is only read, for any number of processes that made it."""
 
 T = TypeVar("T")
 
@@ -60,10 +60,10 @@ class Engine:
         self.evaluation = evaluation or EvaluationSettings()
         self.logging = logging or LoggingSettings()
         self.ranks: Ranks | None = None
-        """The processes of this run; None where there is one."""
+        """The processes of this run; None for a single process."""
         try:
             with warnings.catch_warnings():
-                # Said below, as an error.
+                # An error below reports this.
                 warnings.filterwarnings("ignore", ".*AMP with fp16 is not supported on CPU")
                 self.fabric: Fabric = Fabric(
                     accelerator=self.settings.accelerator,
@@ -73,15 +73,15 @@ class Engine:
                     precision=self.settings.precision,  # type: ignore[arg-type]
                 )
         except (ValueError, RuntimeError, ImportError, TypeError) as error:
-            # Fabric's own classes of error; its first sentence names the setting.
+            # Fabric has its own error classes; the first sentence names the setting.
             raise SettingError(f"trainer: {str(error).splitlines()[0]}") from error
         if self.settings.precision == "16-mixed" and self.device.type == "cpu":
             raise SettingError(
-                "trainer.precision=16-mixed needs a GPU; on the CPU there is "
+                "trainer.precision=16-mixed needs a GPU: on the CPU use "
                 "trainer.precision=bf16-mixed"
             )
         if self.settings.deterministic:
-            # What cuBLAS needs for it is read when it is first used.
+            # cuBLAS reads this setting when it is first used.
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             torch.use_deterministic_algorithms(True)
             torch.backends.cudnn.benchmark = False
@@ -91,7 +91,7 @@ class Engine:
         self._finish_gradients: Callable[[], None] | None = None
 
     def _check_processes(self) -> None:
-        """Refuse a number of processes, or a way of starting them, that cannot work."""
+        """Raise an error for a number of processes or a launcher that cannot work."""
         setting = f"trainer.devices={self.settings.devices}"
         started = int(os.environ.get("WORLD_SIZE", "1"))
         if self.world_size == 1:
@@ -99,7 +99,7 @@ class Engine:
                 raise SettingError(
                     f"torchrun started {started} processes, but {setting} asks for one: set "
                     "trainer.devices to the processes of a machine and trainer.num_nodes to the "
-                    "machines"
+                    "number of machines"
                 )
             return
         from lightning.fabric.strategies.ddp import DDPStrategy
@@ -119,16 +119,16 @@ class Engine:
 
     @property
     def world_size(self) -> int:
-        """How many processes learn this run."""
+        """Number of processes of this run."""
         return self.fabric.world_size
 
     @property
     def is_global_zero(self) -> bool:
-        """Whether this is the main process: the one that writes and prints."""
+        """Whether this is the main process, which writes and prints."""
         return self.ranks is None or self.ranks.rank == 0
 
     def launch(self) -> None:
-        """Start the other processes of the run, if there are any, and join them."""
+        """Start the other processes of the run, if there are any, and connect to them."""
         if self.world_size == 1:
             self.fabric.launch()
             return
@@ -137,14 +137,14 @@ class Engine:
 
     @property
     def device(self) -> torch.device:
-        """Where the learner and its data are stored."""
+        """Device of the learner and its data."""
         return self.fabric.device
 
     def bind(self, learner: Learner) -> None:
         """Move the learner to the device and make its optimizer."""
         if not torch.cuda.is_available():
-            # Lightning has torch look for GPUs through the driver's own library. Where there is
-            # none, every step of an optimizer would search the system for it.
+            # Lightning makes torch look for GPUs through the driver's own library. On a machine
+            # without that library, every optimizer step would search the system for it.
             os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
         size = self.settings.device_memory
         storage.set_budget(self.device, storage.bytes_of(size, "trainer.device_memory"))
@@ -153,8 +153,8 @@ class Engine:
         if self.ranks is None:
             _, wrapped = self.fabric.setup(learner, optimizer)
         else:
-            # Not DDP's wrapper: it allows no parameter to be frozen on the way, and its gradient
-            # is a mean of means. See clframe/distributed/ranks.py.
+            # Not DDP's wrapper: it does not allow freezing parameters during training, and its
+            # gradient is a mean of means. See clframe/distributed/ranks.py.
             self.fabric.to_device(learner)
             wrapped = self.fabric.setup_optimizers(optimizer)
             sync_batchnorm(learner, self.ranks)
@@ -162,26 +162,26 @@ class Engine:
         self._finish_gradients = self._gradient_finisher(learner)
 
     def renew_optimizer(self, learner: Learner) -> None:
-        """Replace the optimizer by a fresh one."""
+        """Replace the optimizer with a fresh one."""
         fresh = self.fabric.setup_optimizers(learner.configure_optimizers())
         learner.bind(cast(torch.optim.Optimizer, fresh))
 
     def precision_state(self) -> dict[str, Any]:
-        """What the precision remembers from step to step (the gradient scaler of 16-mixed)."""
+        """Return the state of the precision (the gradient scaler of 16-mixed)."""
         return dict(self.fabric.strategy.precision.state_dict())
 
     def load_precision_state(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`precision_state` gave."""
+        """Restore the result of :meth:`precision_state`."""
         self.fabric.strategy.precision.load_state_dict(state)
 
     def backward(self, loss: Tensor) -> None:
-        """Backward pass in the chosen precision; gradients are then what plugins may see."""
+        """Run the backward pass in the chosen precision; gradients are then ready for plugins."""
         self.fabric.backward(loss)
         if self._finish_gradients is not None:
             self._finish_gradients()
 
     def _gradient_finisher(self, learner: Learner) -> Callable[[], None] | None:
-        """What must happen to gradients after a backward pass; None where nothing must."""
+        """Return what must happen to gradients after a backward pass, or None."""
         scaler = getattr(self.fabric.strategy.precision, "scaler", None)
         ranks = self.ranks
         if scaler is None and ranks is None:
@@ -194,32 +194,32 @@ class Engine:
             if scaler is not None:
                 scaler.unscale_(cast(Any, learner.optimizer).optimizer)
                 gradients = [p.grad for p in parameters if p.grad is not None]
-                # Asked once for all of them: a GPU is waited for at each question.
+                # One check for all of them, because each check waits for a GPU.
                 finite = [torch.isfinite(g).all() for g in gradients]
                 if finite and not bool(torch.stack(finite).all()):
-                    # The scaler will pass over this step. Plugins that add up gradients must not
-                    # be left with what is not a number.
+                    # The scaler will skip this step. Plugins that add up gradients must not see
+                    # values that are not finite.
                     torch._foreach_zero_(gradients)
 
         return finish
 
     def batches(self, data: Data, order: Tensor, batch_size: int) -> Iterator[Batch]:
-        """The global batches of an epoch in this order."""
+        """Return the global batches of an epoch in this order."""
         if self.ranks is None:
             return data.batches(order, batch_size)
         return self.ranks.batches(data, order, batch_size)
 
     def share(self, order: Tensor) -> Tensor:
-        """This process's part of an order, for work whose results are added up."""
+        """Return this process's share of an order, for work whose results are added up."""
         return order if self.ranks is None else self.ranks.share(order)
 
     def sum(self, tensors: Mapping[str, Tensor]) -> None:
-        """Add up, in place, what the processes have under each name."""
+        """Add up the processes' tensors under each name, in place."""
         if self.ranks is not None:
             self.ranks.sum(tensors)
 
     def broadcast(self, value: T) -> T:
-        """What the main process has."""
+        """Return the main process's value."""
         return value if self.ranks is None else self.ranks.broadcast(value)
 
     def check_in_sync(self, learner: Learner) -> None:

@@ -1,9 +1,9 @@
-"""A LightningModule given as the model: its own loss, optimizer and schedule are used.
+"""A LightningModule as the model, with its own loss, optimizer and schedule.
 
-Its ``forward`` maps inputs to one logit per output, as any model's does. Its ``training_step`` is
-the loss: it is called with ``(inputs, labels)``, and where it calls ``self(inputs)`` it gets the
-logits that compete. So the model is passed once per step for all parts of it, and everything that
-plugins do with outputs, losses and gradients is as with any other learner.
+Its ``forward`` maps inputs to one logit per output, as in any model. Its ``training_step`` is the
+loss: it is called with ``(inputs, labels)``, and its call of ``self(inputs)`` returns the logits
+that compete. The model therefore runs once per step for all batches of it. Plugins handle outputs,
+losses and gradients as for any other learner.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from clframe.data.dataset import Batch
 
 _INSTEAD = (
-    "give the network alone as model= (its optimizer as optimizer=, a loss of its own as "
+    "give only the network as model= (its optimizer as optimizer=, its own loss as "
     "Learner.task_loss)"
 )
 _REFUSED = (
@@ -41,20 +41,20 @@ _REFUSED = (
     *("on_before_batch_transfer", "on_after_batch_transfer", "transfer_batch_to_device"),
     *("on_save_checkpoint", "on_load_checkpoint"),
 )
-"""Hooks of a LightningModule that would change what is learned and are not called here."""
+"""Hooks of a LightningModule that would change training and are not called here."""
 _UNUSED = (
     *("validation_step", "test_step", "predict_step"),
     *("train_dataloader", "val_dataloader", "test_dataloader", "prepare_data"),
 )
-"""Methods that only measure or bring data, which the stream and clframe's evaluation do."""
+"""Methods that only measure or load data, which the stream and the evaluation do here."""
 _INTERVALS = ("epoch", "step")
 
 
 def has_own_step(model: object) -> bool:
-    """Whether a model is a LightningModule with a training step of its own.
+    """Return whether a model is a LightningModule with its own training step.
 
     Raises:
-        SettingError: It is one of the package pytorch_lightning, which Fabric does not know.
+        SettingError: It is one of the package pytorch_lightning, which Fabric does not support.
     """
     bases = [base for base in type(model).__mro__ if base.__name__ == "LightningModule"]
     if bases and not isinstance(model, LightningModule):
@@ -67,7 +67,7 @@ def has_own_step(model: object) -> bool:
 
 
 def brings_optimizer(model: object) -> bool:
-    """Whether a model is a LightningModule that makes its own optimizer."""
+    """Return whether a model is a LightningModule that makes its own optimizer."""
     return has_own_step(model) and _overrides(model, "configure_optimizers")
 
 
@@ -80,25 +80,25 @@ def _overrides(model: object, method: str) -> bool:
 def check_module(
     module: LightningModule, stream: Stream, processes: int, own_rate: tuple[str, ...]
 ) -> None:
-    """Refuse a module of which something cannot be honored.
+    """Raise an error for a module with features that clframe cannot use.
 
     Args:
         module: The model.
-        stream: What it is to learn.
-        processes: How many learn the run.
-        own_rate: Which settings of optimizer and scheduler the user gave.
+        stream: The stream to learn.
+        processes: Number of processes of the run.
+        own_rate: The settings of optimizer and scheduler that the user gave.
     """
     name = type(module).__name__
     hooks = [hook for hook in _REFUSED if _overrides(module, hook)]
     if hooks:
         raise SettingError(
-            f"model {name}: its {' and '.join(hooks)} would not be called: write what they do as "
+            f"model {name}: its {' and '.join(hooks)} would not be called: write them as "
             f"a plugin (docs/hooks.md), or {_INSTEAD}"
         )
     if not module.automatic_optimization:
         raise SettingError(
-            f"model {name} optimizes by hand (automatic_optimization=False), which leaves no loss "
-            f"for plugins to act on: {_INSTEAD}"
+            f"model {name} uses manual optimization (automatic_optimization=False), which leaves "
+            f"no loss for plugins to act on: {_INSTEAD}"
         )
     if not _overrides(module, "forward"):
         raise SettingError(
@@ -108,11 +108,11 @@ def check_module(
     if stream.learner is not None:
         raise SettingError(
             f"model {name} has a training_step, but stream '{stream.name}' is learned by "
-            f"{stream.learner.__name__} with a loss of its own: {_INSTEAD}"
+            f"{stream.learner.__name__} with its own loss: {_INSTEAD}"
         )
     if processes > 1:
         raise SettingError(
-            f"model {name}: its training_step cannot be shared by {processes} processes: set "
+            f"model {name}: its training_step cannot run in {processes} processes: set "
             f"trainer.devices=1, or {_INSTEAD}"
         )
     if own_rate and _overrides(module, "configure_optimizers"):
@@ -124,12 +124,12 @@ def check_module(
     if unused:
         warn_user(
             f"model {name}: its {' and '.join(unused)} will not be called: data comes from the "
-            "stream, and every task is measured by clframe"
+            "stream, and clframe evaluates every task"
         )
 
 
 class LightningLearner(Learner):
-    """A learner whose loss, optimizer and schedule are those of a LightningModule."""
+    """Learner with the loss, optimizer and schedule of a LightningModule."""
 
     classifies = True
 
@@ -142,19 +142,19 @@ class LightningLearner(Learner):
         self._own_optimizer = brings_optimizer(model)
         if self._own_optimizer:
             self.schedule = OwnSchedule(self)
-        # Plain functions: a copy of the model (a teacher) must not bring a copy of the learner.
+        # Plain functions, so that a copy of the model (a teacher) does not copy the learner.
         module: Any = model
         module.log = lambda name, value, *_, **settings: self._log({name: value}, settings)
         module.log_dict = lambda values, *_, **settings: self._log(values, settings)
         module._trainer = _Progress(self)
 
     def training_step(self, batch: Batch) -> Step:  # type: ignore[override]
-        """One step up to its loss; what the module logs is that of the current batch."""
+        """Run one step up to its loss; the module logs values of the current batch only."""
         self._logs = True
         return super().training_step(batch)
 
     def task_loss(self, outputs: Any, batch: Batch) -> Tensor:
-        """What the module's training step makes of these outputs."""
+        """Return the loss of the module's training step for these outputs."""
         module: Any = self.model
         name, calls = type(module).__name__, 0
 
@@ -163,7 +163,7 @@ class LightningLearner(Learner):
             calls += 1
             if x is not batch.x or arguments or keywords:
                 raise PluginError(
-                    f"model {name}: training_step passes something else than the batch's inputs "
+                    f"model {name}: training_step passes something other than the batch's inputs "
                     f"to self(...): do that in forward, or as trainer.augment; or {_INSTEAD}"
                 )
             return outputs
@@ -193,11 +193,11 @@ class LightningLearner(Learner):
 
     def _log(self, values: dict[str, Any], settings: dict[str, Any]) -> None:
         if self._logs:
-            settings.pop("prog_bar", None)  # there is a bar, with the loss
+            settings.pop("prog_bar", None)  # clframe's bar already shows the loss
             self.log_dict(values, **settings)
 
     def configure_optimizers(self) -> Optimizer:
-        """The module's own optimizer, which also gets what plugins have attached."""
+        """Return the module's own optimizer, with the parameters that plugins attached."""
         if not self._own_optimizer:
             return super().configure_optimizers()
         assert isinstance(self.model, LightningModule)
@@ -212,10 +212,10 @@ class LightningLearner(Learner):
 
 
 class OwnSchedule:
-    """The learning rate of a module's own scheduler; see :mod:`clframe.core.engine`.
+    """Learning rate of a module's own scheduler; see :mod:`clframe.core.engine`.
 
-    It goes on from experience to experience, as its optimizer does; with
-    ``trainer.reset_optimizer`` both begin anew.
+    It continues from experience to experience, as its optimizer does. With
+    ``trainer.reset_optimizer`` both start again.
     """
 
     follows_loss = False
@@ -235,18 +235,18 @@ class OwnSchedule:
             self._frequency = scheduler.get("frequency", 1)
 
     def begin(self, n: int, budget: Budget) -> None:
-        """Nothing: the schedule goes on."""
+        """Do nothing: the schedule continues."""
 
     def begin_epoch(self) -> None:
-        """Nothing: the optimizer has its rate."""
+        """Do nothing: the optimizer has its rate."""
 
     def after_step(self) -> None:
-        """Note the step's rate and move it if steps are counted."""
+        """Note the step's rate, and move it if the schedule counts steps."""
         self.lr = bare_optimizer(self.learner).param_groups[0]["lr"]
         self._move("step")
 
     def after_epoch(self, loss: float) -> None:
-        """Move the rate if epochs are counted."""
+        """Move the rate if the schedule counts epochs."""
         self._move("epoch")
 
     def _move(self, interval: str) -> None:
@@ -256,23 +256,23 @@ class OwnSchedule:
                 self._scheduler.step()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the scheduler is."""
+        """Return the scheduler's state."""
         inner = {} if self._scheduler is None else plain_value(self._scheduler.state_dict())
         return {"lr": self.lr, "count": self._count, "scheduler": inner}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to where the scheduler was."""
+        """Restore the scheduler's state."""
         self.lr, self._count = state["lr"], state["count"]
         if self._scheduler is not None:
             self._scheduler.load_state_dict(dict(state["scheduler"]))
 
 
 class _Unknown(Exception):
-    """The module asked for something of a trainer that there is not."""
+    """The module asked for an attribute of a trainer that does not exist here."""
 
 
 class _Progress:
-    """What a module finds as its trainer: how far the run is, and nothing else."""
+    """The trainer that a module sees: only the progress of the run."""
 
     def __init__(self, learner: LightningLearner) -> None:
         self._learner = learner
@@ -296,11 +296,11 @@ class _Progress:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        raise _Unknown(f"trainer.{name}, which is not there")
+        raise _Unknown(f"trainer.{name}, which does not exist here")
 
 
 def _read(name: str, made: Any) -> tuple[Optimizer, dict[str, Any] | None]:
-    """One optimizer and at most one scheduler of what ``configure_optimizers`` returned."""
+    """Return one optimizer and at most one scheduler from ``configure_optimizers``' result."""
     from torch.optim import Optimizer
     from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
@@ -314,18 +314,18 @@ def _read(name: str, made: Any) -> tuple[Optimizer, dict[str, Any] | None]:
         schedulers = [made["lr_scheduler"]] if made.get("lr_scheduler") is not None else []
         made = made.get("optimizer")
     if not isinstance(made, Optimizer):
-        found = f"{len(made)} optimizers" if isinstance(made, list | tuple) else repr(made)
-        raise SettingError(f"{whole} {found}, where there must be one optimizer: {_INSTEAD}")
+        returned = f"{len(made)} optimizers" if isinstance(made, list | tuple) else repr(made)
+        raise SettingError(f"{whole} {returned}, but there must be one optimizer: {_INSTEAD}")
     if not schedulers:
         return made, None
     if len(schedulers) > 1:
-        raise SettingError(f"{whole} {len(schedulers)} schedulers, where there can be one")
+        raise SettingError(f"{whole} {len(schedulers)} schedulers, but there can be only one")
     chosen = schedulers[0] if isinstance(schedulers[0], dict) else {"scheduler": schedulers[0]}
     scheduler = chosen.get("scheduler")
     if isinstance(scheduler, ReduceLROnPlateau) or not isinstance(scheduler, LRScheduler):
         raise SettingError(
             f"{whole} a {type(scheduler).__name__}, which follows a monitored value: leave it out "
-            "with the optimizer and give scheduler=ReduceLROnPlateau, which follows the loss"
+            "with the optimizer and set scheduler=ReduceLROnPlateau, which follows the loss"
         )
     if chosen.get("interval", "epoch") not in _INTERVALS:
         raise SettingError(f"{whole} interval={chosen['interval']!r}: it must be epoch or step")

@@ -1,7 +1,7 @@
 """The training loop: epochs and steps on one experience's data.
 
 The order of the samples is a function of seed, experience and epoch alone, so a run can be resumed
-at any place without replaying what came before. The bookkeeping of epochs (:class:`EpochLoop`) is
+at any step without replaying earlier ones. The bookkeeping of epochs (:class:`EpochLoop`) is
 the same whether one learner takes a step or several seeds take it as one batched model
 (:mod:`clframe.training.batched`); only the step differs (:class:`Stepper`).
 """
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from clframe.data.dataset import Batch, Data
 
 
-_WORD_EVERY = 0.25
-"""Seconds between two words on how far the loop is."""
+_REPORT_EVERY = 0.25
+"""Seconds between two progress reports of the loop."""
 
 
 class FitRequest(NamedTuple):
@@ -43,16 +43,16 @@ class FitRequest(NamedTuple):
 
 
 class Stepper(Protocol):
-    """How a step is taken: on one learner, or on several at once."""
+    """How a step is taken: for one learner, or for several at once."""
 
     def batches(self, orders: Sequence[Tensor], size: int) -> Iterator[Any]:
-        """The batches of an epoch, one order per learner."""
+        """Return the batches of an epoch, one order per learner."""
 
     def step(self, batch: Any) -> Sequence[tuple[Tensor, Step | None]]:
-        """Train on a batch; gives every learner's loss, detached, and its step."""
+        """Train on a batch; return every learner's loss, detached, and its step."""
 
     def close(self) -> None:
-        """The loop has come to its end."""
+        """Release resources at the end of the loop."""
 
 
 def run_epochs(requests: Sequence[FitRequest], stepper: Stepper | None = None) -> None:
@@ -83,11 +83,11 @@ def run_epochs(requests: Sequence[FitRequest], stepper: Stepper | None = None) -
 
 
 class EpochLoop:
-    """The bookkeeping of one learner's epochs: order, progress, losses, logs, checkpoints, hooks.
+    """Bookkeeping of one learner's epochs: order, progress, losses, logs, checkpoints, hooks.
 
     Args:
-        request: What is trained on.
-        in_step: How many learners share the time of a step.
+        request: The training request.
+        in_step: Number of learners that share the time of a step.
     """
 
     def __init__(self, request: FitRequest, in_step: int) -> None:
@@ -101,7 +101,7 @@ class EpochLoop:
         self.device = self.learner.engine.device
         batch_size = self.budget.batch_size
         self.used = 0
-        """Samples of the current epoch."""
+        """Samples of the current epoch so far."""
         self.progress = LoopProgress(torch.zeros((), device=self.device), self.budget.steps)
         self.monitor: NonFiniteMonitor | None = None
         if self.learner.engine.settings.on_nan == "stop":
@@ -112,26 +112,26 @@ class EpochLoop:
         self.progress.before_save = self._before_save
         self.progress.per_epoch = -(-samples_of_epoch(self.n, self.budget, None) // batch_size)
         self.progress.planned = planned_steps(self.progress.per_epoch, self.budget)
-        told = self.learner.plugins.implements("on_progress")
-        self.next_word = 0.0 if told else math.inf
+        reports = self.learner.plugins.implements("on_progress")
+        self.next_report = 0.0 if reports else math.inf
 
     def begin(self) -> None:
-        """Start, or go to where a resumed run was."""
+        """Start, or continue where a resumed run was."""
         self.learner.train()
         if self.schedule is not None:
             self.schedule.begin(self.n, self.budget)
-        # A resumed run has been here before: it continues in its epoch, or after the loop.
+        # A resumed run continues in its epoch, or after the loop.
         self.checkpointer.on_loop_start(self.progress)
 
     def has_next_epoch(self) -> bool:
-        """Whether there is another epoch to learn."""
+        """Return whether there is another epoch to train."""
         progress, epochs = self.progress, self.budget.epochs
         if progress.done or not self.n or progress.left == 0:
             return False
         return epochs is None or progress.epochs < epochs
 
     def begin_epoch(self) -> Tensor:
-        """Call the hook, and give the order of what is left of the epoch."""
+        """Call the hook, and return the order of the epoch's remaining samples."""
         progress, state = self.progress, self.state
         self.hook.before_epoch(learner=self.learner, experience=self.experience, epoch=state.epoch)
         self.checkpointer.restore_epoch()
@@ -148,7 +148,7 @@ class EpochLoop:
         return order[progress.steps * self.budget.batch_size :]
 
     def after_step(self, loss: Tensor, step: Step | None) -> None:
-        """Count a step and save the run if it is time to."""
+        """Count a step, and save the run if a checkpoint is due."""
         progress = self.progress
         self.values.log(loss, step)
         progress.total += loss
@@ -159,8 +159,8 @@ class EpochLoop:
             self.schedule.after_step()
         self.checkpointer.after_step(progress)
         now = time.monotonic()
-        if now >= self.next_word:
-            self.next_word = now + _WORD_EVERY
+        if now >= self.next_report:
+            self.next_report = now + _REPORT_EVERY
             self.hook.on_progress(
                 learner=self.learner,
                 unit="steps",
@@ -170,7 +170,7 @@ class EpochLoop:
             )
 
     def end_epoch(self) -> None:
-        """Look at the losses, count, and call the hook with the epoch's logs."""
+        """Check the losses, count, and call the hook with the epoch's logs."""
         progress, state = self.progress, self.state
         state.loop = None
         if self.monitor is not None:
@@ -199,7 +199,7 @@ class EpochLoop:
         progress.steps, progress.seconds = 0, 0.0
 
     def end(self) -> None:
-        """The loop has come to its end."""
+        """Finish the loop."""
         self.checkpointer.on_loop_end(self.progress)
 
     def _before_save(self) -> None:
@@ -208,11 +208,11 @@ class EpochLoop:
 
 
 class SingleStepper:
-    """The steps of one learner.
+    """Training steps of one learner.
 
     Args:
-        learner: Who learns.
-        data: On the learner's device.
+        learner: The learner.
+        data: Data on the learner's device.
     """
 
     def __init__(self, learner: Learner, data: Data) -> None:
@@ -220,20 +220,20 @@ class SingleStepper:
         self.data = data
         self.engine = learner.engine
         self.hook = learner.plugins.hook
-        # Looked up once: a hook that nobody has is not called at all.
+        # Looked up once, so that a hook without implementations is never called.
         self.on_backward = learner.plugins.implements("after_backward")
         self.on_step = learner.plugins.implements("after_step")
         self.parameters = [p for p in learner.parameters() if p.requires_grad]
         self.settings = self.engine.settings
 
     def batches(self, orders: Sequence[Tensor], size: int) -> Iterator[Batch]:
-        """The batches of the learner's epoch."""
+        """Return the batches of the learner's epoch."""
         return self.engine.batches(self.data, orders[0], size)
 
     def step(self, batch: Batch) -> Sequence[tuple[Tensor, Step | None]]:
-        """Forward, backward, clip, step, with the hooks between them."""
+        """Run forward, backward, clipping and step, with the hooks between them."""
         learner = self.learner
-        # Looked up each step: a plugin may have replaced the optimizer in between.
+        # Looked up at each step, because a plugin may have replaced the optimizer.
         optimizer: Any = learner.optimizer
         optimizer.zero_grad(set_to_none=True)
         with self.engine.autocast():
@@ -251,7 +251,7 @@ class SingleStepper:
         return ((loss.detach(), step),)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources."""
 
 
 def clip_gradients(parameters: Sequence[nn.Parameter], settings: TrainerSettings) -> None:
@@ -266,7 +266,7 @@ def clip_gradients(parameters: Sequence[nn.Parameter], settings: TrainerSettings
 
 
 def planned_steps(per_epoch: int, budget: Budget) -> int | None:
-    """How many steps a call of the loop takes: the first limit that ends it."""
+    """Return the number of steps of a call of the loop: the first limit that ends it."""
     limits = [] if budget.steps is None else [budget.steps]
     if budget.epochs is not None:
         limits.append(budget.epochs * per_epoch)
@@ -274,9 +274,9 @@ def planned_steps(per_epoch: int, budget: Budget) -> int | None:
 
 
 def samples_of_epoch(n: int, budget: Budget, steps_left: int | None) -> int:
-    """How many samples of an epoch's order are used."""
+    """Return how many samples of an epoch's order are used."""
     batches = n // budget.batch_size if budget.drop_last else -(-n // budget.batch_size)
-    # Data smaller than one batch is still learned from.
+    # Data smaller than one batch is still used.
     batches = max(batches, 1)
     for limit in (budget.batches_per_epoch, steps_left):
         if limit is not None:

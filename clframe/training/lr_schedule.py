@@ -1,17 +1,17 @@
-"""The learning rate of a run: a scheduler that follows the training loop and whatever optimizer.
+"""The learning rate of a run: a scheduler that follows the training loop and any optimizer.
 
 Rules:
 
-* ``span=experience``: every call of the training loop starts the schedule anew, from the
+* ``span=experience``: every call of the training loop restarts the schedule, from the
   optimizer's own rate and over the call's own budget. A plugin that trains more than once in an
-  experience (PackNet's retraining) has a schedule for each.
-* ``span=stream``: one schedule over all calls of the loop; each step counts, whoever asked for it.
-* A new optimizer (``trainer.reset_optimizer``, ``engine.renew_optimizer``) in a schedule that goes
-  on takes over the rate, and the momentum where the schedule moves that, of the one before it.
-* The schedule has the last word: a rate that a plugin sets before an epoch is replaced.
-* A step that 16-mixed precision passes over counts.
+  experience (PackNet's retraining) has a schedule for each call.
+* ``span=stream``: one schedule over all calls of the loop; each step counts, whoever trains.
+* A new optimizer (``trainer.reset_optimizer``, ``engine.renew_optimizer``) in a running schedule
+  takes over the rate of the old one, and its momentum if the schedule moves that.
+* The schedule overrides a rate that a plugin sets before an epoch.
+* A step that 16-mixed precision skips counts.
 
-The optimizers that plugins have of their own (a generator's) keep their rates.
+The plugins' own optimizers (a generator's) keep their rates.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _MOVED = (
     *("lr", "initial_lr", "max_lr", "min_lr"),
     *("momentum", "base_momentum", "max_momentum", "betas"),
 )
-"""What schedulers set in an optimizer's groups."""
+"""Keys that schedulers set in an optimizer's groups."""
 
 
 class Schedule:
-    """A scheduler that moves the learning rate of one learner; told what it needs by the loop.
+    """Scheduler of one learner's learning rate, called by the loop.
 
     Args:
-        learner: Whose rate it is.
-        scheduler: How it moves.
-        record: Its name and settings as ``config.yaml`` has them.
+        learner: The learner.
+        scheduler: The scheduler.
+        record: Its name and settings, as in ``config.yaml``.
     """
 
     def __init__(self, learner: Learner, scheduler: Scheduler, record: Mapping[str, Any]) -> None:
@@ -62,18 +62,18 @@ class Schedule:
         self.lr = 0.0
         self.scheduler: LRScheduler | None = None
         self.optimizer: Optimizer | None = None
-        """The one that the schedule moves; a plugin may have replaced the learner's since."""
+        """The optimizer that the schedule moves; a plugin may have replaced the learner's since."""
         self._own: list[dict[str, Any]] = []
-        """What the optimizer's groups had before the schedule came."""
+        """The optimizer's own values, from before the schedule."""
         self._values: list[dict[str, Any]] = []
-        """What the schedule has made of it."""
+        """The values that the schedule has set."""
         self._saved: dict[str, Any] | None = None
         """The state of a schedule over the stream that was restored before its loop began."""
 
     # ------------------------------------------------------------ called by the loop
 
     def begin(self, n: int, budget: Budget) -> None:
-        """Start the schedule, or go on with it if it runs over the whole stream."""
+        """Start the schedule, or continue it if it runs over the whole stream."""
         optimizer = self._follow()
         if self.scheduler is not None and self.spec.settings.span == "stream":
             self._hold()
@@ -99,21 +99,21 @@ class Schedule:
         return stream_length(whole, len(self.learner.stream), settings.interval) or 0
 
     def begin_epoch(self) -> None:
-        """Put the schedule's rate in the place of any other."""
+        """Replace any other rate with the schedule's."""
         self._follow()
         self._hold()
 
     def after_step(self) -> None:
-        """Note the step's rate and, unless epochs are counted, move it."""
+        """Note the step's rate, and move it unless the schedule counts epochs."""
         assert self.optimizer is not None
         self.lr = self.optimizer.param_groups[0]["lr"]
         if self.spec.settings.interval == "step":
             self._move()
 
     def after_epoch(self, loss: float) -> None:
-        """Move the rate if epochs are counted."""
+        """Move the rate if the schedule counts epochs."""
         if self.spec.settings.interval == "epoch":
-            # All processes must come to the same decision.
+            # All processes must make the same decision.
             self._move(self.learner.engine.broadcast(loss) if self.follows_loss else None)
 
     def _move(self, metric: float | None = None) -> None:
@@ -121,21 +121,21 @@ class Schedule:
         self._hold()
         quiet: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         if scheduler.last_epoch <= 0:
-            # PyTorch checks at the first step whether this very optimizer has taken one, which it
-            # has not where it is new, where its step was passed over, or where seeds are batched.
+            # PyTorch checks at the first step whether this optimizer object has taken one. It has
+            # not if it is new, if its step was skipped, or if seeds are batched.
             quiet = warnings.catch_warnings(action="ignore", category=UserWarning)
         try:
             with quiet:
                 scheduler.step() if metric is None else scheduler.step(metric)
         except (ValueError, ArithmeticError) as error:
-            # OneCycleLR refuses to go on after its end, and a rate may grow beyond all numbers.
+            # OneCycleLR raises an error after its end, and a rate may overflow.
             raise SettingError(
                 f"scheduler '{self.record['name']}': {str(error).splitlines()[0]}"
             ) from error
         self._values = [_moved(group) for group in optimizer.param_groups]
 
     def _follow(self) -> Optimizer:
-        """Go over to the learner's optimizer, if a plugin has replaced it."""
+        """Switch to the learner's optimizer, if a plugin has replaced it."""
         optimizer = bare_optimizer(self.learner)
         if optimizer is not self.optimizer:
             self.optimizer = optimizer
@@ -145,7 +145,7 @@ class Schedule:
         return optimizer
 
     def _hold(self) -> None:
-        """Give the optimizer what the schedule says."""
+        """Set the schedule's values in the optimizer."""
         assert self.optimizer is not None
         for group, values in zip(self.optimizer.param_groups, self._values, strict=True):
             group.update(values)
@@ -153,7 +153,7 @@ class Schedule:
     # ------------------------------------------------------------ saved with the run
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the schedule is, and what the optimizer had before it."""
+        """Return the state of the schedule, and the optimizer's own values."""
         return {
             "record": self.record,
             "lr": self.lr,
@@ -163,7 +163,7 @@ class Schedule:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to where the schedule was; one with other settings (``resume.allow``) begins here."""
+        """Restore the schedule; one with other settings (``resume.allow``) begins here."""
         self.optimizer = bare_optimizer(self.learner)
         if state["own"]:
             self._own = copy.deepcopy(state["own"])
@@ -181,7 +181,7 @@ class Schedule:
 
 
 def loop_length(n: int, budget: Budget, interval: str) -> int:
-    """How many steps or epochs a call of the training loop takes on so many samples.
+    """Return how many steps or epochs a call of the training loop takes on ``n`` samples.
 
     >>> from clframe.core.trainer import Budget
     >>> loop_length(100, Budget(epochs=3, batch_size=30), "step")
@@ -199,11 +199,11 @@ def loop_length(n: int, budget: Budget, interval: str) -> int:
 
 
 def stream_length(budget: Budget, n_experiences: int, interval: str) -> int | None:
-    """How many steps or epochs a stream takes, where the budget of an experience alone says it."""
-    asked, other = budget.steps, budget.epochs
+    """Return a stream's steps or epochs, if the budget of an experience determines them."""
+    limit, other = budget.steps, budget.epochs
     if interval == "epoch":
-        asked, other = other, asked
-    return None if asked is None or other is not None else asked * n_experiences
+        limit, other = other, limit
+    return None if limit is None or other is not None else limit * n_experiences
 
 
 def _moved(group: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,14 +211,14 @@ def _moved(group: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _put(group: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Give a group these values of what schedulers set, and no others."""
+    """Set those values of a group that schedulers set, and no others."""
     for key in _MOVED:
         group.pop(key, None)
     group.update(values)
 
 
 def _state(scheduler: LRScheduler) -> dict[str, Any]:
-    """A scheduler's state; what is not plain data (its functions) is made with it again."""
+    """Return a scheduler's state without its functions, which are made with it again."""
     state = {}
     for key, value in scheduler.state_dict().items():
         with contextlib.suppress(PluginError):

@@ -1,7 +1,7 @@
-"""Losses that are not finite, found without waiting for the device at every step.
+"""Detection of losses that are not finite, without waiting for the device at every step.
 
-Losses stay on the device and are looked at together: at the end of an epoch, before a checkpoint
-and every few hundred steps. So no checkpoint is ever taken of a run whose loss is gone.
+Losses stay on the device and are checked together: at the end of an epoch, before a checkpoint and
+every few hundred steps. No checkpoint is ever taken of a run whose loss is not finite.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clframe.core.stream import Experience
 
 _CHECK_EVERY = 256
-"""Steps after which losses are looked at even if nothing else asks for it."""
+"""Steps after which losses are checked even if nothing else triggers it."""
 
 
 class NotFiniteError(ClframeError):
@@ -28,13 +28,13 @@ class NotFiniteError(ClframeError):
 
 
 class NonFiniteMonitor:
-    """The losses of the last steps and of their parts, still on the device.
+    """Losses of the last steps and their terms, still on the device.
 
     Args:
-        learner: Whose they are.
-        experience: Which is learned.
-        progress: How far the loop is.
-        named: Whether the message names the seed, since several learn in step.
+        learner: The learner.
+        experience: The experience that is learned.
+        progress: Progress of the loop.
+        named: Whether the message names the seed, because several seeds train together.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class NonFiniteMonitor:
         self._last: Step | None = None
 
     def add(self, loss: Tensor, step: Step | None) -> None:
-        """Keep a step's loss and, where it is known, what it is made of."""
+        """Keep a step's loss and, if known, its terms."""
         self._steps.append((loss, [], []) if step is None else (loss, step.losses, step.terms))
         self._last = step
         if len(self._steps) >= _CHECK_EVERY:
             self.check()
 
     def check(self) -> None:
-        """Look at the losses kept so far, with one read from the device.
+        """Check the losses kept so far, with one read from the device.
 
         Raises:
-            NotFiniteError: With the experience, the first step and whose term it was.
+            NotFiniteError: The message names the experience, the first step and the term.
         """
         losses = [loss for loss, _, _ in self._steps]
         if not losses or bool(torch.stack(losses).isfinite().all()):
@@ -70,17 +70,19 @@ class NonFiniteMonitor:
         raise NotFiniteError(
             f"the loss{self.whose} is not finite in experience '{self.experience.name}', epoch "
             f"{self.learner.epoch + 1}, step {number}: {whose}; the last checkpoint is from before "
-            "it. A smaller learning rate or weight may help, trainer.on_nan=ignore continues "
-            "regardless"
+            "it. Try a smaller learning rate or weight, or continue regardless with "
+            "trainer.on_nan=ignore"
         )
 
-    def _whose(self, parts: list[Tensor], terms: list[Tensor]) -> str:
-        """Whose part of the loss is not finite: a plugin's, or the model's itself."""
-        bad_parts = [i for i, part in enumerate(parts) if not bool(part.isfinite())]
+    def _whose(self, batch_losses: list[Tensor], terms: list[Tensor]) -> str:
+        """Return which term of the loss is not finite: a plugin's, or the model's own."""
+        bad_parts = [i for i, loss in enumerate(batch_losses) if not bool(loss.isfinite())]
         bad_terms = [i for i, term in enumerate(terms) if not bool(term.isfinite())]
         names: list[str] = []
         if 0 not in bad_parts:
-            who = self._names("extra_batches", len(parts) - 1) if len(parts) > 1 else []
+            who = (
+                self._names("extra_batches", len(batch_losses) - 1) if len(batch_losses) > 1 else []
+            )
             names += [who[i - 1] for i in bad_parts]
             who = self._names("penalty", len(terms)) if terms else []
             names += [who[i] for i in bad_terms]
@@ -89,15 +91,15 @@ class NonFiniteMonitor:
         return "the term of plugin " + " and ".join(f"'{n}'" for n in dict.fromkeys(names))
 
     def _names(self, hook: str, count: int) -> list[str]:
-        """Which plugins the answers to a hook are of; pluggy itself does not tell."""
+        """Return the plugins that gave the results of a hook, which pluggy does not tell."""
         assert self._last is not None
         plugins = self.learner.plugins
         caller = getattr(plugins.hook, hook)
-        # pluggy calls the last one first.
+        # pluggy calls the last implementation first.
         callers = [impl.plugin for impl in reversed(caller.get_hookimpls()) if not impl.wrapper]
         if len(callers) == count:
             return [plugin.name for plugin in callers]
-        # Some gave no answer, or several at once: ask each again.
+        # Some returned None, or several values: call each again.
         arguments: dict[str, Any] = {"learner": self.learner}
         arguments |= {"step": self._last} if hook == "penalty" else {"batch": self._last.batch}
         names: list[str] = []

@@ -1,7 +1,7 @@
-"""Optimisers by name, each with PyTorch's own defaults unless said otherwise.
+"""Optimizers by name, with PyTorch's own defaults unless noted otherwise.
 
-One default differs: ``fused=None`` takes PyTorch's fused step where it has one for the parameters,
-which is two to three times faster on a CPU and the same but for rounding.
+One default differs: ``fused=None`` uses PyTorch's fused step if the parameters support it. It is
+two to three times faster on a CPU and equal up to rounding.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def adam(
         lr: Learning rate.
         weight_decay: Strength of the penalty on squared weights.
         betas: Decay of the running means of the gradient and of its square.
-        fused: One kernel for all parameters; None where PyTorch can.
+        fused: One kernel for all parameters; None uses it if PyTorch can.
     """
     return _factory(torch.optim.Adam, lr, weight_decay, fused, betas=_pair(betas))
 
@@ -50,9 +50,9 @@ def adamw(
 
     Args:
         lr: Learning rate.
-        weight_decay: Share of the weights that a step takes away, times the learning rate.
+        weight_decay: Factor of the weights that a step subtracts, times the learning rate.
         betas: Decay of the running means of the gradient and of its square.
-        fused: One kernel for all parameters; None where PyTorch can.
+        fused: One kernel for all parameters; None uses it if PyTorch can.
     """
     return _factory(torch.optim.AdamW, lr, weight_decay, fused, betas=_pair(betas))
 
@@ -64,26 +64,26 @@ def sgd(
     nesterov: bool = False,
     fused: bool | None = None,
 ) -> Factory:
-    """Stochastic gradient descent, with momentum if wanted.
+    """Stochastic gradient descent, with optional momentum.
 
     Args:
         lr: Learning rate.
         weight_decay: Strength of the penalty on squared weights.
-        momentum: Share of the last step that is taken again.
-        nesterov: Whether the gradient is that of the place to which momentum leads.
-        fused: One kernel for all parameters; None where PyTorch can.
+        momentum: Share of the last step that is added again.
+        nesterov: Whether the gradient is computed after the momentum's step.
+        fused: One kernel for all parameters; None uses it if PyTorch can.
     """
     at_least(momentum, 0, "optimizer.momentum")
     if nesterov and not momentum:
         raise SettingError(
-            "optimizer.nesterov=true looks ahead along the momentum, of which there is none: set "
-            "optimizer.momentum, for instance to 0.9"
+            "optimizer.nesterov=true needs momentum, which is 0: set optimizer.momentum, "
+            "for instance to 0.9"
         )
     return _factory(torch.optim.SGD, lr, weight_decay, fused, momentum=momentum, nesterov=nesterov)
 
 
 def _pair(betas: tuple[float, ...]) -> tuple[float, float]:
-    """Adam's two decays, checked."""
+    """Check Adam's two decays and return them."""
     if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
         raise SettingError(
             f"optimizer.betas must be two numbers from 0 to below 1, got {list(betas)}"
@@ -110,24 +110,24 @@ def _factory(
 
 
 def bare_optimizer(learner: Learner) -> torch.optim.Optimizer:
-    """The learner's optimizer without Fabric's wrapper."""
+    """Return the learner's optimizer without Fabric's wrapper."""
     optimizer: Any = learner.optimizer
     assert optimizer is not None
     bare: torch.optim.Optimizer = getattr(optimizer, "optimizer", optimizer)
     return bare
 
 
-def _fused(wanted: bool | None, parameters: list[nn.Parameter]) -> bool | None:
-    """Whether to take the fused step; PyTorch itself decides where this is None."""
-    if wanted is not None:
-        return wanted or None
+def _fused(setting: bool | None, parameters: list[nn.Parameter]) -> bool | None:
+    """Return whether to use the fused step; None lets PyTorch decide."""
+    if setting is not None:
+        return setting or None
     able = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters)
     return able or None
 
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the optimisers."""
+    """Register the optimizers."""
     registry.add("optimizer", "adam", adam)
     registry.add("optimizer", "adamw", adamw)
     registry.add("optimizer", "sgd", sgd)

@@ -1,14 +1,14 @@
-"""Learning-rate schedules by name: four of our own, and those of ``torch.optim.lr_scheduler``.
+"""Learning-rate schedules by name: four of clframe's, and those of ``torch.optim.lr_scheduler``.
 
-Our own know how long they are: their length T is that of an experience's budget, or of the whole
-stream's. Below, t is how many steps (``interval=step``) or epochs (``interval=epoch``) the schedule
-has seen and lr the optimizer's own rate. The last step is taken with t = T - 1; where learning
-lasts longer than T, the rate stays what it is at the end.
+clframe's schedules have a length T, that of an experience's budget or of the whole stream. Below, t
+is the number of steps (``interval=step``) or epochs (``interval=epoch``) so far and lr the
+optimizer's own rate. The last step is taken with t = T - 1. If training lasts longer than T, the
+rate stays at its final value.
 
-PyTorch's have PyTorch's own arguments and know nothing of the budget. They count epochs unless set
-otherwise, as PyTorch's documentation does, but for ``OneCycleLR`` and ``CyclicLR``, which count
-steps there as well. What takes functions or other schedulers (``LambdaLR``, ``SequentialLR``) is
-not offered, since a config holds plain values: register a scheduler of your own instead.
+PyTorch's schedules have PyTorch's own arguments and ignore the budget. They count epochs unless set
+otherwise, as in PyTorch's documentation, except ``OneCycleLR`` and ``CyclicLR``, which count
+steps. Schedulers that take functions or other schedulers (``LambdaLR``, ``SequentialLR``) are not
+available, because a config holds plain values: register your own scheduler instead.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from clframe.core.registry import Registry
 
 Rate = Callable[[int, float], float]
-"""From t and the optimizer's own rate to the rate."""
+"""Maps t and the optimizer's own rate to the rate."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ PER_STEP, PER_EPOCH = ScheduleSettings("step"), ScheduleSettings("epoch")
 
 @dataclass(frozen=True)
 class Scheduler:
-    """What a registered scheduler's factory gives: how to make it, and when it moves.
+    """Result of a registered scheduler's factory: how to make it, and when it moves.
 
     Args:
-        make: Makes it from an optimizer and its length (0 where it needs none).
+        make: Makes it from an optimizer and its length (0 if it needs none).
         settings: When it moves and when it starts again.
         needs_length: Whether its length must be known.
-        total_steps: Its length where the user gives it, counted as ``settings.interval`` says.
-        follows_loss: Whether it looks at the mean loss of an epoch; found out by :func:`check`.
+        total_steps: Length given by the user, in units of ``settings.interval``.
+        follows_loss: Whether it uses the mean loss of an epoch; set by :func:`check`.
     """
 
     make: Callable[[Optimizer, int], LRScheduler]
@@ -74,10 +74,10 @@ class Scheduler:
 
 
 class Curve(LRScheduler):
-    """The rate as a function of t, computed anew each time, so that no rounding adds up.
+    """The rate as a function of t, computed directly each time, so that no rounding adds up.
 
     Args:
-        optimizer: Whose rate it is.
+        optimizer: The optimizer.
         rate: The function.
     """
 
@@ -86,7 +86,7 @@ class Curve(LRScheduler):
         super().__init__(optimizer)
 
     def get_lr(self) -> list[Any]:
-        """The rate of each group."""
+        """Return the rate of each group."""
         return [self._rate(self.last_epoch, float(base)) for base in self.base_lrs]
 
 
@@ -102,9 +102,9 @@ def cosine(
     ``rate(t) = min_lr + (lr - min_lr) (1 + cos(pi t / T)) / 2``
 
     Args:
-        min_lr: Where it ends.
-        total_steps: T, in steps or epochs; None takes it from the budget (of a stream only where
-            ``max_steps``, or ``max_epochs`` with ``interval=epoch``, says it without its data).
+        min_lr: Final rate.
+        total_steps: T, in steps or epochs; None takes it from the budget (for a stream only if
+            ``max_steps``, or ``max_epochs`` with ``interval=epoch``, determines it).
         schedule: When it moves.
     """
     at_least(min_lr, 0, "scheduler.min_lr")
@@ -123,9 +123,9 @@ def linear(
     ``rate(t) = lr + (min_lr - lr) t / T``
 
     Args:
-        min_lr: Where it ends.
-        total_steps: T, in steps or epochs; None takes it from the budget (of a stream only where
-            ``max_steps``, or ``max_epochs`` with ``interval=epoch``, says it without its data).
+        min_lr: Final rate.
+        total_steps: T, in steps or epochs; None takes it from the budget (for a stream only if
+            ``max_steps``, or ``max_epochs`` with ``interval=epoch``, determines it).
         schedule: When it moves.
     """
     at_least(min_lr, 0, "scheduler.min_lr")
@@ -142,7 +142,7 @@ def step(
     total_steps: int | None = None,
     schedule: ScheduleSettings = PER_STEP,
 ) -> Scheduler:
-    """Stairs: the rate is multiplied by gamma again and again.
+    """A staircase: the rate is repeatedly multiplied by gamma.
 
     ``rate(t) = lr gamma^floor(t / step_size)``
 
@@ -150,8 +150,8 @@ def step(
         gamma: The factor.
         step_size: Steps or epochs between two drops; None drops after one and two thirds of T:
             ``rate(t) = lr gamma^floor(3 t / T)``.
-        total_steps: T, in steps or epochs; None takes it from the budget (of a stream only where
-            ``max_steps``, or ``max_epochs`` with ``interval=epoch``, says it without its data).
+        total_steps: T, in steps or epochs; None takes it from the budget (for a stream only if
+            ``max_steps``, or ``max_epochs`` with ``interval=epoch``, determines it).
         schedule: When it moves.
     """
     at_least(gamma, 0, "scheduler.gamma")
@@ -180,9 +180,9 @@ def warmup_cosine(
 
     Args:
         warmup_steps: W, in steps or epochs; None is a tenth of T, rounded down.
-        min_lr: Where it ends.
-        total_steps: T, in steps or epochs; None takes it from the budget (of a stream only where
-            ``max_steps``, or ``max_epochs`` with ``interval=epoch``, says it without its data).
+        min_lr: Final rate.
+        total_steps: T, in steps or epochs; None takes it from the budget (for a stream only if
+            ``max_steps``, or ``max_epochs`` with ``interval=epoch``, determines it).
         schedule: When it moves.
     """
     at_least(min_lr, 0, "scheduler.min_lr")
@@ -203,16 +203,16 @@ def warmup_cosine(
 
 
 def _power(gamma: float, exponent: int) -> float:
-    """A power; infinite, as a product would be, where Python's own gives up."""
+    """Return a power, infinite where Python raises OverflowError."""
     try:
         return gamma**exponent
     except OverflowError:
         return math.inf
 
 
-def _cosine(part: float, lr: float, min_lr: float) -> float:
-    """The rate after a part of the way."""
-    return min_lr + (lr - min_lr) * (1 + math.cos(math.pi * part)) / 2
+def _cosine(fraction: float, lr: float, min_lr: float) -> float:
+    """Return the rate after a fraction of the way."""
+    return min_lr + (lr - min_lr) * (1 + math.cos(math.pi * fraction)) / 2
 
 
 def _of_length(
@@ -226,13 +226,13 @@ def _of_length(
 
 _CALLED_PER_STEP = (lr_scheduler.OneCycleLR, lr_scheduler.CyclicLR)
 _NOT_PLAIN = {"lr_lambda", "schedulers"}
-"""Parameters that no config can hold, and without which the scheduler cannot be made."""
+"""Required parameters that no config can hold."""
 _LEFT_OUT = {"self", "optimizer", "last_epoch", "verbose", "scale_fn"}
-"""Parameters that are not settings: given by core, deprecated, or functions."""
+"""Parameters that are not settings: set by core, deprecated, or functions."""
 
 
 def torch_schedulers() -> dict[str, type[LRScheduler]]:
-    """The classes of ``torch.optim.lr_scheduler`` that can be made from plain values."""
+    """Return the classes of ``torch.optim.lr_scheduler`` that plain values can make."""
     classes = {name: getattr(lr_scheduler, name) for name in lr_scheduler.__all__}
     return {
         name: kind
@@ -242,7 +242,7 @@ def torch_schedulers() -> dict[str, type[LRScheduler]]:
 
 
 def torch_factory(kind: type[LRScheduler]) -> Callable[..., Scheduler]:
-    """A factory whose settings are a class's own arguments and those that all schedules share."""
+    """Return a factory whose settings are a class's own and those that all schedules share."""
     shared = PER_STEP if issubclass(kind, _CALLED_PER_STEP) else PER_EPOCH
 
     def factory(schedule: ScheduleSettings = shared, **values: Any) -> Scheduler:
@@ -264,7 +264,7 @@ def torch_factory(kind: type[LRScheduler]) -> Callable[..., Scheduler]:
 
 
 def _annotation(parameter: inspect.Parameter) -> Any:
-    """A parameter's type; PyTorch's module has some of the names for the type checker alone."""
+    """Return a parameter's type; PyTorch's module has some names only for type checking."""
     if not isinstance(parameter.annotation, str):
         return Any if parameter.annotation is parameter.empty else parameter.annotation
     names = {**vars(typing), **vars(lr_scheduler), "Iterable": list, "Sequence": list}
@@ -280,24 +280,24 @@ def _annotation(parameter: inspect.Parameter) -> Any:
 def check(
     scheduler: Scheduler, name: str, make_optimizer: Callable[..., Optimizer], length: int | None
 ) -> Scheduler:
-    """Make the scheduler once, for a parameter of no use, so that a mistake is found at the start.
+    """Make the scheduler once, for a dummy parameter, to find mistakes at the start.
 
     Args:
-        scheduler: To be checked.
-        name: For the message.
+        scheduler: The scheduler.
+        name: Its name, for the message.
         make_optimizer: Makes the run's optimizer.
-        length: Of the whole stream, where the budget alone says it.
+        length: Length of the whole stream, if the budget determines it.
 
     Raises:
         SettingError: It cannot be made, or not with this interval, span or optimizer.
     """
     shared = scheduler.settings
     if shared.span == "stream" and scheduler.needs_length and not (scheduler.total_steps or length):
-        asked = "" if shared.interval == "epoch" else ", or scheduler.interval=epoch"
+        alternative = "" if shared.interval == "epoch" else ", or scheduler.interval=epoch"
         raise SettingError(
-            f"scheduler '{name}' with span=stream has to know how long the whole stream is, which "
-            "this budget does not say before all data is loaded: give "
-            f"scheduler.total_steps (in {shared.interval}s){asked}"
+            f"scheduler '{name}' with span=stream needs the length of the whole stream, which "
+            "this budget does not determine before all data is loaded: set "
+            f"scheduler.total_steps (in {shared.interval}s){alternative}"
         )
     optimizer = make_optimizer([torch.nn.Parameter(torch.zeros(1))])
     made = make_on(scheduler, name, optimizer, length or 1)
@@ -305,13 +305,13 @@ def check(
     follows_loss = _follows_loss(made)
     if follows_loss and shared.interval != "epoch":
         raise SettingError(
-            f"scheduler '{name}' looks at the mean loss of an epoch: set scheduler.interval=epoch"
+            f"scheduler '{name}' uses the mean loss of an epoch: set scheduler.interval=epoch"
         )
     return dataclasses.replace(scheduler, follows_loss=follows_loss)
 
 
 def _rehearse(scheduler: LRScheduler, name: str) -> None:
-    """Move it a few times: PyTorch meets a period of 0 only then."""
+    """Move it a few times, because PyTorch rejects a period of 0 only then."""
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             for _ in range(3):
@@ -332,7 +332,7 @@ def make_on(scheduler: Scheduler, name: str, optimizer: Optimizer, length: int) 
     """Make the scheduler for an optimizer.
 
     Raises:
-        SettingError: PyTorch refuses its arguments.
+        SettingError: PyTorch rejects its arguments.
     """
     try:
         return scheduler.make(optimizer, max(length, 1))
@@ -342,7 +342,7 @@ def make_on(scheduler: Scheduler, name: str, optimizer: Optimizer, length: int) 
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the schedulers."""
+    """Register the schedulers."""
     for factory in (none, cosine, linear, step, warmup_cosine):
         registry.add("scheduler", factory.__name__, factory)
     for name, kind in torch_schedulers().items():

@@ -1,4 +1,4 @@
-"""What the training loop itself logs of its steps: the loss, its terms, norms, learning rates.
+"""Values of training steps that the loop logs: the loss, its terms, norms, learning rates.
 
 Everything stays on the device until the step log reads it; see :mod:`clframe.recording.step_log`.
 """
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from clframe.core.step import Step
 
 TERMS = "terms/"
-"""What the names of terms begin with; a plugin's own name follows."""
+"""Prefix of the names of terms; a plugin's own name follows."""
 TASK = "task"
 """The term of the current batch itself."""
 
 
 class StepValues:
-    """Logs the steps of one learner.
+    """Logger of one learner's steps.
 
-    With ``logging.log_every_n_steps`` every n-th step is logged by itself; without it, the mean of
-    each term over an epoch is.
+    With ``logging.log_every_n_steps`` every n-th step is logged. Without it, the mean of each term
+    over an epoch is logged.
 
     Args:
-        learner: Who learns.
+        learner: The learner.
     """
 
     def __init__(self, learner: Learner) -> None:
@@ -55,10 +55,10 @@ class StepValues:
 
 
 def terms(step: Step | None) -> Iterator[tuple[str, Tensor]]:
-    """What the loss of a step is made of, by name, where it is more than the current batch's.
+    """Yield the terms of a step's loss by name, if there are others than the current batch's.
 
-    Values are as plugins gave them: a penalty as it is added, a part's loss or a term of the
-    weighted mean before its weight. A second one of the same plugin is ``terms/NAME_2``.
+    Values are as plugins gave them: a penalty as it is added, a batch's loss or a term of the
+    weighted mean before its weight. A second term of the same plugin is ``terms/NAME_2``.
     """
     if step is None or not step.losses:
         return
@@ -67,9 +67,9 @@ def terms(step: Step | None) -> Iterator[tuple[str, Tensor]]:
     if len(names) != len(values):
         return  # a plugin has computed the loss more than once
     yield TERMS + TASK, step.losses[0]
-    given: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name, value in zip(names, values, strict=True):
-        given[name] = number = given.get(name, 0) + 1
+        counts[name] = number = counts.get(name, 0) + 1
         yield f"{TERMS}{name}" if number == 1 else f"{TERMS}{name}_{number}", value
 
 

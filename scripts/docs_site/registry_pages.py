@@ -64,7 +64,7 @@ def _typed(value: Any) -> str:
 
 
 def _body(factory: Callable[..., Any]) -> str:
-    """What the docstring says beside its first line and its arguments."""
+    """Return the docstring without its first line and its arguments."""
     target = factory.func if isinstance(factory, functools.partial) else factory
     doc = inspect.getdoc(target) or ""
     if not inspect.isclass(target) and not inspect.isfunction(target):
@@ -145,7 +145,7 @@ def _strategies(catalog: Catalog, registry: Registry) -> dict[str, str]:
     made["strategies/index.md"] = _page(
         "Strategies",
         "Methods, baselines and evaluators. Any composition (`strategy=ewc+replay`) works unless "
-        "two of them truly conflict, which is said before anything runs.",
+        "two of them truly conflict; the error is raised before anything runs.",
         text.table(["strategy", "", "scenarios"], index),
     )
     return made
@@ -195,7 +195,7 @@ def _metrics(catalog: Catalog, registry: Registry) -> dict[str, str]:
     for name in sorted(families):
         facts = {key: info for key, info in CATALOG.items() if key.partition(".")[0] == name}
         item = catalog.items["metric"].get(name)
-        summary = item.summary if item else "Beside the matrix; see [metrics](../metrics.md)."
+        summary = item.summary if item else "Besides the matrix; see [metrics](../metrics.md)."
         index.append([f"[{name}]({name}.md)", text.cell(summary) if item else summary])
         papers = dict.fromkeys(info.paper for info in facts.values() if info.paper)
         rows = [[text.code(key), text.code(i.formula) if i.formula else "", i.direction, i.range,

@@ -15,7 +15,7 @@ def markdown(docstring: str, without: Sequence[str] = ()) -> str:
     """A docstring as Markdown: literal blocks and examples fenced, sections as lists.
 
     Args:
-        docstring: As it stands in the source.
+        docstring: The docstring in the source.
         without: Sections to leave out, such as Args where a table says the same.
     """
     lines = inspect.cleandoc(docstring).splitlines()
@@ -104,7 +104,7 @@ def _entries(block: Iterable[str]) -> list[str]:
 
 def _inline(text: str) -> str:
     text = _ROLE.sub(r"`\1`", text).replace("``", "`")
-    # Outside of code, what reads as HTML or emphasis is meant as it stands.
+    # Outside of code, characters of HTML or emphasis are literal.
     parts = text.split("`")
     parts[::2] = [_plain(part) for part in parts[::2]]
     return "`".join(parts)

@@ -139,7 +139,7 @@ def test_a_sweep_takes_the_folder_along(
             ["seed=1"],
             "the name of a stream that there is",
         ),
-        ("strategy/ewc", "ewc:", ["seed=1"], "has the name of a plugin; call it differently"),
+        ("strategy/ewc", "ewc:", ["seed=1"], "has the name of a plugin: rename the file"),
         ("stream/nameless", "size: 3", ["stream=nameless"], "must say which stream it is"),
         ("strategy/odd", "ewc: 3", ["seed=1"], "'ewc' has 3"),
         ("strategy/list", "- ewc", ["seed=1"], "must hold settings as key: value"),

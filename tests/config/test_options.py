@@ -99,7 +99,9 @@ def test_without_a_compiler_it_is_said_at_the_start() -> None:
     # By torch's own means: pytest's monkeypatch deletes an attribute that is not in the object's
     # dictionary, and a deleted option is gone for every later test.
     without = torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",)})
-    said = pytest.raises(SettingError, match=r"trainer\.compile=true needs a C\+\+ compiler")
+    said = pytest.raises(
+        SettingError, match=r"trainer\.compile=true needs a working C\+\+ compiler"
+    )
     with without, said:
         prepare("split_mnist", trainer={"compile": True, "accelerator": "cpu"})
     assert compiling._has_compiler() is HAS_COMPILER
@@ -107,7 +109,7 @@ def test_without_a_compiler_it_is_said_at_the_start() -> None:
 
 def test_a_compiler_that_makes_nothing_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch._inductor.cpp_builder.get_cpp_compiler", lambda: "true")
-    with pytest.raises(SettingError, match=r"needs a C\+\+ compiler, and none that works is found"):
+    with pytest.raises(SettingError, match=r"needs a working C\+\+ compiler and found none"):
         prepare("split_mnist", trainer={"compile": True, "accelerator": "cpu"})
 
 

@@ -184,7 +184,7 @@ def test_stage_2_finds_the_correction() -> None:
 
 def test_bic_refuses_a_validation_part_of_nothing() -> None:
     for size, part in ((100, 0.0), (100, 1.0), (4, 0.1)):
-        with pytest.raises(SettingError, match=f"samples of bic.size={size} on either side"):
+        with pytest.raises(SettingError, match=f"samples of bic.size={size} on both sides"):
             BiC(size=size, validation=part)
 
 

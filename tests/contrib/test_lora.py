@@ -113,13 +113,11 @@ def test_refusals() -> None:
         toy_run([LoRA(mode="per_task")], toy_stream("class"))
     with pytest.raises(PluginError, match="per_task cannot be combined with 'replay'"):
         toy_run([LoRA(mode="per_task"), Replay(size=5)], toy_stream("task"))
-    with pytest.raises(PluginError, match="merged begins its pairs anew, to which 'ewc'"):
+    with pytest.raises(PluginError, match="merged restarts its pairs, which 'ewc'"):
         toy_run([LoRA(mode="merged"), EWC()], toy_stream("task"))
     with pytest.raises(PluginError, match="'inflora' cannot be combined with 'ewc'"):
         toy_run([InfLoRA(), EWC()], toy_stream("task"))
-    with pytest.raises(
-        PluginError, match=r"'inflora' cannot be combined with 'own_ewc'.*start again"
-    ):
+    with pytest.raises(PluginError, match=r"'inflora' cannot be combined with 'own_ewc'.*restart"):
         toy_run([InfLoRA(), OwnEWC()], toy_stream("task"))
     with pytest.raises(PluginError, match="'lora' cannot be combined with 'adapter'"):
         toy_run([LoRA(), Adapter()], toy_stream("task"))

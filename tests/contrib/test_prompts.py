@@ -191,15 +191,17 @@ def test_refusals() -> None:
         built = prepare(toy_stream("class"), [plugin], {"name": "mlp", "hidden": [4]})
         with pytest.raises(PluginError, match=f"'{plugin.name}' puts prompts among the tokens"):
             plugin.configure(built.learner, built.stream)
-    with pytest.raises(SettingError, match=r"l2p.top=5 is more"):
+    with pytest.raises(SettingError, match=r"l2p.top=5 is larger"):
         L2P(pool=3)
     with pytest.raises(SettingError, match="both name block 1"):
         DualPrompt(general=(0, 1), expert=(1,))
     with pytest.raises(SettingError, match="must be even"):
         CODAPrompt(length=3)
     built = prepare_toy([DualPrompt()], toy_stream("class"))
-    with pytest.raises(SettingError, match="expert names block 2; this network has blocks 0 to 1"):
+    with pytest.raises(
+        SettingError, match="expert names block 2, but this network has blocks 0 to 1"
+    ):
         built.learner.plugins.ordered[0].configure(built.learner, built.stream)  # type: ignore[attr-defined]
     built = prepare_toy([CODAPrompt(blocks=(0,))], toy_stream("class"))
-    with pytest.raises(SettingError, match="only 16 can be orthogonal in this network: give 5"):
+    with pytest.raises(SettingError, match="only 16 can be orthogonal in this network: set 5"):
         built.learner.plugins.ordered[0].configure(built.learner, built.stream)  # type: ignore[attr-defined]

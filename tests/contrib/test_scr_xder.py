@@ -114,7 +114,7 @@ def test_scr_takes_a_view_of_each_image() -> None:
         max_steps=2, batch_size=16, run_dir=False, progress=False, logger=None,
     )  # fmt: skip
     assert watch.sizes == {(16, 16), (16, 10, 16, 10)}
-    with pytest.raises(SettingError, match=r"scr.augment changes images .* set it to \[\]"):
+    with pytest.raises(SettingError, match=r"scr.augment needs images .* set it to \[\]"):
         toy_run([SCR(augment=["crop"])], toy_stream("class"))
 
 

@@ -144,7 +144,7 @@ def test_a_new_plugin_conflicts_and_combines_by_its_roles() -> None:
     assert "its classifier grows with the classes" in refused("ewc")
     # What others say of the role reaches the new plugin, which none of them names.
     assert "single samples" in refused("gss")
-    assert "freezes the model that it finds" in refused("lora")
+    assert "freezes the existing model" in refused("lora")
     for other in ("replay", "lwf", "derpp", "icarl"):
         check_composition([NewHead(), make(other)], stream)
     toy_run([NewHead(), make("replay")], stream, max_epochs=1)

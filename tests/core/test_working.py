@@ -34,7 +34,7 @@ class Watches(Plugin):
 
 
 def test_a_run_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "_WORD_EVERY", 0.0)  # a word after every step
+    monkeypatch.setattr(loop, "_REPORT_EVERY", 0.0)  # a report after every step
     watches = Watches()
     run = {"max_epochs": 2, "progress": False, "logger": None, "trainer": {"batch_size": 16}}
     result = clframe.fit(toy_stream(), [watches, "ewc"], run_dir=tmp_path / "run", **run)

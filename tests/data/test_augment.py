@@ -133,7 +133,7 @@ def test_a_transform_of_torchvision_changes_a_batch_alike() -> None:
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        (["flop"], "there is no augmentation 'flop'; did you mean 'flip'"),
+        (["flop"], "unknown augmentation 'flop'; did you mean 'flip'"),
         ([{"crop": {"paddding": 1}}], "unknown setting 'paddding'"),
         ([{"crop": {"padding": 0}}], r"crop\.padding must be at least 1"),
         ([{"flip": {"p": 2.0}}], r"flip\.p must be between 0 and 1"),

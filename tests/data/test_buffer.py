@@ -313,5 +313,5 @@ def test_samples_go_where_the_caller_says() -> None:
     assert buffer.inputs[:4].flatten().tolist() == [10, 31, 12, 20]
     assert buffer.column("score").tolist() == [10, 31, 12, 20]
     assert buffer.seen == 7
-    with pytest.raises(PluginError, match="a memory of 4 samples that holds 4 cannot hold 5 then"):
+    with pytest.raises(PluginError, match="a buffer of 4 samples that holds 4 cannot then hold 5"):
         place([0], 5, 0)

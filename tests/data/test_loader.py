@@ -124,7 +124,7 @@ class Suicide(Who):
 
 def test_a_process_that_is_killed_is_an_error_in_one_sentence() -> None:
     data = MapData(Suicide(), torch.zeros(12), num_workers=1)
-    with pytest.raises(DataError, match="one of the 1 processes that read data was ended"):
+    with pytest.raises(DataError, match="one of the 1 processes that read data was killed"):
         rows(data, torch.arange(12))
     assert not living()
 

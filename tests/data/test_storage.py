@@ -85,7 +85,7 @@ def test_mapped_files_stay_mapped_unless_they_fit(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_mapped_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.npy").write_text("no array")
-    with pytest.raises(DataError, match=r"data file '.*x\.npy' cannot be mapped"):
+    with pytest.raises(DataError, match=r"cannot map data file '.*x\.npy'"):
         map_files({"rgb": tmp_path / "x.npy"})
 
 

@@ -361,7 +361,7 @@ def test_what_cannot_be_shown_is_said_or_refused(
 ) -> None:
     clframe.fit(toy_stream(), Draws(), max_steps=1, run_dir=tmp_path / "run", progress=False)
     said = capfd.readouterr().err
-    assert said.count("logger csv takes numbers alone") == 1
+    assert said.count("logger csv accepts only numbers") == 1
     assert not (tmp_path / "run" / "media").exists()
 
     class Odd(Plugin):

@@ -59,7 +59,7 @@ def test_where_nothing_is_learned_the_curve_is_one_value() -> None:
 
 
 def test_bad_input_is_one_sentence() -> None:
-    with pytest.raises(SettingError, match="list of one value or more"):
+    with pytest.raises(SettingError, match="list of at least one value"):
         area_under([])
     with pytest.raises(SettingError, match="curves has 1 rows, but the matrix has 2"):
         continual_world([[1.0, 0.0], [1.0, 1.0]], curves=[[0.0, 1.0]])

@@ -57,7 +57,7 @@ def cell(column: str, row: int, value: object) -> Callable[[Columns], None]:
         (cell("block_subtype", 3, "nap"), 3, "block_subtype", "must be 'wake' or 'sleep'"),
         (cell("exp_status", 3, "done"), 3, "exp_status", "must be 'complete'"),
         (cell("worker_id", 3, "a b"), 3, "worker_id", "not a worker id"),
-        (cell("task_name", 3, ""), 3, "task_name", "needs a name"),
+        (cell("task_name", 3, ""), 3, "task_name", "name is empty"),
         (cell("task_params", 3, "{light}"), 3, "task_params", "not a JSON object"),
         (cell("block_type", 4, "test"), 4, "block_type", "both training and test"),
     ],
@@ -104,7 +104,7 @@ def test_two_lifetimes_as_two_workers(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_two_lifetimes_in_one_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(DATA / "ste", tmp_path / "logs")
     message = refused(capsys, tmp_path / "logs")
-    assert f"{tmp_path / 'logs'} holds 2 lifetimes" in message
+    assert f"{tmp_path / 'logs'} has 2 lifetimes" in message
 
 
 @pytest.mark.parametrize("column", ["exp_num", "block_type", "task_name", "exp_status"])
@@ -190,7 +190,7 @@ def test_other_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "--help" in refused(capsys, DATA / "ll", "--profil", "x")
     assert "required" in refused(capsys)
     assert "NAME=VALUE" in refused(capsys, DATA / "ll", "--set", "x")
-    assert "no L2 setting 'x'" in refused(capsys, DATA / "ll", "--set", "x=1")
+    assert "Unknown L2 setting 'x'" in refused(capsys, DATA / "ll", "--set", "x=1")
     binary = tmp_path / "log.tsv"
     binary.write_bytes(b"\xff\xfe\x00")
     assert "not readable text" in refused(capsys, binary)

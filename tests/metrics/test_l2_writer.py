@@ -157,13 +157,13 @@ def test_wrong_use_is_refused(tmp_path: Path) -> None:
     log.end_block()
     with pytest.raises(DataError, match="already holds a log"):
         writer(tmp_path / "log")
-    with pytest.raises(DataError, match="cannot be truncated to 5 blocks"):
+    with pytest.raises(DataError, match=r"Cannot truncate .* to 5 blocks"):
         writer(tmp_path / "log", resume=True).truncate(5)
     with pytest.raises(DataError, match="had written 3"):
         log.load_state_dict(
             {**log.state_dict(), "block": 0, "rows": 3, "exp_num": 3, "kind": "train"}
         )
-    with pytest.raises(SettingError, match="say where"):
+    with pytest.raises(SettingError, match="continues a log"):
         writer(tmp_path / "log", resume=True).begin_block("train")
     for measures in ([], ["exp_num"], ["a\tb"]):
         with pytest.raises(SettingError, match="measures"):

@@ -125,10 +125,12 @@ def test_fisher_information_is_that_of_the_choice(tmp_path: Path, heads: str, la
     drawn = fisher(learner, data, "sample")
     assert all(torch.isfinite(value).all() for value in drawn.values())
     if labels == "logits":
-        with pytest.raises(PluginError, match="fisher=true_weighted needs labels that are classes"):
+        with pytest.raises(PluginError, match="fisher=true_weighted needs class labels"):
             fisher(learner, data, "true_weighted")
         for estimate in ("true", "batch"):
-            with pytest.raises(PluginError, match=f"fisher={estimate} is the gradient of the lab"):
+            with pytest.raises(
+                PluginError, match=f"fisher={estimate} uses the gradient of the lab"
+            ):
                 fisher(learner, data, estimate)  # type: ignore[arg-type]
 
 

@@ -166,7 +166,7 @@ def test_looking_at_a_run_leaves_its_log_alone(tmp_path: Path) -> None:
 
 def test_a_log_of_another_run_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "run" / "log" / "worker-default" / "0-train").mkdir(parents=True)
-    with pytest.raises(DataError, match="holds a log already"):
+    with pytest.raises(DataError, match="already holds a log"):
         clframe.fit(toy_stream(), [], run_dir=tmp_path / "run", progress=False)
 
 

@@ -205,7 +205,7 @@ def test_a_memory_in_another_form_is_refused() -> None:
     buffer.add_batch(
         torch.zeros(2, 3), torch.tensor([0, 1]), torch.zeros(2, dtype=torch.long), generator
     )
-    with pytest.raises(clframe.PluginError, match="holds inputs in another form"):
+    with pytest.raises(clframe.PluginError, match="stores inputs in another form"):
         Buffer(4, "reservoir").load_state_dict(buffer.state_dict())
-    with pytest.raises(clframe.PluginError, match="cannot go on with policy=herding"):
+    with pytest.raises(clframe.PluginError, match="cannot continue with policy=herding"):
         Buffer(4, "herding", transformed=True).load_state_dict(buffer.state_dict())

@@ -108,7 +108,7 @@ def test_less_is_forgotten() -> None:
 def test_mistakes_are_refused() -> None:
     with pytest.raises(SettingError, match=r"xdg\.gating must be at least 0 and below 1, got 1"):
         XdG(gating=1.0)
-    with pytest.raises(PluginError, match="finds no activation module to gate in Sequential"):
+    with pytest.raises(PluginError, match="found no activation module to gate in Sequential"):
         clframe.fit(
             toy_stream("task"), XdG(), nn.Sequential(nn.Linear(8, 6)), run_dir=False, logger=None
         )

@@ -236,7 +236,7 @@ def test_a_video_of_the_final_policy(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize(
     ("stream", "said"),
-    [("split_mnist", "records episodes of robots, which stream 'split_mnist' has not")],
+    [("split_mnist", "needs robot episodes, which stream 'split_mnist' does not provide")],
 )
 def test_what_has_no_episodes_cannot_be_recorded(stream: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=said):

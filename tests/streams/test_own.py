@@ -65,7 +65,7 @@ def test_groups_name_classes(images: Path) -> None:
     assert stream.experiences[0].outputs == (0, 3)
     with pytest.raises(SettingError, match="no class 'cow' in the data; it has ant, bee"):
         clframe.stream("folder", path=str(images), groups=["cow"])
-    with pytest.raises(SettingError, match="'bee' stands in two experiences"):
+    with pytest.raises(SettingError, match="'bee' is in two experiences"):
         clframe.stream("folder", path=str(images), groups=["bee", ["bee"]])
 
 

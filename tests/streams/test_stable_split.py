@@ -169,7 +169,7 @@ def test_a_small_class_never_gives_a_training_sample_to_the_test_set_that_it_had
 def test_a_class_of_one_image_is_refused_by_name(tmp_path: Path) -> None:
     _folder(tmp_path, ("ant", "bee"), 10)
     _folder(tmp_path, ("cat",), 1)
-    with pytest.raises(DataError, match="class cat has one sample"):
+    with pytest.raises(DataError, match="class cat has only one sample"):
         clframe.stream("folder", path=str(tmp_path))
 
 

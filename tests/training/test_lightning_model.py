@@ -194,13 +194,13 @@ def asks(self: Any, batch: Any) -> Tensor:
     [
         ({"on_after_backward": lambda self: None}, {}, "its on_after_backward would not be called"),
         ({"forward": LightningModule.forward}, {}, "has no forward"),
-        ({"automatic_optimization": False}, {}, "optimizes by hand"),
+        ({"automatic_optimization": False}, {}, "uses manual optimization"),
         ({}, {"optimizer": "sgd"}, "so optimizer would have no effect"),
         ({"configure_optimizers": lambda self: None}, {}, "there must be one optimizer"),
         ({"training_step": twice}, {}, "calls self\\(x\\) 2 times"),
         ({"training_step": bypassed}, {}, "calls self\\(x\\) 0 times"),
         ({"training_step": changed}, {}, "do that in forward"),
-        ({"training_step": asks}, {}, "trainer.num_training_batches, which is not there"),
+        ({"training_step": asks}, {}, "trainer.num_training_batches, which does not exist here"),
         ({"training_step": lambda self, batch: {"los": self(batch[0])}}, {}, "not a loss"),
     ],
 )

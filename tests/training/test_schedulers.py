@@ -481,7 +481,7 @@ def test_batched_seeds_are_those_of_separate_runs(scheduler: Any) -> None:
 
 def test_a_plateau_cannot_be_batched() -> None:
     reason = unsupported_reason([made("ReduceLROnPlateau")])
-    assert reason == "the scheduler gives each seed a learning rate of its own"
+    assert reason == "the scheduler gives each seed its own learning rate"
 
 
 def epochs_of(folder: Path) -> list[dict[str, Any]]:
@@ -555,7 +555,7 @@ def test_the_rate_is_logged(tmp_path: Path) -> None:
             "scheduler 'CosineAnnealingLR' cannot move the rate with these settings",
         ),
         ({"name": "StepLR", "step_size": 0}, "'StepLR' cannot move the rate with these settings"),
-        ({"name": "cosine", "span": "stream"}, r"give scheduler\.total_steps \(in steps\), or sch"),
+        ({"name": "cosine", "span": "stream"}, r"set scheduler\.total_steps \(in steps\), or sch"),
         (None, "scheduler must be a name or a mapping with a name, got None"),
     ],
 )

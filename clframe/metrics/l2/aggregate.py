@@ -1,4 +1,4 @@
-"""From tasks to one number for the lifetime."""
+"""Aggregation of task metrics to metrics of the lifetime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def lifetime_metrics(
     """Aggregate task metrics by mean or median over the tasks that have a value.
 
     Transfer aggregates the first value of every pair of tasks. Maintenance pools all values of all
-    tasks (as the paper words it); the profile `reference` aggregates task means.
+    tasks (as worded in the paper); the profile `reference` aggregates task means.
     """
 
     def over_tasks(key: str) -> float | None:
@@ -47,9 +47,9 @@ def lifetime_metrics(
 
 
 def _middle(values: list[float | None], settings: Settings) -> float | None:
-    known = [value for value in values if value is not None]
-    if not known:
+    numbers = [value for value in values if value is not None]
+    if not numbers:
         return None
     with np.errstate(invalid="ignore"):
-        middle = np.median(known) if settings.aggregation_method == "median" else np.mean(known)
+        middle = np.median(numbers) if settings.aggregation_method == "median" else np.mean(numbers)
     return None if np.isnan(middle) else float(middle)  # infinities of both signs

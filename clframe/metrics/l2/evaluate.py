@@ -32,7 +32,7 @@ def evaluate(
     Args:
         lifetime: An l2logger folder, a TSV file, or a table in memory.
         ste: Logs of single-task experts in the same forms, each with exactly one trained task.
-        profile: ``paper``, or ``reference`` to equal l2metrics 3.1.0.
+        profile: ``paper``, or ``reference`` to reproduce l2metrics 3.1.0.
         **settings: Settings by the names of the reference program, see `make_settings`.
     """
     options = make_settings(profile, **settings)
@@ -46,7 +46,7 @@ def evaluate(
 
 
 def read_expert(source: object, measure_name: str, settings: Settings) -> Log:
-    """Read the log of a single-task expert, or refuse one that does not train exactly one task."""
+    """Read a single-task expert's log; raise an error unless it trains exactly one task."""
     rows = read_rows(source)
     log = checked_log(rows, choose_measure(rows, measure_name), settings.agnostic)
     trained = [log.task_names[i] for i in np.unique(log.task[log.train])]
@@ -68,7 +68,7 @@ def evaluate_logs(log: Log, experts: Sequence[Log], settings: Settings) -> L2Res
         notes += [f"Profile 'reference' reproduces a defect: {text}." for text in REFERENCE_DEFECTS]
     expert_regimes = _expert_regimes(experts, {r.task for r in regimes}, by_params, notes)
     ranges = preprocess(regimes, [r for _, training in expert_regimes for r in training], settings)
-    # The program lists the expert stored last first; so do we.
+    # The reference program lists the expert stored last first; so does clframe.
     curves: dict[str, list[Curve]] = {}
     for task, of_expert in reversed(expert_regimes):
         curves.setdefault(task, []).append(Curve.of(of_expert))
@@ -81,8 +81,10 @@ def evaluate_logs(log: Log, experts: Sequence[Log], settings: Settings) -> L2Res
     tasks = _by_task(measured, valid)
     block_index = _learning_block_index(regimes)
     result = {
-        name: task_metrics(name, parts, block_index, moved, curves.get(name, []), settings, notes)
-        for name, parts in tasks.items()
+        name: task_metrics(
+            name, regimes_of, block_index, moved, curves.get(name, []), settings, notes
+        )
+        for name, regimes_of in tasks.items()
     }
     if settings.reference and sum(len(t["recovery_times"]) for t in result.values()) < 2:
         for values in result.values():
@@ -116,7 +118,7 @@ def evaluate_logs(log: Log, experts: Sequence[Log], settings: Settings) -> L2Res
 def _expert_regimes(
     experts: Sequence[Log], tasks: set[str], by_params: bool, notes: list[str]
 ) -> list[tuple[str, list[Regime]]]:
-    """Training regimes of each expert whose task occurs in the lifetime."""
+    """Return training regimes of each expert whose task occurs in the lifetime."""
     training = []
     for expert in experts:
         of_expert = [r for r in find_regimes(expert, by_params) if r.train]
@@ -149,12 +151,12 @@ def _by_task(measured: Sequence[Measured], valid: Sequence[Measured]) -> dict[st
     """Group regimes by task: trained tasks in order of first training, then the others."""
     trained = [m.regime.task for m in measured if m.regime.train]
     names = dict.fromkeys([*trained, *(m.regime.task for m in measured)])
-    parts = {name: TaskParts([], []) for name in names}
+    by_task = {name: TaskParts([], []) for name in names}
     for item in measured:
-        parts[item.regime.task].all.append(item)
+        by_task[item.regime.task].all.append(item)
     for item in valid:
-        parts[item.regime.task].valid.append(item)
-    return parts
+        by_task[item.regime.task].valid.append(item)
+    return by_task
 
 
 def _learning_block_index(regimes: Sequence[Regime]) -> dict[int, int]:

@@ -49,9 +49,9 @@ def averaged(experts: Sequence[Curve]) -> list[Curve]:
 def relative_performance(
     curve: Curve, experts: Sequence[Curve], reference: bool = False
 ) -> list[float | None]:
-    """RP against each expert: sum of the first m values over the sum of the expert's first m.
+    """Return RP against each expert: the sums of the first m values, divided.
 
-    m is the shorter of the two lengths. Above 1: better than the expert. None where the expert's
+    m is the shorter of the two lengths. Above 1: better than the expert. None if the expert's
     sum is 0; the profile `reference` divides by it, as that program does.
     """
     ratios: list[float | None] = []
@@ -63,7 +63,7 @@ def relative_performance(
 
 
 def quotient(above: float, below: float) -> float:
-    """The quotient by the rules of floating-point numbers: x/0 is infinite, 0/0 not a number.
+    """Return the quotient by IEEE rules: x/0 is infinite, 0/0 is NaN.
 
     >>> quotient(1.0, 4.0), quotient(-1.0, 0.0), quotient(0.0, 0.0)
     (0.25, -inf, nan)
@@ -73,16 +73,16 @@ def quotient(above: float, below: float) -> float:
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """Mean of those that are numbers, or None of none.
+    """Return the mean of all values but NaN, or None if there are none.
 
     >>> mean([1.0, float("nan"), 2.0]), mean([float("inf"), 1.0]), mean([float("nan")])
     (1.5, inf, None)
     """
-    known = [value for value in values if not math.isnan(value)]
-    if not known:
+    numbers = [value for value in values if not math.isnan(value)]
+    if not numbers:
         return None
     with np.errstate(invalid="ignore"):
-        value = float(np.mean(known))
+        value = float(np.mean(numbers))
     return None if math.isnan(value) else value  # infinities of both signs
 
 
@@ -97,15 +97,16 @@ def mean(values: Sequence[float]) -> float | None:
 def sample_efficiency(
     curve: Curve, experts: Sequence[Curve], settings: Settings
 ) -> tuple[dict[str, Any], list[str]]:
-    """SE against each expert: (sat / sat_STE) * (ets_STE / ets). Above 1: better than the expert.
+    """Return SE against each expert: (sat / sat_STE) * (ets_STE / ets); above 1 is better.
 
     ``sat`` is the saturation value of the concatenated learning curve and ``ets`` the experiences
     it takes to reach it. An expert that saturates at once or at 0 is skipped. The profile
-    `reference` has the rules of that program: no value if ets is 0, 0 if the saturation is below a
-    fifth of the expert's or if the curve falls, and it divides by an expert's saturation of 0.
+    `reference` follows the rules of that program: no value if ets is 0, 0 if the saturation is
+    below a fifth of the expert's or if the curve falls, and it divides by an expert's saturation of
+    0.
 
     Returns:
-        The value ``sample_efficiency`` and the lists it came from, and remarks.
+        The value ``sample_efficiency`` with the lists it was computed from, and remarks.
     """
     top, when = saturation(mean_per_experience(curve.exp_num, curve.value), settings)
     result: dict[str, Any] = {

@@ -16,7 +16,7 @@ from clframe.utils.statistics import Summary, summarize
 
 @dataclass
 class LifetimesResult:
-    """Results of the single lifetimes and a summary of each metric over those that have it."""
+    """Results of the single lifetimes, and a summary of each metric over those that have it."""
 
     lifetimes: list[L2Result]
     summary: dict[str, Summary | None]
@@ -37,13 +37,13 @@ def evaluate_lifetimes(
     """Evaluate several lifetimes and summarize them.
 
     Args:
-        lifetimes: Logs, in any form that `evaluate` takes.
+        lifetimes: Logs, in any form that `evaluate` accepts.
         ste: Logs of single-task experts, used for every lifetime.
         profile: ``paper`` or ``reference``.
         shared_range: Scale each task by one range over all lifetimes, so that they can be
             compared; default: yes for `paper`, no for `reference`.
-        confidence: Of the interval around each mean.
-        **settings: As for `evaluate`.
+        confidence: Confidence level of the interval around each mean.
+        **settings: The same as for `evaluate`.
     """
     if not lifetimes:
         raise SettingError("There is no lifetime to evaluate: give at least one log.")
@@ -62,8 +62,8 @@ def evaluate_lifetimes(
     summary: dict[str, Summary | None] = {}
     for name in names:
         values = [result.lifetime.get(name) for result in results]
-        known = [value for value in values if value is not None and math.isfinite(value)]
-        summary[name] = summarize(known, confidence) if known else None
+        finite = [value for value in values if value is not None and math.isfinite(value)]
+        summary[name] = summarize(finite, confidence) if finite else None
     return LifetimesResult(results, summary)
 
 
@@ -72,9 +72,9 @@ def _joint(
 ) -> dict[str, dict[str, float]]:
     """Return the widest range of each task."""
     joint: dict[str, dict[str, float]] = {}
-    for one in ranges:
-        for task, bounds in (one or {}).items():
-            known = joint.setdefault(task, dict(bounds))
-            known["min"] = min(known["min"], bounds["min"])
-            known["max"] = max(known["max"], bounds["max"])
+    for bounds_by_task in ranges:
+        for task, bounds in (bounds_by_task or {}).items():
+            widest = joint.setdefault(task, dict(bounds))
+            widest["min"] = min(widest["min"], bounds["min"])
+            widest["max"] = max(widest["max"], bounds["max"])
     return joint

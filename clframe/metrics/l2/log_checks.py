@@ -1,6 +1,6 @@
 """Convert the text of a log to checked NumPy columns, sorted by experience.
 
-Every refusal names the file, the row and the column.
+Every error names the file, the row and the column.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ class Log:
         return len(self.value)
 
 
-def choose_measure(rows: LogRows, wanted: str | None) -> str:
-    """Return the column that holds the performance.
+def choose_measure(rows: LogRows, requested: str | None) -> str:
+    """Return the column with the performance.
 
     Args:
         rows: The log.
-        wanted: The column the user named, or None to take the only one or the first declared one.
+        requested: The user's column, or None for the only one or the first declared one.
     """
     others = [name for name in rows.columns if name not in STANDARD_COLUMNS]
     candidates = rows.measures or others
-    if wanted is not None:
-        if wanted not in rows.columns or wanted in STANDARD_COLUMNS:
+    if requested is not None:
+        if requested not in rows.columns or requested in STANDARD_COLUMNS:
             raise SettingError(
-                f"perf_measure is {wanted!r}, but {rows.name} has no such measure: "
-                f"{nearest(wanted, candidates)}"
+                f"perf_measure is {requested!r}, but {rows.name} has no such measure: "
+                f"{nearest(requested, candidates)}"
             )
-        return wanted
+        return requested
     if rows.measures:
         return rows.measures[0]
     if len(others) == 1:
@@ -134,20 +134,20 @@ def number_values(values: list[Any]) -> tuple[Ints, list[Any]]:
     >>> codes.tolist(), distinct
     ([0, 0, 1], ['b', 'a'])
     """
-    known: dict[Any, int] = {}
+    numbers: dict[Any, int] = {}
     codes = np.empty(len(values), dtype=np.int64)
-    # Columns of a log hardly change from row to row, and counting is far cheaper than looking up.
+    # Columns of a log hardly change from row to row, and counting is far cheaper than lookups.
     for start in range(0, len(values), _CHUNK):
         chunk = values[start : start + _CHUNK]
         if chunk.count(chunk[0]) == len(chunk):
-            codes[start : start + _CHUNK] = known.setdefault(chunk[0], len(known))
+            codes[start : start + _CHUNK] = numbers.setdefault(chunk[0], len(numbers))
         else:
             for value in dict.fromkeys(chunk):
-                known.setdefault(value, len(known))
+                numbers.setdefault(value, len(numbers))
             codes[start : start + _CHUNK] = np.fromiter(
-                map(known.__getitem__, chunk), np.int64, len(chunk)
+                map(numbers.__getitem__, chunk), np.int64, len(chunk)
             )
-    return codes, list(known)
+    return codes, list(numbers)
 
 
 def _first(rows: LogRows, codes: Ints, code: int, column: str) -> str:
@@ -155,7 +155,7 @@ def _first(rows: LogRows, codes: Ints, code: int, column: str) -> str:
 
 
 def _choice(rows: LogRows, column: str, allowed: tuple[str, str]) -> Ints:
-    """Translate a column of two words into 0 and 1; a column that is absent is all 0."""
+    """Convert a column of two values to 0 and 1; a missing column is all 0."""
     codes, texts = _codes(rows, column, allowed[0])
     for code, text in enumerate(texts):
         if text not in allowed:
@@ -173,7 +173,7 @@ def _tasks(rows: LogRows, agnostic: bool) -> tuple[Ints, list[str]]:
     translate = np.empty(len(texts), dtype=np.int64)
     for code, text in enumerate(texts):
         if not isinstance(text, str) or not text.strip():
-            raise DataError(f"{_first(rows, codes, code, 'task_name')}: a task needs a name.")
+            raise DataError(f"{_first(rows, codes, code, 'task_name')}: the task name is empty.")
         name = text.lower().split("_", 1)[0] if agnostic else text.lower()
         translate[code] = names.setdefault(name, len(names))
     return translate[codes], list(names)
@@ -208,7 +208,7 @@ def _whole_numbers(rows: LogRows, column: str) -> Ints:
     if numbers is None or (numbers < 0).any():
         row = next(i for i, cell in enumerate(values) if not _is_whole(cell) or int(cell) < 0)
         raise DataError(
-            f"{rows.place(row, column)}: {values[row]!r} is not a whole number from 0 up."
+            f"{rows.place(row, column)}: {values[row]!r} is not a whole number of at least 0."
         )
     return numbers
 
@@ -228,7 +228,7 @@ def _numbers(rows: LogRows, column: str) -> Floats:
     if np.isinf(numbers).any():
         row = int(np.isinf(numbers).argmax())
         raise DataError(f"{rows.place(row, column)}: {values[row]!r} is infinite.")
-    if not rows.in_memory:  # in a table NaN is the only way to say "no value", in a file it is not
+    if not rows.in_memory:  # NaN means "no value" in a table, but not in a file
         for row in np.flatnonzero(np.isnan(numbers)).tolist():
             if values[row] != "":
                 raise DataError(
@@ -267,7 +267,7 @@ def _no_value(cell: Any) -> bool:
 
 
 def _refuse_mixed(rows: LogRows, workers: Ints, exp_num: Ints) -> None:
-    """Refuse a log in which one worker's experience numbers start again: two lifetimes in one."""
+    """Reject a log in which a worker's experience numbers restart: two lifetimes in one."""
     order = np.argsort(workers, kind="stable")
     numbers, same = exp_num[order], np.diff(workers[order]) == 0
     falls = np.flatnonzero((np.diff(numbers) < 0) & same)
@@ -293,7 +293,7 @@ def _refuse_disorder(
     if torn.size:
         row, other = int(order[torn[0] + 1]), int(order[torn[0]])
         raise DataError(
-            f"{rows.place(row, 'exp_num')}: experience {exp_num[row]} already stands in "
+            f"{rows.place(row, 'exp_num')}: experience {exp_num[row]} is already in "
             f"{rows.place(other)}, in another block or of another worker (two lifetimes mixed?)."
         )
     falls = np.flatnonzero(np.diff(blocks) < 0)
@@ -308,8 +308,8 @@ def _refuse_disorder(
     if torn.size:
         row = int(order[torn[0] + 1])
         raise DataError(
-            f"{rows.place(row, 'block_type')}: block {block_num[row]} holds both training and test "
-            "experiences; a block has one type."
+            f"{rows.place(row, 'block_type')}: block {block_num[row]} contains both training and "
+            "test experiences; a block has one type."
         )
 
 

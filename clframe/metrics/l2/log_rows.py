@@ -1,8 +1,8 @@
-"""Read the rows of an l2logger log (format 1.0 and 1.1) as columns, remembering their place.
+"""Read the rows of an l2logger log (format 1.0 and 1.1) as columns, with their location.
 
 A log is a folder written by l2logger (``logger_info.json`` and one ``data-log.tsv`` per worker and
-block), a single TSV file, or a table in memory. This file only finds and splits the rows; what they
-must hold is checked in `log_checks`.
+block), a single TSV file, or a table in memory. This file only finds and splits the rows;
+`log_checks` checks their content.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DATA_FILE = "data-log.tsv"
 LOGGER_FILE = "logger_info.json"
 SCENARIO_FILE = "scenario_info.json"
 
-# Columns that are not a measure, whatever a log holds besides.
+# Columns that are not a measure, whatever other columns a log has.
 STANDARD_COLUMNS = (
     "block_num",
     "exp_num",
@@ -46,12 +46,12 @@ REQUIRED_COLUMNS = (
     "exp_status",
 )
 _LONGEST = 4 << 30
-"""Bytes of a block that is read; large logs have blocks of a gigabyte."""
+"""Maximum bytes of a block that is read; large logs have blocks of a gigabyte."""
 
 
 @dataclass
 class LogRows:
-    """All rows of one log, column by column, and where each of them came from."""
+    """All rows of a log, column by column, with the origin of each."""
 
     name: str  # what messages call the log: its path, or "the table"
     columns: Mapping[str, Sequence[Any]]
@@ -65,7 +65,7 @@ class LogRows:
         return len(self.columns["block_num"])
 
     def place(self, row: int, column: str | None = None) -> str:
-        """Name the file, the row (counted from 1 below the header) and the column."""
+        """Return the file, the row (counted from 1 below the header) and the column."""
         if self.files:
             index = bisect_right(self.starts, row) - 1
             inner = row - self.starts[index] + 1
@@ -106,7 +106,7 @@ def _read_folder(folder: Path) -> LogRows:
     if len(infos) > 1:
         names = ", ".join(str(info.parent.relative_to(folder)) for info in infos[:3])
         raise DataError(
-            f"{folder} holds {len(infos)} lifetimes ({names}{', ...' if len(infos) > 3 else ''}): "
+            f"{folder} has {len(infos)} lifetimes ({names}{', ...' if len(infos) > 3 else ''}): "
             "give one of them."
         )
     root = infos[0].parent
@@ -116,7 +116,7 @@ def _read_folder(folder: Path) -> LogRows:
     _refuse_empty_blocks(root)
     paths = sorted(root.rglob(DATA_FILE), key=_block_order)
     if not paths:
-        raise DataError(f"{root} has no {DATA_FILE} below it, so it holds no experience.")
+        raise DataError(f"{root} has no {DATA_FILE} below it, so it has no experiences.")
     _check_sums(root, paths)
 
     merged: dict[str, list[Any]] = {}
@@ -142,7 +142,7 @@ def _read_folder(folder: Path) -> LogRows:
 
 
 def _check_sums(root: Path, paths: Sequence[Path]) -> None:
-    """Refuse the log of a run that is not what the run wrote, where its folder lists the sums."""
+    """Reject a run's log that differs from the checksums in the run folder, if there are any."""
     folder = root.absolute().parent
     sums = read_sums(folder)
     listed = [name for name in sums if name.startswith(f"{root.absolute().name}/")]
@@ -152,7 +152,7 @@ def _check_sums(root: Path, paths: Sequence[Path]) -> None:
         check_file(folder, name, sums)
     for path in paths:
         if path.absolute().relative_to(folder).as_posix() not in sums:
-            raise DataError(f"{path} is no block of the run: {folder / SUMS} does not list it.")
+            raise DataError(f"{path} is not a block of the run: {folder / SUMS} does not list it.")
 
 
 def _block_order(path: Path) -> tuple[str, int, str]:

@@ -1,11 +1,11 @@
 """Write a lifetime in l2logger's on-disk format (version 1.1), so that any L2 tool can read it.
 
 folder/logger_info.json         the measures
-folder/scenario_info.json       what the scenario is
+folder/scenario_info.json       description of the scenario
 folder/<worker>/data-log.tsv    one row per experience, with the number and kind of its block
 
-l2logger makes a folder for each block. Its reader, like ours, collects every ``data-log.tsv`` below
-the log, and each row names its block, so one file holds a lifetime of any length.
+l2logger makes a folder for each block. Its reader, like this one, collects every ``data-log.tsv``
+below the log, and each row names its block, so one file holds a lifetime of any length.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _SAFE = re.compile(r"[0-9a-zA-Z_.\-]+")
 
 
 class L2LogWriter:
-    """Writes the blocks of one lifetime to a file that only grows.
+    """Writer of the blocks of one lifetime, to a file that only grows.
 
-    A block reaches the file when it ends, when the state is taken and on `flush`. The state says
-    how long the file was, so rows that a killed run wrote later are dropped when it continues.
+    A block is written when it ends, when the state is taken and on `flush`. The state contains
+    the length of the file, so a continued run drops rows that a killed run wrote later.
 
     Args:
-        folder: Where the log goes; created if it does not exist.
-        measures: Names of the measures; the first is the one metrics are computed from by default.
-        scenario: What to store about the scenario (complexity, difficulty, scenario_type, ...).
+        folder: Folder of the log; created if it does not exist.
+        measures: Names of the measures; metrics use the first by default.
+        scenario: Metadata of the scenario (complexity, difficulty, scenario_type, ...).
         worker_id: Name of the worker, a folder name.
         resume: Continue a log that exists already; follow with `load_state_dict` or `truncate`.
-        clock: Where time stamps come from.
+        clock: Source of time stamps.
 
     Example::
 
@@ -64,8 +64,8 @@ class L2LogWriter:
     ) -> None:
         if not measures or any(not _SAFE.fullmatch(m) or m in STANDARD_COLUMNS for m in measures):
             raise SettingError(
-                f"measures is {list(measures)!r}, but it must name at least one column by letters, "
-                "digits, '_', '.' and '-', and none of l2logger's own columns."
+                f"measures is {list(measures)!r}, but it must name at least one column with "
+                "letters, digits, '_', '.' and '-', and none of l2logger's own columns."
             )
         if not _SAFE.fullmatch(worker_id):
             raise SettingError(
@@ -96,7 +96,7 @@ class L2LogWriter:
 
     @property
     def blocks(self) -> int:
-        """Number of blocks that have rows, the open one included."""
+        """Number of blocks that have rows, including the open one."""
         return self._block + (1 if self._rows else 0)
 
     @property
@@ -117,7 +117,7 @@ class L2LogWriter:
             )
         if not self._positioned:
             raise SettingError(
-                f"{self.folder} is continued: say where with `load_state_dict` or `truncate`."
+                f"{self.folder} continues a log: call `load_state_dict` or `truncate` first."
             )
         self.end_block()
         self._kind, self._subtype = kind, subtype
@@ -133,16 +133,16 @@ class L2LogWriter:
         """Add one experience to the open block and return its number.
 
         Args:
-            task: Name of the task, ``<label>_<variant>`` where variants matter.
+            task: Name of the task, ``<label>_<variant>`` if variants matter.
             values: One value per measure; None and values that are not finite become "no value".
-            params: Parameters of the task; a change of them starts a new regime.
-            complete: Whether the experience ran to its end; others are ignored by metrics.
+            params: Parameters of the task; a change starts a new regime.
+            complete: Whether the experience ran to its end; metrics ignore others.
         """
         if self._kind is None:
             raise SettingError("Begin a block before recording an experience.")
         if not task.strip() or any(sign in task for sign in '\t\n\r"'):
             raise SettingError(
-                f"The task name {task!r} must not be empty or hold tabs, line ends or quotes."
+                f"The task name {task!r} must not be empty or contain tabs, line ends or quotes."
             )
         if set(values) != set(self.measures):
             raise SettingError(
@@ -166,7 +166,7 @@ class L2LogWriter:
         return self._exp_num - 1
 
     def flush(self) -> None:
-        """Write the rows recorded so far; a block without rows leaves no trace."""
+        """Write the rows recorded so far; a block without rows is not written."""
         if not self._lines:
             return
         is_new = not self.path.exists()
@@ -187,11 +187,11 @@ class L2LogWriter:
         self._kind, self._rows = None, 0
 
     def close(self) -> None:
-        """End the log; another block may still be begun."""
+        """Close the log; another block may still begin."""
         self.end_block()
 
     def state_dict(self) -> dict[str, Any]:
-        """Write what is open and return the position, for `load_state_dict`."""
+        """Write open rows and return the position, for `load_state_dict`."""
         self.flush()
         return {
             "block": self._block,
@@ -205,21 +205,21 @@ class L2LogWriter:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Truncate the log on disk to a position and continue from there.
 
-        A process that ends on the way leaves a log that can be continued from the same position.
+        A process that ends in between leaves a log that can be continued from the same position.
         """
         check_position(state)
         block, rows, kind = int(state["block"]), int(state["rows"]), state["kind"]
         (mark,) = state["files"].values()
         length = 0
-        found = 0
+        n_rows = 0
         for line in _lines_of(self.path):
             if length >= mark["bytes"] or not line.endswith("\n"):
                 break
-            found += line.startswith(f"{block}\t")
+            n_rows += line.startswith(f"{block}\t")
             length += len(line.encode())
-        if found < rows:
+        if n_rows < rows:
             raise DataError(
-                f"{self.path} has {found} rows of block {block}, but the run had written {rows}."
+                f"{self.path} has {n_rows} rows of block {block}, but the run had written {rows}."
             )
         self._cut(min(length, int(mark["bytes"])))
         self._block, self._exp_num = block, int(state["exp_num"])
@@ -235,9 +235,7 @@ class L2LogWriter:
         numbers = [_integer(line, "block_num", self._columns) for line in lines[1:]]
         there = len({number for number in numbers if number is not None})
         if not 0 <= blocks <= there:
-            raise DataError(
-                f"{self.folder} cannot be truncated to {blocks} blocks: it has {there}."
-            )
+            raise DataError(f"Cannot truncate {self.folder} to {blocks} blocks: it has {there}.")
         kept = [line for line, n in zip(lines[1:], numbers, strict=True) if (n or 0) < blocks]
         exp_num = _integer(kept[-1], "exp_num", self._columns) if kept else -1
         if exp_num is None or (kept and None in numbers[: len(kept)]):
@@ -249,23 +247,23 @@ class L2LogWriter:
         self._block, self._kind, self._rows, self._exp_num = blocks, None, 0, exp_num + 1
 
     def _cut(self, length: int) -> None:
-        """Drop what the file holds after this many bytes, and continue there."""
+        """Truncate the file to this many bytes, and continue there."""
         if self.path.exists() and self.path.stat().st_size > length:
             os.truncate(self.path, length)
         self._sum, self._lines, self._positioned = PrefixSum(self.path), [], True
 
     def _block_folders(self) -> list[Path]:
-        """Folders of single blocks, as l2logger writes them."""
+        """Return the folders of single blocks, as l2logger writes them."""
         worker = self.path.parent
         names = sorted(worker.iterdir()) if worker.is_dir() else []
         return [path for path in names if _BLOCK_FOLDER.fullmatch(path.name)]
 
 
 def check_position(state: Any) -> None:
-    """Check that something is a position in a log.
+    """Check that a value is a position in a log.
 
     Raises:
-        ValueError: It is not one that ``L2LogWriter.state_dict`` gave.
+        ValueError: It is not a result of ``L2LogWriter.state_dict``.
     """
     good = isinstance(state, Mapping) and isinstance(state.get("files"), Mapping)
     good = good and all(type(state.get(key)) is int for key in ("block", "rows", "exp_num"))
@@ -282,13 +280,13 @@ def _lines_of(path: Path) -> list[str]:
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read to continue the log: {error}.") from None
+        raise DataError(f"Cannot read {path} to continue the log: {error}.") from None
 
 
 def _integer(line: str, column: str, columns: Sequence[str]) -> int | None:
-    """The number in a column of a row; None if there is none."""
-    cells, place = line.split("\t"), columns.index(column)
-    return int(cells[place]) if place < len(cells) and cells[place].isdecimal() else None
+    """Return the number in a column of a row, or None if there is none."""
+    cells, position = line.split("\t"), columns.index(column)
+    return int(cells[position]) if position < len(cells) and cells[position].isdecimal() else None
 
 
 def _quoted(text: str) -> str:

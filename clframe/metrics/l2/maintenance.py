@@ -1,4 +1,4 @@
-"""Performance maintenance: is what was learned kept while other tasks are learned?"""
+"""Performance maintenance: is performance kept while other tasks are learned?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from clframe.metrics.l2.regime_metrics import Measured
     paper="New et al., 2022",
 )  # fmt: skip
 def maintenance(regimes: Sequence[Measured], kind: str) -> list[list[float]]:
-    """Maintenance values of one task (New et al., 2022, Performance Maintenance).
+    """Return the maintenance values of one task (New et al., 2022, Performance Maintenance).
 
     The first evaluation after each learning regime is the reference. Every later evaluation gives a
     value: its mean performance minus that of the latest reference (``mrlep``, as in the paper), or

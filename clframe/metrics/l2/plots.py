@@ -17,11 +17,11 @@ from clframe.metrics.l2.result import L2Result, Series
 
 # Okabe and Ito's colors, distinct to color-blind readers.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
-_MOST_POINTS = 4000  # per curve; more cannot be seen and make slow, large files
+_MOST_POINTS = 4000  # per curve; more are not visible and make slow, large files
 
 
 def draw_all(result: L2Result, folder: str | Path) -> list[Path]:
-    """Draw every image the result has data for and return the files."""
+    """Draw every image that the result has data for, and return the files."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -97,7 +97,7 @@ def draw_evaluations(result: L2Result) -> Any:
     for index, axis in enumerate(panels):
         if index >= len(evaluations):
             axis.set_axis_off()
-        # A panel above an empty place must carry the numbers of the shared axis itself.
+        # A panel above an empty cell must show the numbers of the shared axis itself.
         axis.tick_params(labelbottom=index + columns >= len(evaluations))
     figure.supxlabel("block (dark: the task itself is learned; light: another one)", fontsize=10)
     figure.supylabel(f"{result.measure} (preprocessed)", fontsize=10)
@@ -105,7 +105,7 @@ def draw_evaluations(result: L2Result) -> Any:
 
 
 def draw_experts(result: L2Result) -> Any:
-    """Draw each task's learning curve, blocks joined, beside the curves of its experts."""
+    """Draw each task's learning curve, blocks joined, next to the curves of its experts."""
     colors = _task_colors(result)
     tasks = [task for task in result.unique_tasks if task in result.expert_curves]
     rows, columns = _grid(len(tasks))
@@ -182,13 +182,13 @@ def _transfer_keys(result: L2Result) -> list[tuple[str, str]]:
 
 
 def _grid(panels: int) -> tuple[int, int]:
-    """Return rows and columns: three columns, or two where that leaves fewer gaps."""
+    """Return rows and columns: three columns, or two if that leaves fewer gaps."""
     columns = panels if panels <= 3 else 2 if panels == 4 else 3
     return -(-panels // columns), columns
 
 
 def _figure(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Any, Any]:
-    """Make a figure that pyplot does not keep alive, with a plain style."""
+    """Make a figure with a plain style that pyplot does not keep alive."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, dpi=110, layout="constrained")

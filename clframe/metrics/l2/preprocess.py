@@ -30,10 +30,10 @@ _WINDOWS: dict[str, Callable[[int], Floats]] = {
 def smooth(
     values: Floats, kind: str = "flat", window: int | None = None, lag: bool = False
 ) -> Floats:
-    """Moving average with reflection at both ends.
+    """Smooth by a moving average with reflection at both ends.
 
-    The window is min(20 % of the curve, 100) unless one is given; a window below 3 leaves the curve
-    as it is. Output i averages samples i - (w-1)//2 ... i + w//2.
+    The window is min(20 % of the curve, 100) unless given; a window below 3 leaves the curve
+    unchanged. Output i averages samples i - (w-1)//2 ... i + w//2.
 
     Args:
         values: The curve.
@@ -65,10 +65,10 @@ def preprocess(
     Args:
         regimes: Regimes of the lifetime.
         expert_regimes: Training regimes of all experts, of tasks that occur in the lifetime.
-        settings: What to do.
+        settings: The preprocessing settings.
 
     Returns:
-        The range each task was scaled by, or None if nothing was scaled.
+        The range that each task was scaled by, or None if nothing was scaled.
     """
     every = [*regimes, *expert_regimes]
     for regime in every:
@@ -82,16 +82,16 @@ def preprocess(
     of_task: dict[str, list[Regime]] = {}
     for regime in every:
         of_task.setdefault(regime.task, []).append(regime)
-    given = given_ranges(settings, list(of_task))
+    user_ranges = given_ranges(settings, list(of_task))
 
     if settings.clamp_outliers:
         for task, mine in of_task.items():
-            low, high = given[task] if given else _quantiles(_pooled(mine))
+            low, high = user_ranges[task] if user_ranges else _quantiles(_pooled(mine))
             for regime in mine:
                 regime.value = np.clip(regime.value, low, high)
     if settings.normalization_method == "none":
         return None
-    ranges = given or {task: _extremes(_pooled(mine)) for task, mine in of_task.items()}
+    ranges = user_ranges or {task: _extremes(_pooled(mine)) for task, mine in of_task.items()}
     used = ranges
     if settings.normalization_method == "run":
         bounds = list(ranges.values())
@@ -108,7 +108,7 @@ def scale(values: Floats, bounds: Range, tolerant: bool = True) -> Floats:
     """Scale linearly so that the bounds become 1 and 101; a constant task becomes 1.
 
     Args:
-        values: What to scale.
+        values: Values to scale.
         bounds: Lowest and highest value.
         tolerant: Treat a range within rounding error as constant.
     """

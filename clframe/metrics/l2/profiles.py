@@ -1,9 +1,9 @@
 """Settings of an L2 evaluation and the two profiles that give their defaults.
 
-The names are those of the reference program (l2metrics 3.1.0), so a settings file of one serves the
-other. The profile decides more than defaults: `reference` reproduces that program number by number,
-its defects included (`REFERENCE_DEFECTS`); `paper` follows New et al., "Lifelong Learning Metrics",
-2022, and is right where the program is not.
+The names are those of the reference program (l2metrics 3.1.0), so both accept the same settings
+file. The profile decides more than defaults: `reference` reproduces that program number by number,
+including its defects (`REFERENCE_DEFECTS`); `paper` follows New et al., "Lifelong Learning
+Metrics", 2022, and is right where the program is not.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ REFERENCE_DEFECTS = (
 
 @dataclass(frozen=True)
 class Settings:
-    """How to preprocess and aggregate; field names as in the reference program."""
+    """Settings of preprocessing and aggregation, named as in the reference program."""
 
     profile: str = "paper"
     perf_measure: str | None = None
@@ -72,12 +72,12 @@ class Settings:
 
     @property
     def maintenance_kinds(self) -> tuple[str, ...]:
-        """Return the maintenance values to report."""
+        """The maintenance values to report."""
         return _both(self.maintenance_method, ("mrlep", "mrtlp"))
 
     @property
     def transfer_kinds(self) -> tuple[str, ...]:
-        """Return the forms of transfer to report."""
+        """The forms of transfer to report."""
         return _both(self.transfer_method, ("ratio", "contrast"))
 
     def as_dict(self) -> dict[str, Any]:
@@ -89,35 +89,35 @@ def _both(method: str, kinds: tuple[str, str]) -> tuple[str, ...]:
     return kinds if method == "both" else (method,)
 
 
-def make_settings(profile: str = "paper", **given: Any) -> Settings:
-    """Return checked settings: the defaults of a profile, changed by what is given.
+def make_settings(profile: str = "paper", **chosen: Any) -> Settings:
+    """Return checked settings: the defaults of a profile, updated with the given settings.
 
     >>> make_settings("reference").transfer_method
     'ratio'
     """
     if profile not in PROFILES:
         raise SettingError(f"profile is {profile!r}, but it must be 'paper' or 'reference'.")
-    known = {f.name for f in fields(Settings)} - {"profile"}
-    for name, value in given.items():
-        if name not in known:
-            raise SettingError(f"There is no L2 setting {name!r}: {nearest(name, known)}")
+    names = {f.name for f in fields(Settings)} - {"profile"}
+    for name, value in chosen.items():
+        if name not in names:
+            raise SettingError(f"Unknown L2 setting {name!r}; {nearest(name, names)}")
         if name in _CHOICES and value not in _CHOICES[name]:
             raise SettingError(
                 f"{name} is {value!r}, but it must be one of {', '.join(_CHOICES[name])}."
             )
     for name in ("do_smooth_eval_data", "clamp_outliers"):
-        if not isinstance(given.get(name, False), bool):
-            raise SettingError(f"{name} is {given[name]!r}, but it must be true or false.")
-    window = given.get("window_length")
+        if not isinstance(chosen.get(name, False), bool):
+            raise SettingError(f"{name} is {chosen[name]!r}, but it must be true or false.")
+    window = chosen.get("window_length")
     if window is not None and (
         isinstance(window, bool) or not isinstance(window, int) or window < 1
     ):
-        raise SettingError(f"window_length is {window!r}, but it must be a whole number from 1 up.")
-    if given.get("data_range") is not None:
-        given["data_range"] = _data_range(given["data_range"])
+        raise SettingError(f"window_length is {window!r}, but it must be a whole number >= 1.")
+    if chosen.get("data_range") is not None:
+        chosen["data_range"] = _data_range(chosen["data_range"])
     if profile == "reference":
-        given = {"transfer_method": "ratio", "clamp_outliers": False, **given}
-    return Settings(profile=profile, **given)
+        chosen = {"transfer_method": "ratio", "clamp_outliers": False, **chosen}
+    return Settings(profile=profile, **chosen)
 
 
 def _data_range(ranges: Any) -> dict[str, dict[str, float]]:

@@ -15,7 +15,7 @@ from clframe.metrics.l2.preprocess import smooth
 from clframe.metrics.l2.profiles import Settings
 from clframe.metrics.l2.regimes import Regime
 
-# Averages of equal numbers differ in the last digits; a plateau is one within this relative error.
+# Averages of equal numbers differ in the last digits: a plateau is equal up to this relative error.
 TOLERANCE = 1e-9
 
 
@@ -55,7 +55,7 @@ def measure(regime: Regime, settings: Settings) -> Measured:
 
 
 def saturation(curve: Floats, settings: Settings) -> tuple[float, int]:
-    """Highest value of the moving average and the number of experiences it takes to get there.
+    """Return the highest value of the moving average and the experiences needed to reach it.
 
     The preprocessed curve already is a moving average unless smoothing is off. The count starts at
     1, and a value within rounding error of the highest counts as reaching it. The profile
@@ -86,8 +86,8 @@ def saturation(curve: Floats, settings: Settings) -> tuple[float, int]:
 def fill_recovery(learning: Sequence[Measured], settings: Settings) -> list[int]:
     """Compare each learning regime of one task with the one before it.
 
-    Recovery time: how many experiences pass before performance is back at the terminal performance
-    of the previous regime (0 if it starts there); if it never is, all of them (one more than there
+    Recovery time: the number of experiences before performance is back at the terminal performance
+    of the previous regime (0 if it starts there). If it never is, all of them (one more than there
     are rows under the profile `reference`). Droop: how far performance falls below that level
     before it recovers, at least 0. Recovery rate: droop divided by recovery time, 0 if it never
     recovers, None if there was no droop.
@@ -118,10 +118,10 @@ def fill_recovery(learning: Sequence[Measured], settings: Settings) -> list[int]
 
 
 def theil_sen(x: ArrayLike, y: ArrayLike) -> float | None:
-    """Median of the slopes of all pairs of points; None for fewer than two points.
+    """Return the median slope of all pairs of points, or None for fewer than two points.
 
-    Beyond 2000 points, whose pairs are millions, each point is paired with the one half the range
-    ahead only (the incomplete Theil-Sen estimator), so that time and memory stay linear.
+    Beyond 2000 points, which have millions of pairs, each point is paired only with the one half
+    the range ahead (the incomplete Theil-Sen estimator), so that time and memory stay linear.
 
     >>> theil_sen([0, 1, 2], [1.0, 3.0, 9.0])
     4.0
@@ -139,7 +139,7 @@ def theil_sen(x: ArrayLike, y: ArrayLike) -> float | None:
 
 
 def slope(x: ArrayLike, y: ArrayLike) -> float | None:
-    """Least-squares slope; None for fewer than two different x.
+    """Return the least-squares slope, or None for fewer than two different x.
 
     >>> slope([0, 1, 2], [1.0, 3.0, 5.0])
     2.0

@@ -1,8 +1,8 @@
 """Regimes: the stretches of a lifetime in which one task is learned or evaluated.
 
 Under the profile `reference` a regime is a maximal run of consecutive experiences of equal block,
-block type, subtype and task. Under `paper` it is all experiences of one block that agree in
-subtype, task and, when learning, in task parameters: "same task and parameters". Two evaluations
+block type, subtype and task. Under `paper` it is all experiences of one block with the same
+subtype, task and, in training, task parameters: "same task and parameters". Two evaluations
 that alternate row by row (parallel workers) are then two regimes, not many.
 """
 
@@ -49,7 +49,7 @@ def find_regimes(log: Log, by_params: bool) -> list[Regime]:
     params = np.where(log.train, log.params, 0) if by_params else np.zeros_like(log.params)
     keys = (log.block_num, log.train.astype(np.int64), log.sleep.astype(np.int64), log.task, params)
     order: NDArray[np.intp] = np.arange(len(log))
-    if by_params:  # bring equal rows of a block together; stable, so experiences stay in order
+    if by_params:  # group equal rows of a block; stable, so experiences stay in order
         order = np.lexsort(keys[::-1])
     changed = np.zeros(max(len(log) - 1, 0), dtype=bool)
     for key in keys:

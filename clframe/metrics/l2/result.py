@@ -1,4 +1,4 @@
-"""What an L2 evaluation returns: plain values, named as in the reference program's output."""
+"""Result of an L2 evaluation: plain values, named as in the reference program's output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clframe.utils.files import write_text
 
 @dataclass
 class Series:
-    """One regime as drawn in the plots: experience numbers, raw and preprocessed values."""
+    """A regime as drawn in the plots: experience numbers, raw and preprocessed values."""
 
     task: str
     train: bool
@@ -27,9 +27,9 @@ class Series:
 
 @dataclass
 class L2Result:
-    """Metrics of one lifetime; a value that cannot be computed is None and `notes` says why.
+    """Metrics of one lifetime; a value that cannot be computed is None, with the reason in `notes`.
 
-    The profile `reference` gives infinity where that program divides by 0.
+    With the profile `reference`, values that the program divides by 0 are infinite.
     """
 
     lifetime: dict[str, float | None]
@@ -51,9 +51,9 @@ class L2Result:
     expert_curves: dict[str, list[Floats]] = field(default_factory=dict, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything but the curves as plain values that are valid JSON.
+        """Return everything except the curves as plain values that are valid JSON.
 
-        Infinity, which JSON lacks, is the text ``inf`` or ``-inf``.
+        Infinity, which JSON lacks, becomes the text ``inf`` or ``-inf``.
         """
         content: dict[str, Any] = plain(
             {
@@ -86,8 +86,8 @@ def plain(value: Any, infinity: Callable[[float], Any] = lambda _: None) -> Any:
     """Replace NaN and infinity by None throughout, because JSON has neither.
 
     Args:
-        value: Of mappings, lists and numbers.
-        infinity: What else to put in place of infinity.
+        value: A value of mappings, lists and numbers.
+        infinity: Returns the replacement of infinity.
     """
     if isinstance(value, Mapping):
         return {str(key): plain(inner, infinity) for key, inner in value.items()}
@@ -99,5 +99,5 @@ def plain(value: Any, infinity: Callable[[float], Any] = lambda _: None) -> Any:
 
 
 def write_json(path: str | Path, content: Any) -> None:
-    """Write JSON under a temporary name, then rename it, so that no reader sees half a file."""
+    """Write JSON under a temporary name, then rename it, so that no reader sees a partial file."""
     write_text(Path(path), json.dumps(content, indent=2, allow_nan=False) + "\n")

@@ -12,7 +12,7 @@ from clframe.utils.console import printable
 
 
 def task_table(result: L2Result) -> str:
-    """One line per task: what it was given, and its metrics. Transfer is that TO the task."""
+    """Return one line per task: training data and metrics. Transfer is TO the task."""
     kind = "contrast" if "forward_transfer_contrast" in result.lifetime else "ratio"
     maintenance = [k for k in result.lifetime if k.startswith("perf_maintenance_")]
     columns: list[tuple[str, Any]] = [
@@ -42,7 +42,7 @@ def task_table(result: L2Result) -> str:
 
 
 def lifetime_table(result: L2Result) -> str:
-    """One line per lifetime metric with the direction that is better."""
+    """Return one line per lifetime metric with the direction that is better."""
     rows = [
         [name, _text(value), CATALOG[f"l2.{name}"].direction, CATALOG[f"l2.{name}"].meaning]
         for name, value in result.lifetime.items()
@@ -51,7 +51,7 @@ def lifetime_table(result: L2Result) -> str:
 
 
 def summary_table(result: LifetimesResult) -> str:
-    """One line per metric over several lifetimes."""
+    """Return one line per metric over several lifetimes."""
     rows = []
     for name, s in result.summary.items():
         if s is None:
@@ -65,7 +65,7 @@ def summary_table(result: LifetimesResult) -> str:
 def aligned(
     header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)
 ) -> str:
-    """Set a table in columns; those listed in `left` are flush left, the others flush right.
+    """Align a table; columns listed in `left` are left-aligned, the others right-aligned.
 
     >>> print(aligned(["a", "b"], [["x", "10"], ["yy", "9"]]))
     a    b

@@ -1,4 +1,4 @@
-"""All metrics of one task, from its regimes."""
+"""All metrics of a task, from its regimes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXPERT_LISTS = (
 
 @dataclass
 class TaskParts:
-    """Regimes of one task: all of them, and those that count (some wake evaluations may not)."""
+    """Regimes of a task: all of them, and those that count (some wake evaluations may not)."""
 
     all: list[Measured]
     valid: list[Measured]
@@ -73,13 +73,13 @@ def task_metrics(
         moved: Transfer values of all tasks.
         experts: Learning curves of the task's single-task experts.
         settings: Profile and aggregation.
-        notes: Remarks are added here.
+        notes: List to which remarks are added.
     """
     learning = [m for m in parts.all if m.regime.train]
     awake = [m for m in learning if not m.regime.sleep]
     evaluations = [m for m in parts.valid if not m.regime.train]
     recovery_times = fill_recovery(awake, settings)
-    # Which learning block of the lifetime a recovery belongs to; the program counts 0, 1, 2, ...
+    # Index of a recovery's learning block in the lifetime; the program counts 0, 1, 2, ...
     at = [block_index[m.regime.block_num] for m in awake[1:]]
     if settings.reference or len(set(at)) < len(at):
         at = list(range(len(recovery_times)))
@@ -128,20 +128,20 @@ def _against_experts(
     if settings.ste_averaging_method == "time":
         experts = averaged(experts)
     ratios = relative_performance(curve, experts, settings.reference)
-    known = [ratio for ratio in ratios if ratio is not None]
-    if not all(math.isfinite(ratio) for ratio in known):
+    finite = [ratio for ratio in ratios if ratio is not None]
+    if not all(math.isfinite(ratio) for ratio in finite):
         notes.append(f"{name}: an expert's performance sums to 0, so its RP is not finite.")
-    if len(known) < len(ratios):
+    if len(finite) < len(ratios):
         notes.append(f"{name}: an expert's performance sums to 0, so it gives no RP.")
     efficiency, remarks = sample_efficiency(curve, experts, settings)
     notes += [f"{name}: {remark}" for remark in remarks]
-    return {"ste_rel_perf": mean(known), "ste_rel_perf_vals": known, **efficiency}
+    return {"ste_rel_perf": mean(finite), "ste_rel_perf_vals": finite, **efficiency}
 
 
 def _paper_extras(
     name: str, awake: Sequence[Measured], moved: Transfer, settings: Settings
 ) -> dict[str, Any]:
-    """Metrics of the paper that the reference program lacks."""
+    """Return the metrics of the paper that the reference program lacks."""
     gain, burn, burn_rates = trends(awake, settings) if awake else (None, None, [])
     droops = [m.droop for m in awake[1:] if m.droop is not None]
     rates = [m.recovery_rate for m in awake[1:] if m.recovery_rate is not None]

@@ -44,10 +44,10 @@ DIRECTIONS = ("forward", "backward")
 def transfer(
     regimes: Sequence[Measured], tasks: Sequence[str], kinds: Sequence[str], reference: bool
 ) -> tuple[Transfer, list[str]]:
-    """Transfer values of all pairs of tasks.
+    """Return the transfer values of all pairs of tasks.
 
-    A pair of evaluations between which the target itself was learned measures learning, not
-    transfer, and is left out; if several sources were learned between them, the value counts for
+    If the target itself was learned between two evaluations, they measure learning, not
+    transfer, and are left out. If several sources were learned between them, the value counts for
     each. The profile `reference` keeps the former and attributes the latter to the source that
     appears last in the lifetime's order of tasks.
 
@@ -55,7 +55,7 @@ def transfer(
         regimes: Learning regimes and those evaluation regimes that count, in order.
         tasks: All tasks in order of first appearance.
         kinds: ``ratio``, ``contrast`` or both.
-        reference: Reproduce the reference program.
+        reference: Whether to reproduce the reference program.
 
     Returns:
         The values, under names such as ``forward_transfer_ratio``, and remarks.
@@ -118,7 +118,7 @@ def _sources(
     direction: str,
     rank: dict[str, int],
 ) -> list[str]:
-    """Name the other tasks learned, in order of first appearance in the lifetime."""
+    """Return the other tasks learned, in order of first appearance in the lifetime."""
     names = {
         r.regime.task
         for r in between

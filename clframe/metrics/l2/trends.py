@@ -1,6 +1,6 @@
 """Cumulative gain and learn burn: the trend of learning over a lifetime (New et al., 2022, App. B).
 
-The paper leaves the estimator of its trend lines open; here every trend is a least-squares line
+The paper leaves the estimator of its trend lines open. Here every trend is a least-squares line
 over the learning experiences of one task, counted 0, 1, 2, ... without gaps.
 
 * Lifetime trend: the line through all learning experiences of the task. Its slope is the average
@@ -53,7 +53,7 @@ def trends(
     burn_rates = []
     for item, curve in list(zip(learning, curves, strict=True))[1:]:
         count = item.exp_to_sat + (1 if settings.reference else 0)
-        # A regime that starts at its best has nothing left to learn; take it as a whole then.
+        # A regime that starts at its best cannot improve; use all of it then.
         used = curve[:count] if count > 1 else curve
         burn = slope(np.arange(len(used)), used)
         if burn is not None:

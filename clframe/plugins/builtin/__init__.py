@@ -1,1 +1,1 @@
-"""What every run has: the loop, the evaluators, the records and what is shown."""
+"""Plugins of every run: the loop, the evaluators, the records and the progress display."""

@@ -1,4 +1,4 @@
-"""What all that show how far a run is have in common: where it is, and when it will be done."""
+"""The common base of progress displays: where a run is, and when it will be done."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 class Following(Plugin):
-    """Follows a run through its hooks; the time left is that of the whole stream."""
+    """Base that follows a run through its hooks; the time left is that of the whole stream."""
 
     capabilities = Capabilities(batched_seeds=True)
 
     def __init__(self) -> None:
         self.clock: StreamClock | None = None
         self.place: dict[str, Any] = {"phase": "preparing"}
-        """Where the run is, as ``status.json`` says it."""
+        """Where the run is, as written to ``status.json``."""
 
     @property
     def left(self) -> float | None:
-        """Seconds until the end of the stream; None as long as that cannot be said."""
+        """Seconds until the end of the stream; None while this is unknown."""
         return None if self.clock is None else self.clock.left(time.monotonic())
 
     def started(self, learner: Learner) -> StreamClock:
-        """The clock; it starts when the run does, or goes on, with what is known of its past."""
+        """Return the clock, starting it first; a resumed run's clock continues from its past."""
         if self.clock is None:
             stream, settings = learner.stream, learner.engine.evaluation
             tasks = [len(tasks_of_row(stream, settings, n + 1)) for n in range(len(stream))]
@@ -47,7 +47,7 @@ class Following(Plugin):
 
     @hookimpl(tryfirst=True)
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """An experience begins."""
+        """Note the experience that begins."""
         self.started(learner)
         self.place = {
             "phase": "learning",
@@ -60,7 +60,7 @@ class Following(Plugin):
     def on_progress(
         self, learner: Learner, unit: str, done: int, total: int | None, task: str
     ) -> None:
-        """Steps, tasks, episodes, or what a plugin counts."""
+        """Update the counts of steps, tasks, episodes or a plugin's own unit."""
         clock, place = self.started(learner), self.place
         if unit == "tasks":
             self._evaluate(learner, done, total or 0, task)
@@ -80,7 +80,7 @@ class Following(Plugin):
         self.advanced(learner)
 
     def _evaluate(self, learner: Learner, done: int, total: int, task: str) -> None:
-        """A row of the matrix, or another task of it, is measured now."""
+        """Note which row of the matrix and which task of it is measured."""
         self.started(learner).evaluating(done / max(total, 1))
         last = learner.seen[-1] if learner.seen else None
         self.place = {"phase": "evaluating", "tasks": total, "tasks_done": done, "task": task}
@@ -90,31 +90,31 @@ class Following(Plugin):
 
     @hookimpl(trylast=True)
     def after_experience(self, learner: Learner) -> None:
-        """What the experience took is known."""
+        """Record the time that the experience took."""
         self.started(learner).learned(time.monotonic())
 
     @hookimpl(trylast=True)
     def after_evaluation(
         self, learner: Learner, row: str, results: dict[str, dict[str, float]]
     ) -> None:
-        """What the row took is known."""
+        """Record the time that the row took."""
         self.started(learner).evaluated(time.monotonic(), len(results))
         self.measured(learner, row, results)
 
-    # ------------------------------------------------------------ what is made of it
+    # ------------------------------------------------------------ for subclasses
 
     def moved(self, learner: Learner) -> None:
-        """The run has turned to something else."""
+        """Handle the start of another phase."""
 
     def advanced(self, learner: Learner) -> None:
-        """The run is further with what it does."""
+        """Handle progress within a phase."""
 
     def measured(self, learner: Learner, row: str, results: dict[str, dict[str, float]]) -> None:
-        """There is another row of the matrix."""
+        """Handle a new row of the matrix."""
 
 
 def _recall(clock: StreamClock, path: Path, learned: int) -> None:
-    """Tell the clock of a resumed run what its first experiences took."""
+    """Give the clock of a resumed run the times of its first experiences."""
     try:
         lines = read_bytes(path).decode("utf-8", "replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Core's own evaluator: the share of samples classified rightly."""
+"""Core's own evaluator: the share of correctly classified samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Accuracy(CountsClasses):
-    """Measures the accuracy on a task's evaluation data, and counts how each class fares."""
+    """Accuracy on a task's evaluation data, with counts for each class."""
 
     capabilities = Capabilities(batched_seeds=True)
 
@@ -27,16 +27,16 @@ class Accuracy(CountsClasses):
     def evaluate_tasks(
         self, learner: Learner, tasks: Sequence[Task]
     ) -> dict[str, dict[str, float]] | None:
-        """Accuracy on all tasks in one pass; one read from the device for a whole row."""
+        """Return the accuracy on all tasks in one pass, with one read from the device per row."""
         plugins = learner.plugins
         alone = plugins.only(self, "evaluate_task") and not plugins.implements("predict")
         if not alone or any(task.load is None for task in tasks):
             return None
         engine = learner.engine
-        parts = [task.data for task in tasks]
-        data = join(parts).to(engine.device)
-        sizes = torch.tensor([len(part) for part in parts])
-        # Samples of a task's evaluation data may name another task; what counts is the column.
+        datasets = [task.data for task in tasks]
+        data = join(datasets).to(engine.device)
+        sizes = torch.tensor([len(dataset) for dataset in datasets])
+        # A sample of a task's evaluation data may name another task, so count by column.
         column = torch.arange(len(tasks)).repeat_interleave(sizes)
         task_of = torch.tensor([task.index for task in tasks])[column].to(engine.device)
         column = column.to(engine.device)
@@ -58,7 +58,7 @@ class Accuracy(CountsClasses):
 
     @hookimpl(trylast=True)
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
-        """Accuracy over all samples; one read from the device per task."""
+        """Return the accuracy over all samples, with one read from the device per task."""
         if task.load is None:
             return None
         data = task.data.to(learner.engine.device)

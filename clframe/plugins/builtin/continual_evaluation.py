@@ -1,4 +1,4 @@
-"""Continual evaluation: all tasks seen so far, measured every few steps within training."""
+"""Continual evaluation: measure all tasks seen so far every few training steps."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from clframe.core.stream import Stream, Task
 
 _DIGITS = 6
-"""Of a stored value; metrics are computed from what is stored."""
+"""Digits of a stored value; metrics are computed from the stored values."""
 
 
 class ContinualEvaluation(Plugin):
-    """Measures every task seen so far every few steps, and at the end of each experience.
+    """Continual evaluation of every task seen so far, every few steps and after each experience.
 
     De Lange et al. (2023) show with it that methods which end an experience with little forgetting
-    lose much of the past in its first steps and then regain it: the stability gap. Which numbers
-    follow from the curves is in :mod:`clframe.metrics.measured_metrics` (family ``continual``).
+    lose much of the past in its first steps and then regain it: the stability gap. See
+    :mod:`clframe.metrics.measured_metrics` (family ``continual``) for the metrics of the curves.
 
     Tasks seen are those of the experiences learned before and of the current one. Training goes on
     as if nothing had been measured (:func:`clframe.evaluation.evaluation_mode.evaluation_mode`).
 
     Args:
-        every_n_steps: How often; steps count from the beginning of the run.
-        samples: Of each task, drawn once by the run's seed; None for all.
+        every_n_steps: Interval; steps count from the beginning of the run.
+        samples: Samples of each task, drawn once with the run's seed; None for all.
     """
 
     name = "continual_evaluation"
@@ -54,19 +54,19 @@ class ContinualEvaluation(Plugin):
         self.every_n_steps = every_n_steps
         self.samples = samples
         self.points: dict[str, dict[str, Any]] = {}
-        """By experience: the steps at which was measured, and the values of each task."""
+        """By experience: the steps of the measurements, and the values of each task."""
         self._subsets: dict[str, Task] = {}
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
-        """Only where the run is to be evaluated every few steps."""
+        """Return the plugin only if the run is evaluated every few steps."""
         settings = context.evaluation
         every = settings.evaluate_every_n_steps
         return None if every is None else cls(every, settings.evaluate_samples)
 
     @hookimpl
     def configure(self, stream: Stream) -> None:
-        """Refuse a number of samples where tasks have none."""
+        """Reject a number of samples if tasks have none."""
         if self.samples is not None:
             for task in stream.tasks:
                 if task.load is None:
@@ -78,14 +78,14 @@ class ContinualEvaluation(Plugin):
 
     @hookimpl(trylast=True)
     def after_step(self, learner: Learner) -> None:
-        """Measure if it is time to."""
-        step = learner.global_step + 1  # this one is not counted yet
+        """Measure if a measurement is due."""
+        step = learner.global_step + 1  # the current step is not counted yet
         if step % self.every_n_steps == 0:
             self.measure(learner, step)
 
     @hookimpl(trylast=True)
     def after_experience(self, learner: Learner) -> None:
-        """Measure the end of each experience, whatever its number of steps."""
+        """Measure the end of each experience, after any number of steps."""
         self.measure(learner, learner.global_steps)
 
     def measure(self, learner: Learner, step: int) -> None:
@@ -103,7 +103,7 @@ class ContinualEvaluation(Plugin):
         }
         curves = self.points.setdefault(learner.experience.name, {"steps": [], "tasks": {}})
         if curves["steps"] and curves["steps"][-1] == step:
-            # The end of an experience, which may differ from its last step (pruning, averaging).
+            # The end of an experience may differ from its last step (pruning, averaging).
             curves["steps"].pop()
             for line in curves["tasks"].values():
                 line.pop()
@@ -113,7 +113,7 @@ class ContinualEvaluation(Plugin):
         learner.plugins.hook.on_metric(learner=learner, name=self.name, step=step, values=values)
 
     def _sampled(self, task: Task, seed: int) -> Task:
-        """The task with the samples that are measured."""
+        """Return the task with the samples that are measured."""
         if self.samples is None:
             return task
         if task.name not in self._subsets:
@@ -126,7 +126,7 @@ class ContinualEvaluation(Plugin):
 
     @hookimpl
     def metrics(self, result: Result) -> None:
-        """Hand over the curves, before the metrics that are computed from them."""
+        """Store the curves before metrics are computed from them."""
         if self.points:
             result.measured[self.name] = {
                 "measure": result.matrix.measure,
@@ -137,7 +137,7 @@ class ContinualEvaluation(Plugin):
 
 
 def seen_tasks(learner: Learner) -> list[Task]:
-    """The tasks of the experiences learned so far and of the current one, in their order."""
+    """Return the tasks of the experiences learned so far and of the current one, in order."""
     current = () if learner.experience is None else (learner.experience,)
-    names = {task.name for one in (*learner.seen, *current) for task in one.tasks}
+    names = {task.name for experience in (*learner.seen, *current) for task in experience.tasks}
     return [task for task in learner.stream.tasks if task.name in names]

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Curves(Plugin):
-    """Evaluates the tasks of the current experience before learning and every few epochs.
+    """Learning curves of the current experience's tasks, measured every few epochs.
 
     Args:
-        every_n_epochs: How often.
+        every_n_epochs: Interval in epochs.
     """
 
     def __init__(self, every_n_epochs: int = 1) -> None:
@@ -30,7 +30,7 @@ class Curves(Plugin):
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
-        """Only where the run is to be evaluated on the way."""
+        """Return the plugin only if the run is evaluated during training."""
         every = context.evaluation.check_val_every_n_epoch
         return None if every is None else cls(every)
 
@@ -41,18 +41,18 @@ class Curves(Plugin):
             for task in experience.tasks:
                 value = float(next(iter(hooks.evaluate_task(learner, task).values())))
                 curves = learner.curves.get(experience.name, {})
-                # Replaced, not changed: a checkpoint in memory shares what was there.
+                # Replace the list: a checkpoint in memory shares the old one.
                 curve = [*curves.get(task.name, []), value]
                 learner.curves[experience.name] = {**curves, task.name: curve}
         learner.train()
 
     @hookimpl(trylast=True)
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """The value before learning (epoch 0)."""
+        """Measure before learning (epoch 0)."""
         self.measure(learner, experience)
 
     @hookimpl
     def after_epoch(self, learner: Learner, experience: Experience, epoch: int) -> None:
-        """The value after every n-th epoch; phases after learning (pruning) are not part of it."""
+        """Measure after every n-th epoch; phases after learning (pruning) do not count."""
         if (epoch + 1) % self.every_n_epochs == 0 and experience not in learner.seen:
             self.measure(learner, experience)

@@ -1,4 +1,4 @@
-"""Records what a run learns from and is tested on, for ``fork``, ``eval`` and ``verify``."""
+"""Record a run's training and test data, for ``fork``, ``eval`` and ``verify``."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class DataRecorder(Plugin):
-    """Appends a line to ``data.jsonl`` for each experience and for each task's test data.
+    """Record of the data: a line in ``data.jsonl`` per experience and per task's test data.
 
-    Each line is written once, when the data is in use anyway, and takes one pass over it.
+    Each line is written once, when the data is loaded anyway, in one pass over it.
 
     Args:
         path: The file.
@@ -37,33 +37,33 @@ class DataRecorder(Plugin):
         self.file = AppendOnlyFile(path)
         self._tested: set[str] = set()
         self._ids: dict[str, Ids] = {}
-        """The numbers of the test samples of tasks, for a comparison with those to be learned."""
+        """IDs of the test samples by task, to compare with training samples."""
         self._warned = False
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
-        """Only where the run is written."""
+        """Return the plugin only if the run is written to a folder."""
         return None if context.run_dir is None else cls(context.run_dir / DATA)
 
     def state_dict(self) -> dict[str, Any]:
-        """What the file holds."""
+        """Return the length of the file."""
         return {"mark": self.file.mark()}
 
     def written_files(self) -> dict[str, dict[str, Any]]:
-        """The record."""
+        """Return the record."""
         return {self.file.path.name: self.file.mark()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Drop what was written after the checkpoint; a run of an older version has no record."""
+        """Drop lines written after the checkpoint; a run of an older version has no record."""
         if state:
             self.file.rollback(state["mark"])
             self._tested = tasks_in(self.file.path, state["mark"]["bytes"])
 
     @hookimpl(tryfirst=True)
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Record what will be learned, and warn if it is tested on as well."""
+        """Record the training data, and warn about test samples in it."""
         line, ids = experience_line(experience)
-        if not learner.state.checkpointer.replaying:  # else the line is there, and stays
+        if not learner.state.checkpointer.replaying:  # else the line exists and stays
             self.file.append(line)
         for task in experience.tasks:
             tested = self._ids.get(task.name)

@@ -1,4 +1,4 @@
-"""The evaluator of recorded robot tasks: how near actions are to demonstrations held out."""
+"""The evaluator of recorded robot tasks: action error on held-out demonstrations."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class HeldOutActions(Plugin):
-    """Measures the share of the variance of held-out actions that the policy accounts for."""
+    """Share of the variance of held-out actions that the policy explains."""
 
     name = "held_out"
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
-        """Only where a task is a recording."""
+        """Return the plugin only if a task is a recording."""
         tasks = context.stream.tasks
         return cls() if any(_how(task) is not None for task in tasks) else None
 
     @hookimpl(trylast=True)
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
-        """What fills the matrix first (``action_r2``), then what else is measured."""
+        """Return the measure of the matrix (``action_r2``), then the others."""
         how = _how(task)
         return None if how is None else evaluate(learner, task, how)
 

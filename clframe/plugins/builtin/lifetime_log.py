@@ -1,11 +1,12 @@
-"""Writes the run as a lifetime in l2logger's format, for `clframe l2` and any other L2 tool.
+"""Write the run as a lifetime in l2logger's format, for `clframe l2` and other L2 tools.
 
 Blocks: an evaluation of all tasks before the first learning block and after each; one learning
 block per experience. An evaluation block has one row per task, the value of the matrix. In a
 learning block one learning experience is one optimizer step, its value the accuracy of the
-current batch before the step, on samples of the experience's own tasks. Where training outputs do
-not tell the measure of the matrix (a policy's success), a learning block has the values measured on
-the way (``evaluation.check_val_every_n_epoch``) or, without those, the one measured after it.
+current batch before the step, on samples of the experience's own tasks. If training outputs do
+not give the measure of the matrix (a policy's success), a learning block has the values measured
+during training (``evaluation.check_val_every_n_epoch``) or, without those, the one measured after
+it.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ PLAIN = "plain"
 """The variant of a task that has only one."""
 
 _FOLD = 256
-"""Steps whose predictions are kept before they become counts, still on the device."""
+"""Steps whose predictions are kept on the device before they are counted."""
 
 
 class LifetimeLog(Plugin):
-    """Writes learning and evaluation blocks to ``log/`` in l2logger's format.
+    """Lifetime log: learning and evaluation blocks in ``log/``, in l2logger's format.
 
     Args:
         path: The log's folder.
-        resume: Whether a log that is there may be continued, or begun anew.
-        clock: Where time stamps come from.
+        resume: Whether an existing log may be continued or restarted.
+        clock: Source of time stamps.
     """
 
     capabilities = Capabilities(batched_seeds=True)
@@ -60,7 +61,7 @@ class LifetimeLog(Plugin):
         self.resume = resume
         self.clock = clock
         self.in_folder = False
-        """Whether it is the log of the run folder; another one may be anywhere."""
+        """Whether this is the log of the run folder; another log may be anywhere."""
         self.measure = ""
         self.position: dict[str, Any] | None = None
         self._writer: L2LogWriter | None = None
@@ -74,7 +75,7 @@ class LifetimeLog(Plugin):
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
-        """Only where the run is written."""
+        """Return the plugin only if the run is written to a folder."""
         if context.run_dir is None:
             return None
         log = cls(str(context.run_dir / LOG), resume=context.resumed)
@@ -82,28 +83,28 @@ class LifetimeLog(Plugin):
         return log
 
     def state_dict(self) -> dict[str, Any]:
-        """What has been written, which is on disk then, and the counts of the current epoch."""
+        """Return the state of the log on disk, and the counts of the current epoch."""
         self._fold()
         if self._writer is not None:
             self.position = self._writer.state_dict()
         return super().state_dict()
 
     def written_files(self) -> dict[str, dict[str, Any]]:
-        """The log, if it is the run folder's own."""
+        """Return the log if it is the run folder's own."""
         marks = {} if self.position is None or not self.in_folder else self.position["files"]
         return {f"{self.path.name}/{name}": mark for name, mark in marks.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where the saved run was; the log is truncated when it is next written to."""
+        """Continue the saved run; the next write truncates the log."""
         super().load_state_dict(state)
         if self.position is not None:
             check_position(self.position)
         self._writer, self._steps = None, []
 
     def open(self) -> L2LogWriter:
-        """The writer; what is on disk beyond the restored state is truncated when it is first used.
+        """Return the writer; its first use truncates the log to the restored state.
 
-        Not before: looking at a run (``clframe eval``) leaves its log as it is.
+        Not earlier: ``clframe eval`` must not change the log of a run.
         """
         if self._writer is None:
             self._column = re.sub(r"[^0-9A-Za-z_.-]+", "-", self.measure)
@@ -120,18 +121,18 @@ class LifetimeLog(Plugin):
     def configure(self, learner: Learner, stream: Stream) -> None:
         """Name the tasks as L2 tools do."""
         if not self.resume and self.path.is_dir() and any(self.path.iterdir()):
-            raise DataError(f"'{self.path}' holds a log already; give another run_dir")
+            raise DataError(f"'{self.path}' already holds a log: choose another run_dir")
         self._names = {task.name: (log_name(task), parameters(task)) for task in stream.tasks}
         self._scenario = describe(stream, learner.seed)
 
     @hookimpl
     def before_experience(self, experience: Experience) -> None:
-        """Begin a learning block; it comes to the log with its first row."""
+        """Begin a learning block, which is written with its first row."""
         self._experience, self.rows, self._steps, self.counts = experience, 0, [], []
 
     @hookimpl
     def after_step(self, step: Step) -> None:
-        """Keep what was predicted; nothing is read from the device."""
+        """Keep the predictions without reading from the device."""
         outputs, batch = step.outputs[0], step.batch
         if self.measure == "accuracy" and _classifies(outputs, batch.y):
             self._steps.append((outputs.detach().argmax(1), batch.y, batch.task))
@@ -139,7 +140,7 @@ class LifetimeLog(Plugin):
                 self._fold()
 
     def _fold(self) -> None:
-        """Turn predictions into counts: right ones and all, per own task and step."""
+        """Count correct and all predictions, by own task and step."""
         if not self._steps or self._experience is None:
             return
         predicted, labels, tasks = (
@@ -160,7 +161,7 @@ class LifetimeLog(Plugin):
 
     @hookimpl
     def after_epoch(self) -> None:
-        """Write the epoch's learning experiences; one read from the device."""
+        """Write the epoch's learning experiences, with one read from the device."""
         self._fold()
         if not self.counts or self._experience is None:
             return
@@ -177,7 +178,7 @@ class LifetimeLog(Plugin):
         """End the learning block and write the evaluation block."""
         self.measure = self.measure or next(iter(next(iter(results.values()))))
         writer = self.open()
-        # Not what before_experience was given: a run can be resumed between the two.
+        # Not the experience of before_experience: a run can be resumed between the two.
         learned = learner.experience
         if learned is not None and not self.rows:
             curves = learner.curves.get(learned.name, {})
@@ -193,7 +194,7 @@ class LifetimeLog(Plugin):
 
     @hookimpl
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """The lifetime's L2 metrics (profile ``paper``, without experts), from the log itself."""
+        """Return the lifetime's L2 metrics (profile ``paper``, without experts), from the log."""
         from clframe.metrics import l2
 
         self.open().flush()
@@ -201,7 +202,7 @@ class LifetimeLog(Plugin):
 
     @hookimpl
     def after_run(self) -> None:
-        """Leave the log as the run's state knows it."""
+        """Truncate the log to the run's state."""
         self.open().close()
 
     def _record(self, kind: str, task: str, value: float | None) -> None:
@@ -214,7 +215,7 @@ class LifetimeLog(Plugin):
 
 
 def log_name(task: Task) -> str:
-    """A task's name as L2 tools read it, ``<task>_<variant>``.
+    """Return a task's name for L2 tools, ``<task>_<variant>``.
 
     >>> from clframe.core.stream import Task
     >>> log_name(Task(0, "open_drawer", (0, 1)))
@@ -228,18 +229,18 @@ def log_name(task: Task) -> str:
 
 
 def parameters(task: Task) -> dict[str, Any]:
-    """A task's parameters: those of its regime, or what is known about it, as far as JSON has it.
+    """Return a task's parameters: those of its regime, or its info, if JSON can hold them.
 
     >>> from clframe.core.stream import Task
     >>> parameters(Task(0, "a", (0,), info={"level": 2, "scene": object()}))
     {'level': 2}
     """
-    given: Mapping[str, Any] = task.info.get("params", task.info)
-    return {str(key): value for key, value in given.items() if _is_json(value)}
+    values: Mapping[str, Any] = task.info.get("params", task.info)
+    return {str(key): value for key, value in values.items() if _is_json(value)}
 
 
 def describe(stream: Stream, seed: int) -> dict[str, Any]:
-    """The content of scenario_info.json, with the learning blocks as l2logger's examples do."""
+    """Return the content of scenario_info.json, with learning blocks as in l2logger's examples."""
     first = stream.experiences[0].info
     taught = [task.name for experience in stream for task in experience.tasks]
     once = len(set(taught)) == len(taught)
@@ -269,7 +270,7 @@ def describe(stream: Stream, seed: int) -> dict[str, Any]:
 
 
 def _classifies(outputs: Any, labels: Any) -> bool:
-    """Whether outputs are a score for each class and labels are classes."""
+    """Return whether outputs are class scores and labels are classes."""
     return (
         isinstance(outputs, Tensor)
         and isinstance(labels, Tensor)

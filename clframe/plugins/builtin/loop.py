@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Loop(Plugin):
-    """Learn an experience with the training loop on Lightning Fabric."""
+    """Training loop of core on Lightning Fabric."""
 
     capabilities = Capabilities(batched_seeds=True)
 

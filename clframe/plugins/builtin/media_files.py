@@ -1,4 +1,4 @@
-"""Media as files of the run folder: what plugins log, heat maps, the matrix."""
+"""Media files of the run folder: logged media, heat maps, the matrix."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from clframe.core.matrix import AccuracyMatrix
 
 FOLDER = "media"
-"""In the run folder."""
+"""Name in the run folder."""
 _MOST_NUMBERED = 12
 _MOST_NAMED = 30
 _VIDEO_RATE = 10
 
 
 def write(run_dir: Path, name: str, value: Any, caption: str, stem: str) -> Media:
-    """Put a value below ``media/`` in the run folder, unless it is a file there already.
+    """Write a value below ``media/`` in the run folder, unless it is already a file there.
 
     Args:
         run_dir: The run folder.
-        name: What loggers call it; also its folder.
+        name: Name in loggers; also the folder.
         value: See :mod:`clframe.recording.media`.
         caption: A line below it.
-        stem: Of the file's name.
+        stem: Stem of the file name.
     """
     kind = kind_of(name, value)
     if isinstance(value, Path) and value.resolve().is_relative_to(run_dir.resolve()):
-        place = value.resolve().relative_to(run_dir.resolve())
-        return Media(name, kind, place.as_posix(), caption)
+        relative = value.resolve().relative_to(run_dir.resolve())
+        return Media(name, kind, relative.as_posix(), caption)
     if isinstance(value, Path):
         ending, content = value.suffix.lower(), value.read_bytes()
     elif isinstance(value, Table):
@@ -50,15 +50,15 @@ def write(run_dir: Path, name: str, value: Any, caption: str, stem: str) -> Medi
         ending, content = VIDEOS[0], _gif(pixels_of(value))
     else:
         ending, content = IMAGES[0], _png(value)
-    parts = [re.sub(r"[^\w.-]", "_", part).strip(".") or "_" for part in name.split("/")]
-    path = run_dir.joinpath(FOLDER, *parts, stem + ending)
+    folders = [re.sub(r"[^\w.-]", "_", folder).strip(".") or "_" for folder in name.split("/")]
+    path = run_dir.joinpath(FOLDER, *folders, stem + ending)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, content)
     return Media(name, kind, path.relative_to(run_dir).as_posix(), caption)
 
 
 def of_matrix(run_dir: Path, matrix: AccuracyMatrix, experiences: int) -> list[Media]:
-    """The matrix after so many experiences as a table and as a heat map."""
+    """Return the matrix after ``experiences`` experiences as a table and as a heat map."""
     content = matrix.to_json()
     rows = [[name, *row] for name, row in zip(content["rows"], content["values"], strict=True)]
     values = {
@@ -96,7 +96,7 @@ def _png(value: Any) -> bytes:
 def _gif(images: Any) -> bytes:
     from PIL import Image
 
-    first, *others = [Image.fromarray(one).convert("RGB") for one in images]
+    first, *others = [Image.fromarray(image).convert("RGB") for image in images]
     buffer = io.BytesIO()
     shown = 1000 // _VIDEO_RATE
     first.save(buffer, "GIF", save_all=True, append_images=others, duration=shown, loop=0)
@@ -104,7 +104,7 @@ def _gif(images: Any) -> bytes:
 
 
 def draw(heatmap: Heatmap) -> Any:
-    """A heat map as a figure, with numbers in the cells where they can be read."""
+    """Return a heat map as a figure, with numbers in the cells if they are readable."""
     rows, columns = len(heatmap.rows), len(heatmap.columns)
     figure = new_figure(min(2.4 + 0.5 * columns, 12), min(1.6 + 0.42 * rows, 12))
     axes = figure.add_subplot()
@@ -115,7 +115,7 @@ def draw(heatmap: Heatmap) -> Any:
         (rows, heatmap.rows, axes.set_yticks),
     ):
         named = range(0, many, -(-many // _MOST_NAMED))
-        put(list(named), [names[place] for place in named])
+        put(list(named), [names[index] for index in named])
     axes.tick_params(axis="x", rotation=90 if columns > 8 else 0)
     axes.set_xlabel(heatmap.x)
     axes.set_ylabel(heatmap.y)

@@ -1,7 +1,7 @@
-"""Computes every registered metric from the finished matrix.
+"""Compute every registered metric from the finished matrix.
 
-The arithmetic and the facts are in :mod:`clframe.metrics`; here each family is registered under its
-name, so that two definitions of, say, backward transfer never share one.
+The arithmetic and the facts are in :mod:`clframe.metrics`. Here each family is registered under its
+own name, so that two definitions of, say, backward transfer never share one.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MetricFunction = Callable[["Result"], "dict[str, Any] | None"]
 
 
 class Metrics(Plugin):
-    """Fills ``metrics`` of results.json, one family per registered metric.
+    """The ``metrics`` of results.json, one family per registered metric.
 
     Args:
         families: Functions of the result, by family name.
-        tasks: What is measured.
+        tasks: The measured tasks.
     """
 
     capabilities = Capabilities(batched_seeds=True)
@@ -43,14 +43,14 @@ class Metrics(Plugin):
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
-        """Every registered family."""
+        """Return the plugin with every registered family."""
         return cls(context.metrics, context.stream.tasks)
 
     @hookimpl
     def metrics(self, result: Result) -> dict[str, dict[str, Any]]:
-        """Each family's numbers; a family that is not defined for this run is left out."""
+        """Return each family's numbers, without families that are not defined for this run."""
         samples = {task.name: count for task in self.tasks if (count := _samples(task))}
-        if samples:  # how sure an accuracy is depends on them
+        if samples:  # the uncertainty of an accuracy depends on them
             result.measured["evaluation"] = {"samples": samples}
         families: dict[str, dict[str, Any]] = {}
         for name, function in self.families.items():
@@ -58,7 +58,7 @@ class Metrics(Plugin):
             if values is not None and not ANSWERS["metrics"].fits({name: values}):
                 raise PluginError(
                     f"metric '{name}' returned {describe(values)}; return a dict from name to "
-                    "number, a list of numbers or None, or None where it is not defined"
+                    "number, list of numbers or None, or return None if it is not defined"
                 )
             if values:
                 families[name] = values
@@ -70,7 +70,7 @@ class Metrics(Plugin):
 
 
 def _samples(task: Task) -> int:
-    """Samples, or episodes, that a task is measured on; 0 where that is not known."""
+    """Return the samples or episodes that a task is measured on; 0 if unknown."""
     evaluation = task.evaluation
     if isinstance(evaluation, Evaluation):
         return evaluation.episodes
@@ -79,7 +79,7 @@ def _samples(task: Task) -> int:
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Add the families that can be computed for a run."""
+    """Register the families that can be computed for a run."""
     for family in FAMILIES:
         if family.arguments is not None:
             registry.add("metric", family.name, family, family.summary)

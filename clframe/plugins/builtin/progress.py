@@ -1,4 +1,4 @@
-"""Shows how far a run is: a bar on a terminal, plain lines elsewhere."""
+"""Show the progress of a run: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from clframe.core.stream import Stream
 
 _NAME = 20
-"""Letters of an experience's name that are shown."""
+"""Characters of an experience's name that are shown."""
 _BAR = "{desc} {percentage:3.0f}%|{bar}|"
 
 
 class Progress(Following):
-    """Prints one line per experience, with the time left for the whole stream."""
+    """Progress lines, one per experience, with the time left for the whole stream."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,19 +29,19 @@ class Progress(Following):
         self.clear()
 
     def clear(self) -> None:
-        """Count anew."""
+        """Reset the counts."""
         self.last: dict[str, Any] = {}
         self.samples = self.updates = self.decisions = 0
         self.seconds = 0.0
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
-        """Where progress is shown, and not as a bar."""
+        """Return the plugin if progress is shown, but not as a bar."""
         return cls() if context.progress and not sys.stderr.isatty() else None
 
     @hookimpl
     def configure(self, stream: Stream) -> None:
-        """Remember how many experiences there are."""
+        """Store the number of experiences."""
         self.total = len(stream)
 
     def moved(self, learner: Learner) -> None:
@@ -59,7 +59,7 @@ class Progress(Following):
         self.seconds += logs["seconds"]
 
     def measured(self, learner: Learner, row: str, results: dict[str, dict[str, float]]) -> None:
-        """Say what was learned and how well."""
+        """Print what was learned, with the result."""
         values = [next(iter(measures.values())) for measures in results.values()]
         mean = sum(values) / max(len(values), 1)
         measure = next(iter(next(iter(results.values()))), "measure") if results else "measure"
@@ -73,7 +73,7 @@ class Progress(Following):
         print_err(line)
 
     def speed(self) -> str:
-        """What a second had in it: samples, or decisions and updates of learning by reward."""
+        """Return samples per second, or decisions and updates in reinforcement learning."""
         seconds = max(self.seconds, 1e-9)
         if not self.decisions:
             return f"{self.samples / seconds:,.0f} samples/s"
@@ -82,7 +82,7 @@ class Progress(Following):
 
 
 class ProgressBar(Progress):
-    """Shows a bar with place, loss and the time left for the stream, and a line per experience."""
+    """Progress bar with position, loss and time left, and a line per experience."""
 
     name = "progress_bar"
 
@@ -92,11 +92,11 @@ class ProgressBar(Progress):
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
-        """Where progress is shown on a terminal."""
+        """Return the plugin if progress is shown on a terminal."""
         return cls() if context.progress and sys.stderr.isatty() else None
 
     def moved(self, learner: Learner) -> None:
-        """Start a bar for what is done now."""
+        """Start a bar for the current phase."""
         from tqdm import tqdm
 
         super().moved(learner)
@@ -116,50 +116,50 @@ class ProgressBar(Progress):
             self.draw(learner)
 
     def draw(self, learner: Learner) -> None:
-        """Put into the bar where the run is."""
+        """Show the position of the run in the bar."""
         place, bar, loop = self.place, self.bar, learner.state.loop
-        told = []
+        fields = []
         if place["phase"] == "learning":
             if loop is not None:
                 bar.n, bar.total = loop.taken, loop.planned
                 if loop.steps:
-                    told.append(f"loss {float(loop.total) / loop.steps:.4f}")
+                    fields.append(f"loss {float(loop.total) / loop.steps:.4f}")
             if self.decisions:
-                told.append(self.speed())
+                fields.append(self.speed())
         else:
             bar.n, bar.total = place["tasks_done"], place["tasks"]
             if place.get("total"):
                 bar.n += min(1.0, place["done"] / place["total"])
         if self.left is not None:
-            told.append(f"{duration(self.left)} left")
+            fields.append(f"{duration(self.left)} left")
         bar.set_description_str(printable(self.where()), refresh=False)
-        bar.bar_format = "  ".join([_BAR, *told])  # tqdm would put a comma before them
+        bar.bar_format = "  ".join([_BAR, *fields])  # tqdm would put a comma before the fields
         bar.refresh()
 
     def where(self) -> str:
-        """Which experience it is, and what is done with it."""
+        """Return the experience and its phase."""
         place = self.place
-        words = [f"[{place.get('experience', -1) + 1}/{self.total}]"]
-        words.append(truncate(str(place.get("name", "before")), _NAME))
+        fields = [f"[{place.get('experience', -1) + 1}/{self.total}]"]
+        fields.append(truncate(str(place.get("name", "before")), _NAME))
         if place["phase"] == "evaluating":
-            words.append(f"evaluating {truncate(place['task'], _NAME)}".rstrip())
+            fields.append(f"evaluating {truncate(place['task'], _NAME)}".rstrip())
         elif "epoch" in place:
             epochs = f"/{place['epochs']}" if place.get("epochs") else ""
-            words.append(f"epoch {place['epoch'] + 1}{epochs}")
-        return " ".join(words)
+            fields.append(f"epoch {place['epoch'] + 1}{epochs}")
+        return " ".join(fields)
 
     def measured(self, learner: Learner, row: str, results: dict[str, dict[str, float]]) -> None:
-        """The line takes the bar's place."""
+        """Replace the bar with the line."""
         self.close()
         super().measured(learner, row, results)
 
     @hookimpl
     def teardown(self) -> None:
-        """Take the bar away, whatever happened."""
+        """Remove the bar, after success or failure."""
         self.close()
 
     def close(self) -> None:
-        """Take the bar away if there is one."""
+        """Remove the bar if there is one."""
         if self.bar is not None:
             self.bar.close()
             self.bar = None

@@ -1,4 +1,4 @@
-"""Writes the run's events as they happen, one JSON object a line."""
+"""Write the run's events as they happen, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SECONDS = ("train_seconds", "eval_seconds")
 
 
 class Recorder(Plugin):
-    """Appends every epoch, experience and evaluation to ``events.jsonl``.
+    """Record of every epoch, experience and evaluation in ``events.jsonl``.
 
     Args:
         path: The file.
@@ -36,11 +36,11 @@ class Recorder(Plugin):
         self._before: dict[str, float] | None = None
         """Seconds that the run had taken at the last row of the matrix."""
         self._learned: float | None = None
-        """Seconds of evaluation when the experience had been learned."""
+        """Evaluation seconds at the end of the experience."""
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
-        """Only where the run is written."""
+        """Return the plugin only if the run is written to a folder."""
         return None if context.run_dir is None else cls(str(context.run_dir / EVENTS))
 
     def write(self, event: str, **content: Any) -> None:
@@ -49,28 +49,28 @@ class Recorder(Plugin):
         self.file.append(line + "\n")
 
     def state_dict(self) -> dict[str, Any]:
-        """What the file holds."""
+        """Return the length of the file."""
         return {"mark": self.file.mark()}
 
     def written_files(self) -> dict[str, dict[str, Any]]:
-        """The events."""
+        """Return the events file."""
         return {self.file.path.name: self.file.mark()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Drop what was written after the checkpoint, so that nothing is there twice."""
+        """Drop lines written after the checkpoint, so that no event is there twice."""
         self.file.rollback(state["mark"])
 
     @hookimpl(trylast=True)
     def after_prepare(self, stream: Stream, seconds: float) -> None:
-        """The first line, for the data: rendering or recording it may have taken minutes."""
-        if not self.file.mark()["bytes"]:  # a resumed run has that line already
+        """Write the first line, for the data: rendering or recording may have taken minutes."""
+        if not self.file.mark()["bytes"]:  # a resumed run already has that line
             self.write("prepare", stream=stream.name, source=stream.source, seconds=seconds)
 
     @hookimpl(trylast=True)
     def after_epoch(
         self, learner: Learner, experience: Experience, epoch: int, logs: dict[str, Any]
     ) -> None:
-        """One line per epoch."""
+        """Write one line per epoch."""
         self.write(
             "epoch",
             experience=experience.index,
@@ -81,7 +81,7 @@ class Recorder(Plugin):
 
     @hookimpl(tryfirst=True)
     def before_experience(self, learner: Learner) -> None:
-        """A resumed run knows here what it had taken; a forked one, where it begins."""
+        """Set the start times of a resumed or forked run."""
         self._before = self._before or learner.state.timing.state_dict()
         origin, state = learner.forked, learner.state
         if origin is None or len(state.seen) != origin["at"] or state.checkpointer.replaying:
@@ -90,7 +90,7 @@ class Recorder(Plugin):
 
     @hookimpl(trylast=True)
     def after_experience(self, learner: Learner, experience: Experience, data: Data) -> None:
-        """One line per experience, with the seconds that learning it took."""
+        """Write one line per experience, with the seconds of training."""
         taken, before = learner.state.timing.state_dict(), self._before or {}
         self._learned = taken["eval_seconds"]
         self.write(
@@ -105,7 +105,7 @@ class Recorder(Plugin):
     def after_evaluation(
         self, learner: Learner, row: str, results: dict[str, dict[str, float]]
     ) -> None:
-        """One line per row of the matrix, with the seconds that measuring it took."""
+        """Write one line per row of the matrix, with the seconds of measuring."""
         self._before = learner.state.timing.state_dict()
         measures = {task: dict(values) for task, values in results.items()}
         first = {task: next(iter(values.values())) for task, values in measures.items()}
@@ -116,5 +116,5 @@ class Recorder(Plugin):
 
     @hookimpl(trylast=True)
     def on_metric(self, name: str, step: int, values: dict[str, float]) -> None:
-        """One line for what a plugin measured on the way."""
+        """Write one line for the values that a plugin measured during training."""
         self.write("measurement", name=name, step=step, values=dict(values))

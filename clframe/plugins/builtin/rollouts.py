@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class Rollouts(Plugin):
-    """Measures the success rate on a task by running its episodes.
+    """Success rate on a task, by running its episodes.
 
-    What came of each episode of a cell is kept, so that two runs can be compared episode by
-    episode (:mod:`clframe.evaluation.episodes`), and where a cell was stopped early
-    (``stream.stop_threshold``, ``stream.stop_width``) so is why.
+    The outcome of each episode of a cell is kept, so that two runs can be compared episode by
+    episode (:mod:`clframe.evaluation.episodes`). So is the reason if a cell was stopped early
+    (``stream.stop_threshold``, ``stream.stop_width``).
     """
 
     state: ClassVar[tuple[str, ...]] = ("rows", "cells")
@@ -39,35 +39,35 @@ class Rollouts(Plugin):
     def __init__(self) -> None:
         self.pool: WorkerPool | None = None
         self.rows: list[dict[str, dict[str, Any]]] = []
-        """What came of the episodes, by task, of each row of the matrix."""
+        """Outcomes of the episodes, by task, of each row of the matrix."""
         self.cells: dict[str, dict[str, Any]] = {}
-        """The same of the tasks that were measured last."""
+        """Outcomes of the tasks that were measured last."""
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
-        """Only where a task is an environment."""
+        """Return the plugin only if a task is an environment."""
         return cls() if any(task.load is None for task in context.stream.tasks) else None
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore it; a run of before episodes were kept has nothing to restore."""
+        """Restore the outcomes; older runs have none to restore."""
         super().load_state_dict({**self.state_dict(), **state})
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Refuse to stop cells where several processes share their episodes."""
+        """Reject early stopping if several processes share the episodes."""
         for task in stream.tasks:
             if _stops(task) and learner.engine.world_size > 1:
                 raise SettingError(
-                    "stream.stop_threshold and stream.stop_width look at episodes one after the "
+                    "stream.stop_threshold and stream.stop_width need episodes one after the "
                     f"other, but {learner.engine.world_size} processes share them "
                     "(trainer.devices): leave them out, or use one process"
                 )
 
     @hookimpl(trylast=True)
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float] | None:
-        """Means over episodes, which several ranks share: first what fills the matrix.
+        """Return means over episodes, which ranks share; the first fills the matrix.
 
-        Beside the success rate and the length of an episode there is what its environment measures.
+        The means are the success rate, the length of an episode and the environment's own measures.
         """
         evaluation = task.evaluation
         if not isinstance(evaluation, Evaluation):
@@ -76,7 +76,7 @@ class Rollouts(Plugin):
             self.pool = environment_pool(
                 evaluation.num_workers, evaluation.num_envs, evaluation.rollouts
             )
-        # Where a task is measured while it is learned, how well it is learned is what counts.
+        # A task measured during its own training counts as it is learned so far.
         is_cell = learner.experience is None or learner.experience in learner.seen
         names = list(dict.fromkeys((*evaluation.measures, "success")))
         values, why = _measure(learner, task, evaluation, self.pool, names, is_cell)
@@ -87,27 +87,27 @@ class Rollouts(Plugin):
             first = evaluation.measures[0]
             for perturbation in evaluation.perturbations:
                 how = evaluation.under(perturbation)
-                found, _ = _measure(learner, task, how, self.pool, [first], False)
+                outcomes, _ = _measure(learner, task, how, self.pool, [first], False)
                 name = perturbed_measure(first, perturbation.axis, perturbation.level)
-                measures[name] = _means(found, [first])[first]
+                measures[name] = _means(outcomes, [first])[first]
         return measures
 
     @hookimpl
     def after_evaluation(self, results: dict[str, dict[str, float]]) -> None:
-        """Keep what came of the episodes of a row."""
+        """Keep the outcomes of a row's episodes."""
         self.rows.append({name: self.cells[name] for name in results if name in self.cells})
         self.cells = {}
 
     @hookimpl
     def metrics(self, result: Result) -> None:
-        """Hand over what came of the episodes."""
-        found = outcomes_json(result.matrix.columns, self.rows)
-        if found is not None and len(self.rows) == len(result.matrix.rows):
-            result.measured[NAME] = found
+        """Store the outcomes of the episodes."""
+        outcomes = outcomes_json(result.matrix.columns, self.rows)
+        if outcomes is not None and len(self.rows) == len(result.matrix.rows):
+            result.measured[NAME] = outcomes
 
     @hookimpl
     def after_prepare(self, stream: Stream) -> None:
-        """Say what perturbations cost, and look for the cluster before anything is learned."""
+        """Report the cost of perturbations, and connect to the cluster before training."""
         evaluation = stream.tasks[0].evaluation
         if not isinstance(evaluation, Evaluation):
             return
@@ -144,13 +144,13 @@ def _measure(
     names: Sequence[str],
     may_stop: bool,
 ) -> tuple[Tensor, str | None]:
-    """What came of an evaluation's episodes, of which this rank runs its share.
+    """Return the outcomes of an evaluation's episodes, of which this rank runs its share.
 
     Returns:
-        A row for each episode, a column for each name, and why there are not all of them.
+        A row for each episode and a column for each name, and why episodes are missing, if any are.
     """
     seeds = evaluation.seeds
-    places = learner.engine.share(torch.arange(len(seeds))).tolist()
+    positions = learner.engine.share(torch.arange(len(seeds))).tolist()
     why: str | None = None
 
     def enough(first: Sequence[Outcome]) -> bool:
@@ -160,30 +160,30 @@ def _measure(
         why = evaluation.stop.why(successes, len(first), len(seeds))
         return why is not None
 
-    asked = enough if may_stop and evaluation.stop is not None else None
-    own = [seeds[place] for place in places]
-    outcomes = evaluate(learner, task, evaluation, pool, own, asked) if own else []
-    found = [{**o.measures, "success": o.success, "steps": o.steps} for o in outcomes]
-    total = len(seeds) if asked is None else len(outcomes)
+    stop = enough if may_stop and evaluation.stop is not None else None
+    own = [seeds[position] for position in positions]
+    outcomes = evaluate(learner, task, evaluation, pool, own, stop) if own else []
+    rows = [{**o.measures, "success": o.success, "steps": o.steps} for o in outcomes]
+    total = len(seeds) if stop is None else len(outcomes)
     values = torch.zeros(total, len(names), dtype=torch.float64)
-    for place, row in zip(places, found, strict=False):
-        values[place] = torch.tensor([float(row[name]) for name in names], dtype=torch.float64)
+    for position, row in zip(positions, rows, strict=False):
+        values[position] = torch.tensor([float(row[name]) for name in names], dtype=torch.float64)
     values = values.to(learner.engine.device)
     learner.engine.sum({"outcomes": values})
     return values.cpu(), why if total < len(seeds) else None
 
 
 def _means(values: Tensor, names: Sequence[str]) -> dict[str, float]:
-    """The means over episodes; what is not a number is left out."""
-    known = ~values.isnan()
-    means = values.nan_to_num(0.0).sum(0) / known.sum(0).double()
+    """Return the means over episodes; NaN values are left out."""
+    valid = ~values.isnan()
+    means = values.nan_to_num(0.0).sum(0) / valid.sum(0).double()
     return dict(zip(names, means.tolist(), strict=True))
 
 
 def _cell(
     evaluation: Evaluation, values: Tensor, names: Sequence[str], why: str | None
 ) -> dict[str, Any]:
-    """What is kept of a cell's episodes."""
+    """Return the record of a cell's episodes."""
     columns = dict(zip(names, values.T.tolist(), strict=True))
     columns.pop("steps", None)
     cell: dict[str, Any] = {"identity": evaluation.identity, "values": columns}

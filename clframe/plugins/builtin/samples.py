@@ -1,4 +1,4 @@
-"""A few images of what each experience shows, kept beside the run for its report."""
+"""Sample images of each experience, stored in the run folder for its report."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from clframe.core.stream import Experience
 
 FOLDER = "samples"
-"""In the run folder."""
+"""Name in the run folder."""
 _SIDE = 48
-"""Pixels that an image has at most in height and width."""
+"""Maximum height and width of an image in pixels."""
 _SLENDER = 8
-"""How many times its shorter side the longer side of an image may be."""
+"""Maximum ratio of an image's longer side to its shorter side."""
 
 
 class Samples(Plugin):
-    """Stores a strip of training images of each experience before it is learned, a few kB each.
+    """Strips of training images of each experience, stored before it is learned, a few kB each.
 
-    That of the first experience is ``samples/exp0_NAME.png`` in the run folder; depth, where there
-    is any, is a second row. Inputs that are no images are left out. Learning is the same with
-    them and without.
+    The strip of the first experience is ``samples/exp0_NAME.png`` in the run folder; depth, if
+    there is any, is a second row. Inputs that are not images are left out. Training is the same
+    with and without strips.
 
     Args:
-        folder: Where strips go.
-        count: Images of each.
+        folder: Folder of the strips.
+        count: Images per strip.
     """
 
     capabilities = Capabilities(batched_seeds=True)
@@ -51,7 +51,7 @@ class Samples(Plugin):
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
-        """Only where they are asked for and the run is written."""
+        """Return the plugin only if strips are enabled and the run is written to a folder."""
         count = context.logging.sample_images
         if not count or context.run_dir is None:
             return None
@@ -59,7 +59,7 @@ class Samples(Plugin):
 
     @hookimpl
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """Store what it shows, and send it to loggers that take images."""
+        """Store the experience's strip, and send it to loggers that accept images."""
         if not is_shown(experience.index, len(learner.stream)):
             return
         path = self._store(learner, experience)
@@ -68,27 +68,27 @@ class Samples(Plugin):
             learner.log_media("samples", path, experience.name)
 
     def _store(self, learner: Learner, experience: Experience) -> Path | None:
-        """The strip of an experience; None where it shows nothing."""
+        """Store the strip of an experience; return None if its inputs are not images."""
         name = re.sub(r"[^\w.+-]+", "_", experience.name)[:60]
         path = self.folder / f"exp{experience.index}_{name}.png"
         data = experience.data
         if path.exists():
             return path
-        if not len(data.labels):  # what is acted for has no samples yet
+        if not len(data.labels):  # reinforcement learning has no samples yet
             return None
-        places = torch.linspace(0, len(data) - 1, min(self.count, len(data))).round().long()
+        positions = torch.linspace(0, len(data) - 1, min(self.count, len(data))).round().long()
         with evaluation_mode(learner):
-            here = places.to(data.labels.device)
+            here = positions.to(data.labels.device)
             content = strip(data.transform(data.gather(here), data.tasks[here]))
         if content is None:
             return None
         make_folder(self.folder)
-        write_bytes(path, content)  # flushed: a resumed run takes a file that is there for whole
+        write_bytes(path, content)  # flushed: a resumed run treats an existing file as complete
         return path
 
 
 def strip(inputs: Any) -> bytes | None:
-    """Samples side by side as a PNG, depth below colors; None where they are no images."""
+    """Return samples side by side as a PNG, depth below colors, or None if they are not images."""
     rows = [row for tensor in tensors_of(inputs) for row in _rows(tensor)]
     if not rows:
         return None
@@ -103,8 +103,8 @@ def strip(inputs: Any) -> bytes | None:
 
 
 def _rows(batch: Tensor) -> list[Tensor]:
-    """One strip of colors and, with a fourth channel, one of depth: bytes [3, height, width]."""
-    if batch.ndim == 5:  # sequences: the image in the middle of each
+    """Return a strip of colors and, with a fourth channel, one of depth: bytes [3, h, w]."""
+    if batch.ndim == 5:  # sequences: use the image in the middle of each
         batch = batch[:, batch.shape[1] // 2]
     if batch.ndim != 4 or batch.shape[1] not in (1, 3, 4):
         return []
@@ -118,14 +118,14 @@ def _rows(batch: Tensor) -> list[Tensor]:
     if factor < 1:
         values = functional.interpolate(values, scale_factor=factor, mode="area")
     return [
-        torch.cat(list(_bytes(part).expand(-1, 3, -1, -1)), dim=2)
-        for part in (values[:, :3], values[:, 3:])
-        if part.shape[1]
+        torch.cat(list(_bytes(channels).expand(-1, 3, -1, -1)), dim=2)
+        for channels in (values[:, :3], values[:, 3:])
+        if channels.shape[1]
     ]
 
 
 def _bytes(values: Tensor) -> Tensor:
-    """Values in 0..1 as they are; others (normalized inputs) from their least to their largest."""
+    """Return values in 0..1 unchanged; scale others (normalized inputs) from least to largest."""
     low, high = values.min(), values.max()
     if low < -0.01 or high > 1.01:
         values = (values - low) / (high - low).clamp(min=1e-8)

@@ -1,4 +1,4 @@
-"""Says in the run folder what the run does now, for ``clframe watch``."""
+"""Write the run's current status into the run folder, for ``clframe watch``."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from clframe.core.stream import Stream
 
 _EVERY = 1.0
-"""Seconds between two writings while the run does one thing; the loss is read only then."""
+"""Seconds between two writes within a phase; the loss is read only then."""
 
 
 class Status(Following):
-    """Keeps ``status.json`` up to date: place in the stream, loss and time left.
+    """Status file ``status.json``, kept up to date: position in the stream, loss and time left.
 
     Args:
         path: The file.
@@ -41,14 +41,14 @@ class Status(Following):
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
-        """Only where the run is written."""
+        """Return the plugin only if the run is written to a folder."""
         if context.run_dir is None:
             return None
         return cls(str(context.run_dir / STATUS), context.strategy)
 
     @hookimpl(trylast=True)
     def after_prepare(self, learner: Learner, stream: Stream) -> None:
-        """From now on the folder is the run's; a run that is only looked at writes nothing."""
+        """Write to the folder from now on; a run opened only for reading writes nothing."""
         facts = {
             "format": FORMAT,
             "stream": stream.name,
@@ -65,17 +65,17 @@ class Status(Following):
         self.write(learner, "running")
 
     def moved(self, learner: Learner) -> None:
-        """Say so at once: what comes may take long without a word."""
+        """Write at once, because the next phase may take long without progress."""
         self.write(learner, "running")
 
     def advanced(self, learner: Learner) -> None:
-        """Say so if the last time is long enough ago."""
+        """Write if the last write is long enough ago."""
         if time.monotonic() >= self._next:
             self.write(learner, "running")
 
     @hookimpl
     def teardown(self, learner: Learner, error: BaseException | None) -> None:
-        """A run that has finished needs no status; else it says how the run ended."""
+        """Remove the status of a finished run, or write how the run ended."""
         if self._facts is None or not self.path.exists():  # it never began
             return
         if error is None:
@@ -88,7 +88,7 @@ class Status(Following):
             self.write(learner, "failed", why[:500])
 
     def write(self, learner: Learner, state: str, why: str = "") -> None:
-        """Replace the file; where that fails there is no status, which is no harm to the run."""
+        """Replace the file; ignore a failure, which does not affect the run."""
         if self._facts is None:
             return
         self._next = time.monotonic() + _EVERY

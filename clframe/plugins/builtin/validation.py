@@ -1,4 +1,4 @@
-"""Measures the loss on held-out demonstrations, beside the success rate (LIBERO, Appendix E.2)."""
+"""Measure the loss on held-out demonstrations besides the success rate (LIBERO, App. E.2)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class ValidationLoss(Plugin):
-    """The learner's loss on demonstrations that are not learned from (``stream.val_demos``).
+    """Validation loss on held-out demonstrations (``stream.val_demos``).
 
-    It is measured for the tasks of the current experience when their success is
-    (``evaluation.check_val_every_n_epoch``), so that the two can be set beside each other: in
-    behavioral cloning the one does not foretell the other.
+    It is measured for the tasks of the current experience together with their success
+    (``evaluation.check_val_every_n_epoch``), so that the two can be compared: in behavioral
+    cloning the loss does not predict success.
 
     Args:
-        every_n_epochs: How often.
+        every_n_epochs: Interval in epochs.
     """
 
     name = "validation_loss"
@@ -34,7 +34,7 @@ class ValidationLoss(Plugin):
         MetricInfo(
             "validation.final",
             "mean over experiences of the last loss on held-out demonstrations",
-            "loss on held-out demonstrations when a task has been learned",
+            "loss on held-out demonstrations after a task has been learned",
             higher_is_better=False,
         ),
     )
@@ -46,7 +46,7 @@ class ValidationLoss(Plugin):
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
-        """Only where demonstrations are held out and tasks are measured on the way."""
+        """Return the plugin if demonstrations are held out and tasks are measured in training."""
         every = context.evaluation.check_val_every_n_epoch
         evaluations = [task.evaluation for task in context.stream.tasks]
         held_out = any(isinstance(e, Evaluation) and e.validation for e in evaluations)
@@ -56,26 +56,26 @@ class ValidationLoss(Plugin):
         """Append the mean over the experience's tasks."""
         learner.eval()
         with learner.state.timing.measuring(), torch.inference_mode():
-            found = [loss_of(learner, task) for task in experience.tasks]
+            losses = [loss_of(learner, task) for task in experience.tasks]
         learner.train()
-        loss = sum(found) / len(found)
+        loss = sum(losses) / len(losses)
         self.losses.setdefault(experience.name, []).append(loss)
         learner.log("validation/loss", loss)
 
     @hookimpl(trylast=True)
     def before_experience(self, learner: Learner, experience: Experience) -> None:
-        """The loss before learning (epoch 0)."""
+        """Measure the loss before learning (epoch 0)."""
         self.measure(learner, experience)
 
     @hookimpl
     def after_epoch(self, learner: Learner, experience: Experience, epoch: int) -> None:
-        """The loss after every n-th epoch."""
+        """Measure the loss after every n-th epoch."""
         if (epoch + 1) % self.every_n_epochs == 0 and experience not in learner.seen:
             self.measure(learner, experience)
 
     @hookimpl
     def metrics(self) -> dict[str, dict[str, Any]] | None:
-        """All losses in order of experiences, a list for each, and the mean of the last ones."""
+        """Return all losses by experience, a list for each, and the mean of the last ones."""
         curves = list(self.losses.values())
         if not curves:
             return None
@@ -88,7 +88,7 @@ class ValidationLoss(Plugin):
 
 
 def loss_of(learner: Learner, task: Task) -> float:
-    """The learner's mean loss over the held-out data of a task."""
+    """Return the learner's mean loss over the held-out data of a task."""
     engine = learner.engine
     evaluation = task.evaluation
     assert evaluation is not None

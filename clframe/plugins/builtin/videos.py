@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from clframe.core.stream import Stream
 
 FOLDER = "videos"
-"""In the run folder."""
+"""Name in the run folder."""
 _IMAGES_PER_SECOND = 10.0
 
 
 class Videos(Plugin):
-    """Records an episode of each task learned so far after each experience, all in one video.
+    """Videos of an episode of each task learned so far, one video after each experience.
 
     The first experience's video is ``videos/exp0.gif`` (or ``.mp4``) in the run folder. Training is
-    the same with videos and without.
+    the same with and without videos.
 
     Args:
-        folder: Where videos go.
-        ending: Of their names: gif or mp4.
-        strategy: Who acts, for the title.
+        folder: Folder of the videos.
+        ending: File type: gif or mp4.
+        strategy: The strategy's name, for the title.
     """
 
     def __init__(self, folder: str, ending: str, strategy: str = "") -> None:
@@ -43,7 +43,7 @@ class Videos(Plugin):
 
     @classmethod
     def for_run(cls, context: RunContext) -> Self | None:
-        """Only where videos are asked for and the run is written."""
+        """Return the plugin only if videos are enabled and the run is written to a folder."""
         ending = context.logging.videos
         if ending is None or context.run_dir is None:
             return None
@@ -51,20 +51,21 @@ class Videos(Plugin):
 
     @hookimpl
     def after_prepare(self, stream: Stream) -> None:
-        """Refuse what cannot be recorded, before anything is learned.
+        """Raise an error before training if episodes cannot be recorded.
 
         Raises:
             SettingError: With the reason.
         """
         video_files.check_target(self._path(0))
         ways = [task.evaluation for task in stream.tasks]
-        found = [how for how in ways if isinstance(how, Evaluation)]
-        if not found:
+        evaluations = [how for how in ways if isinstance(how, Evaluation)]
+        if not evaluations:
             raise SettingError(
-                f"logging.videos records episodes of robots, which stream '{stream.name}' has not"
+                "logging.videos needs robot episodes, which stream "
+                f"'{stream.name}' does not provide"
             )
-        recorded = RecordVideo(found[0].robot.make(), sizes=(TILE, 0))
-        recorded.reset(seed=found[0].seeds[0])
+        recorded = RecordVideo(evaluations[0].robot.make(), sizes=(TILE, 0))
+        recorded.reset(seed=evaluations[0].seeds[0])
         try:
             recorded.look()
         finally:
@@ -72,12 +73,12 @@ class Videos(Plugin):
 
     @hookimpl(trylast=True)
     def after_evaluation(self, learner: Learner) -> None:
-        """Record what has been learned."""
+        """Record the tasks learned so far."""
         if not learner.seen:
             return
         device = learner.engine.device
         learner.eval()
-        # Whatever a policy draws with, learning goes on as if nothing had been recorded.
+        # Recording must not change the random state of training.
         with (
             learner.state.timing.measuring(),
             torch.inference_mode(),
@@ -92,8 +93,8 @@ class Videos(Plugin):
             learner.log_media("videos", path, f"after {learner.seen[-1].name}")
 
     def _record(self, learner: Learner) -> tuple[dict[str, list[Shot]], float, int]:
-        """An episode of each task, steps a second, and every how many of them are recorded."""
-        tasks = dict.fromkeys(task for one in learner.seen for task in one.tasks)
+        """Return an episode of each task, the steps per second, and the recording interval."""
+        tasks = dict.fromkeys(task for experience in learner.seen for task in experience.tasks)
         episodes = {}
         rate, every = 0.0, 1
         for task in tasks:

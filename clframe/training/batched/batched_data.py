@@ -1,4 +1,4 @@
-"""Batches of several seeds, gathered in one go."""
+"""Batches of several seeds, gathered in one operation."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Chunk(NamedTuple):
 
 
 class Feed:
-    """Batches of several data sets of equal length, gathered in one go.
+    """Batches of several datasets of equal length, gathered in one operation.
 
     Args:
-        data: One of each seed.
+        data: One dataset per seed.
     """
 
     def __init__(self, data: Sequence[Data]) -> None:
@@ -35,7 +35,7 @@ class Feed:
         self._starts = torch.tensor([0, *(len(d) for d in data[:-1])]).cumsum(0)[:, None]
 
     def chunks(self, orders: Tensor, size: int) -> Iterator[Chunk]:
-        """Batches in these orders, one row for each seed."""
+        """Yield batches in these orders, one row for each seed."""
         seeds = len(orders)
         offset = orders + self._starts
         batches = self._joined.batches(
@@ -52,7 +52,7 @@ class Feed:
             )
 
     def batch(self, chunk: Chunk, index: int) -> Batch:
-        """One seed's part of a chunk."""
+        """Return one seed's batch of a chunk."""
         return Batch(
             map_inputs(lambda t: t[index], chunk.x),
             chunk.y[index],
@@ -63,7 +63,7 @@ class Feed:
 
 
 def stack_inputs(inputs: Sequence[Any]) -> Any:
-    """Put inputs of equal shape side by side, seeds first."""
+    """Stack inputs of equal shape, seeds first."""
     if isinstance(inputs[0], dict):
         return {key: torch.stack([x[key] for x in inputs]) for key in inputs[0]}
     return torch.stack(list(inputs))

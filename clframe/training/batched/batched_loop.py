@@ -20,7 +20,7 @@ from clframe.training.step_metrics import log_gradient_norm
 
 
 def train_batched(stack: Stack, requests: Sequence[FitRequest]) -> None:
-    """The loop of :mod:`clframe.training.loop` for several seeds at once.
+    """Train several seeds at once, as :mod:`clframe.training.loop` does for one.
 
     The loss of the stack is the sum of the seeds' losses, so each seed's gradient is its own.
     """
@@ -30,18 +30,18 @@ def train_batched(stack: Stack, requests: Sequence[FitRequest]) -> None:
 
 
 class BatchedStepper:
-    """The steps of several learners, taken as one on the stack of their models.
+    """Training steps of several learners, taken as one on the stack of their models.
 
     Args:
-        stack: Of learners whose plugins can work side by side.
-        feed: Where their batches come from.
+        stack: Learners whose plugins can be batched.
+        feed: Source of their batches.
     """
 
     def __init__(self, stack: Stack, feed: Feed) -> None:
         self.stack = stack
         self.feed = feed
         implements = stack.learners[0].plugins.implements
-        # Where no plugin adds to a step, the losses of all seeds are one expression.
+        # If no plugin adds to a step, the losses of all seeds are one expression.
         self.plain = not (implements("extra_batches") or implements("penalty"))
         self.on_backward = implements("after_backward")
         self.on_step = implements("after_step")
@@ -55,17 +55,17 @@ class BatchedStepper:
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """Of all seeds; taken at the first step, when a resumed run has its optimizers' states."""
+        """The optimizer of all seeds, made at the first step, after a resumed run is restored."""
         if self._optimizer is None:
             self._optimizer = self.stack.take_optimizers()
         return self._optimizer
 
     def batches(self, orders: Sequence[Tensor], size: int) -> Iterator[Chunk]:
-        """The batches of all seeds' epochs."""
+        """Return the batches of all seeds' epochs."""
         return self.feed.chunks(torch.stack(list(orders)), size)
 
     def close(self) -> None:
-        """Let go of the gradients."""
+        """Release the gradients."""
         self.stack.end_sharing()
 
     def step(self, chunk: Chunk) -> Sequence[tuple[Tensor, Step | None]]:
@@ -93,7 +93,7 @@ class BatchedStepper:
         return list(zip(losses.detach().unbind(), steps or self._no_steps, strict=True))
 
     def _plain_steps(self, chunk: Chunk) -> tuple[list[Step], Tensor]:
-        """The mean cross-entropy of every seed, and steps where a plugin looks at them."""
+        """Return every seed's mean cross-entropy, and its steps if a plugin uses them."""
         outputs, features = self.stack.run(chunk.x)
         outputs = self.mask(outputs, chunk.task)
         losses = functional.cross_entropy(
@@ -112,35 +112,37 @@ class BatchedStepper:
         return steps, losses
 
     def _steps(self, chunk: Chunk) -> tuple[list[Step], Tensor]:
-        """Every seed's step and loss, with the outputs and the parts' losses made in one pass."""
+        """Return every seed's step and loss, with outputs and losses computed in one pass."""
         learners = self.stack.learners
-        parts = [
+        batches = [
             hooks.extra_batches(learner, self.feed.batch(chunk, index))
             for index, learner in enumerate(learners)
         ]
-        sizes = [len(part) for part in parts[0]]
+        sizes = [len(batch) for batch in batches[0]]
         x, y, task = chunk.x, chunk.y, chunk.task
         if len(sizes) > 1:
-            x = stack_inputs([cat_inputs([part.x for part in of_seed]) for of_seed in parts])
-            y = torch.stack([torch.cat([part.y for part in of_seed]) for of_seed in parts])
-            task = torch.stack([torch.cat([part.task for part in of_seed]) for of_seed in parts])
+            x = stack_inputs([cat_inputs([batch.x for batch in of_seed]) for of_seed in batches])
+            y = torch.stack([torch.cat([batch.y for batch in of_seed]) for of_seed in batches])
+            task = torch.stack(
+                [torch.cat([batch.task for batch in of_seed]) for of_seed in batches]
+            )
         outputs, features = self.stack.run(x)
         outputs = self.mask(outputs, task)
         of_parts: list[Any] = [None] * len(learners)
-        if all(part.loss is None for of_seed in parts for part in of_seed):
+        if all(batch.loss is None for of_seed in batches for batch in of_seed):
             of_samples = functional.cross_entropy(
                 outputs.flatten(0, 1), y.flatten(), reduction="none"
             ).view(y.shape)
-            means = torch.stack([part.mean(1) for part in of_samples.split(sizes, 1)], 1)
+            means = torch.stack([batch.mean(1) for batch in of_samples.split(sizes, 1)], 1)
             of_parts = [of_seed.unbind() for of_seed in means.unbind()]
-        # Taken apart in one go: the gradient of a slice is a tensor as large as the whole.
+        # Unbind in one operation: the gradient of a slice is a tensor as large as the whole.
         seen = [None] * len(learners) if features is None else features.unbind()
         tasks = task.unbind()
         steps, losses = [], []
         for index, of_seed in enumerate(outputs.unbind()):
             learner, features_of_seed = learners[index], seen[index]
             learner.set_task(tasks[index])
-            step = Step(parts[index], [of_seed], [features_of_seed])
+            step = Step(batches[index], [of_seed], [features_of_seed])
             if len(sizes) > 1:
                 step.outputs = list(of_seed.split(sizes))
                 if features_of_seed is None:

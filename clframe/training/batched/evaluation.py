@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @torch.inference_mode()
 def batched_accuracies(stack: Stack, tasks: Sequence[Task]) -> list[tuple[float, torch.Tensor]]:
-    """The accuracy of each seed on its task of the same number, and the counts of its classes."""
+    """Return each seed's accuracy on its own task of the same index, and its class counts."""
     engine = stack.learners[0].engine
     settings, device = engine.evaluation, engine.device
     feed = Feed([task.data.to(device) for task in tasks])

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Masks:
-    """The outputs that do not compete, for all seeds at once; active outputs must not change.
+    """Masks of the outputs that do not compete, for all seeds; active outputs must not change.
 
     Args:
-        learners: Whose outputs are masked.
+        learners: The learners whose outputs are masked.
     """
 
     def __init__(self, learners: Sequence[Learner]) -> None:
@@ -29,7 +29,7 @@ class Masks:
             self._masked = torch.stack([learner.inactive for learner in learners])[:, None]
 
     def __call__(self, outputs: Tensor, task: Tensor) -> Tensor:
-        """Outputs (seeds, samples, units) with those masked that do not compete."""
+        """Return outputs (seeds, samples, units) with those masked that do not compete."""
         masked = self._masked if self._of_task is None else self._of_task[self._index, task]
         if masked is None:
             return outputs

@@ -1,7 +1,7 @@
 """Perceptrons of several seeds as batched matrix products.
 
-``torch.func.vmap`` gives the same numbers for any model, but costs more than a small perceptron's
-whole pass in bookkeeping.
+``torch.func.vmap`` gives the same numbers for any model, but its overhead is larger than a small
+perceptron's whole pass.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from clframe.core.protocols import features_of, head_of
 
 Pass: TypeAlias = "Callable[[dict[str, Tensor], Any], tuple[Tensor, ...]]"
-"""From parameters and inputs, seeds first, to outputs and features."""
+"""Maps parameters and inputs, seeds first, to outputs and features."""
 
 _BY_ELEMENT = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.ELU, nn.SiLU, nn.Identity)
 
 
 def batched_pass(model: nn.Module) -> Pass | None:
-    """A pass of all seeds for a model of linear layers in a row with a linear head, else None."""
+    """Return a pass of all seeds for a chain of linear layers with a linear head, else None."""
     features, head = features_of(model), head_of(model)
     if type(features) is not nn.Sequential or type(head) is not nn.Linear:
         return None
@@ -39,9 +39,9 @@ def batched_pass(model: nn.Module) -> Pass | None:
         else:
             return None
     names = [*(layer for layer in layers if isinstance(layer, str)), "head"]
-    known = {f"{name}.{key}" for name in names for key in ("weight", "bias")}
-    # What the model has beside these layers would be left out; a bias that is not there is missing.
-    if known != set(model.state_dict()):
+    expected = {f"{name}.{key}" for name in names for key in ("weight", "bias")}
+    # Reject models with other parameters besides these layers, or with a missing bias.
+    if expected != set(model.state_dict()):
         return None
 
     def forward(parameters: dict[str, Tensor], x: Any) -> tuple[Tensor, ...]:
@@ -57,7 +57,7 @@ def _flatten(x: Tensor) -> Tensor:
 
 
 def _linear(parameters: dict[str, Tensor], layer: str, x: Tensor) -> Tensor:
-    """``x W^T + b`` for every seed."""
+    """Return ``x W^T + b`` for every seed."""
     weight, bias = parameters[f"{layer}.weight"], parameters[f"{layer}.bias"]
     return torch.baddbmm(bias.unsqueeze(1), x, weight.mT)
 

@@ -1,7 +1,7 @@
-"""One seed trained as a seed of a group is, so that it can be continued or repeated by itself.
+"""Training of one seed as in a group of seeds, so that it can be resumed or repeated alone.
 
-Batched products add their terms in an order of their own, whatever the number of seeds: a stack of
-one model gives the bits that the same seed has in a group.
+Batched products have their own order of summation, whatever the number of seeds: a stack of
+one model is bit-identical to the same seed in a group.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class StackedLoop(Plugin):
-    """Learns an experience on a stack of one model; takes the place of ``loop``."""
+    """Training loop on a stack of one model; replaces ``loop``."""
 
     name = "loop"
     capabilities = Capabilities(batched_seeds=True)
@@ -36,7 +36,7 @@ class StackedLoop(Plugin):
 
     @hookimpl
     def configure(self, learner: Learner, stream: Stream) -> None:
-        """Refuse what no group of seeds can have."""
+        """Raise an error for settings that no group of seeds can have."""
         reason = unsupported_learner(learner)
         if reason is None and not all(e.data.repeatable for e in stream):
             reason = f"stream '{stream.name}' does not give the same samples each time"
@@ -52,14 +52,14 @@ class StackedLoop(Plugin):
         return True
 
     def stack(self, learner: Learner) -> Stack:
-        """The model as a stack, made when it is first needed."""
+        """Return the model as a stack, made when it is first needed."""
         if self._stack is None:
             self._stack = Stack([learner])
         return self._stack
 
 
 class StackedAccuracy(CountsClasses):
-    """Measures accuracy on the same stack; takes the place of ``accuracy``."""
+    """Accuracy on the same stack; replaces ``accuracy``."""
 
     name = "accuracy"
     capabilities = Capabilities(batched_seeds=True)
@@ -70,13 +70,13 @@ class StackedAccuracy(CountsClasses):
 
     @hookimpl(trylast=True)
     def evaluate_task(self, learner: Learner, task: Task) -> dict[str, float]:
-        """Accuracy over all samples."""
-        found = batched_accuracies(self.loop.stack(learner), [task])
-        accuracy, self.tables[task.name] = found[0]
+        """Return the accuracy over all samples."""
+        results = batched_accuracies(self.loop.stack(learner), [task])
+        accuracy, self.tables[task.name] = results[0]
         return {"accuracy": accuracy}
 
 
 def stacked_plugins() -> list[Plugin]:
-    """What a run with ``trainer.batched`` has in the place of core's loop and evaluator."""
+    """Return the plugins that replace core's loop and evaluator with ``trainer.batched``."""
     loop = StackedLoop()
     return [loop, StackedAccuracy(loop)]

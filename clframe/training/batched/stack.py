@@ -1,9 +1,9 @@
-"""The models of several learners as one: each parameter a tensor with a first dimension of seeds.
+"""The models of several learners as one, with a first dimension of seeds in each parameter.
 
-The learners keep their own parameters, optimizers and plugins; while they are stacked these look
-into the shared tensors. So a plugin that reads a learner's parameters, adds to their gradients or
-pulls on them acts on its seed's slice, and one forward pass, one backward pass and one optimizer
-step serve all seeds.
+The learners keep their own parameters, optimizers and plugins. While they are stacked, these are
+views of the shared tensors. A plugin that reads a learner's parameters, adds to their gradients or
+pulls on them therefore acts on its seed's slice. One forward pass, one backward pass and one
+optimizer step serve all seeds.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from clframe.errors import SettingError
 from clframe.training.batched.perceptron import batched_pass
 from clframe.training.optimizers import bare_optimizer
 
-# Optimizers that treat every element by itself, so that a stack is nothing to them.
+# Optimizers that treat every element separately, so they work unchanged on a stack.
 _BY_ELEMENT = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
 
 
 def unsupported_learner(learner: Learner) -> str | None:
-    """Why this learner cannot be one of a stack, or None."""
+    """Return why this learner cannot be in a stack, or None."""
     for plugin in learner.plugins.ordered:
         if not plugin.capabilities.batched_seeds:
             return f"plugin '{plugin.name}' cannot be batched"
@@ -38,7 +38,7 @@ def unsupported_learner(learner: Learner) -> str | None:
         return "a compiled model cannot be batched"
     kind = type(learner)
     if kind.task_loss is not Learner.task_loss or kind.run_model is not Learner.run_model:
-        return f"learner {kind.__name__} computes its loss in a way of its own"
+        return f"learner {kind.__name__} computes its own loss"
     for name, module in learner.model.named_modules():
         if isinstance(module, nn.modules.batchnorm._NormBase) and module.track_running_stats:
             return f"the model's layer '{name}' keeps running statistics"
@@ -48,19 +48,19 @@ def unsupported_learner(learner: Learner) -> str | None:
             return f"the model's layer '{name}' is recurrent"
     optimizer = learner.make_optimizer([nn.Parameter(torch.zeros(1))])
     if not isinstance(optimizer, _BY_ELEMENT):
-        return f"optimizer {type(optimizer).__name__} is not known to treat elements one by one"
+        return f"optimizer {type(optimizer).__name__} may not treat elements one by one"
     if learner.schedule is not None and learner.schedule.follows_loss:
-        return "the scheduler gives each seed a learning rate of its own"
+        return "the scheduler gives each seed its own learning rate"
     return None
 
 
 class Stack:
-    """Several learners' models, run and trained as one.
+    """The models of several learners, run and trained as one.
 
-    From here on the learners' parameters are slices of the stack's tensors.
+    The learners' parameters become slices of the stack's tensors.
 
     Args:
-        learners: With models of equal shape.
+        learners: Learners with models of equal shape.
     """
 
     @torch.inference_mode(False)
@@ -82,14 +82,14 @@ class Stack:
         self._forward = self._make_forward()
 
     def _make_forward(self) -> Callable[[dict[str, Tensor], Any], tuple[Tensor, ...]]:
-        """A pass of all models at once: a copy of the model takes the parameters it is given."""
+        """Return a pass of all models at once; it puts the given parameters into a model copy."""
         quick = batched_pass(self.learners[0].model)
         if quick is not None:
             return quick
         model: Any = copy.deepcopy(self.learners[0].model)
         split = split_model(model) is not None
-        # Written straight into the modules: torch.func.functional_call costs more than a small
-        # model's whole pass.
+        # Write into the modules directly: the overhead of torch.func.functional_call is larger than
+        # a small model's whole pass.
         slots = [
             (module._parameters, name, f"{prefix}.{name}" if prefix else name)
             for prefix, module in model.named_modules()
@@ -97,8 +97,8 @@ class Stack:
         ]
 
         def forward(parameters: dict[str, Tensor], x: Any) -> tuple[Tensor, ...]:
-            for place, name, key in slots:
-                place[name] = parameters.get(key)
+            for module_parameters, name, key in slots:
+                module_parameters[name] = parameters.get(key)
             if not split:
                 return (model(x),)
             features = model.features(x)
@@ -108,17 +108,17 @@ class Stack:
         return batched
 
     def run(self, x: Any) -> tuple[Tensor, Tensor | None]:
-        """Outputs and features of every seed's model on its own inputs, seeds first."""
+        """Return outputs and features of every seed's model on its own inputs, seeds first."""
         outputs, *features = self._forward(self.tensors, x)
         return outputs, features[0] if features else None
 
     # ------------------------------------------------------------ training
 
     def take_optimizers(self) -> torch.optim.Optimizer:
-        """One optimizer of all learners' parameters, with their own states; gradients are shared.
+        """Return one optimizer of all learners' parameters with their own states; share gradients.
 
-        It steps over the slices, not over the stack: the last elements of a tensor are rounded in
-        another way than the others, and which are the last must not depend on the other seeds.
+        It steps over the slices, not over the stack: the last elements of a tensor are rounded
+        differently from the others, and which are last must not depend on the other seeds.
         """
         optimizers = [bare_optimizer(learner) for learner in self.learners]
         own = [[params[name] for name in self.trained] for params in self._params]
@@ -136,16 +136,16 @@ class Stack:
         return stacked
 
     def zero_grad(self) -> None:
-        """Set all gradients to zero in place, since the learners look into them."""
+        """Set all gradients to zero in place, because the learners hold views of them."""
         torch._foreach_zero_(self._gradients)
 
     def follow_schedule(self, stacked: torch.optim.Optimizer) -> None:
-        """Take over the learning rate, which is the same for all seeds."""
+        """Copy the learning rate, which is the same for all seeds."""
         group = bare_optimizer(self.learners[0]).param_groups[0]
         stacked.param_groups[0].update({k: v for k, v in group.items() if k != "params"})
 
     def end_sharing(self) -> None:
-        """Let go of the gradients that all learners look into."""
+        """Release the gradients that all learners share."""
         for name, tensor in self.trained.items():
             tensor.grad = None
             for params in self._params:

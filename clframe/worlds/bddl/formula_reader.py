@@ -246,7 +246,7 @@ class FormulaReader:
 
 
 def _joins_nothing(form: Form) -> bool:
-    """Whether this is ``(and)`` or ``(or)``, or one of nothing but such."""
+    """Whether this is ``(and)`` or ``(or)``, or consists only of these."""
     if _head(form) not in ("and", "or"):
         return False
     assert isinstance(form, Group)  # it has a head

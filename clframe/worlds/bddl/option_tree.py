@@ -13,7 +13,7 @@ from enum import IntEnum
 from clframe.worlds.bddl.syntax import Literal
 
 Signed = tuple[Literal, bool]
-"""A literal and whether it is wanted true."""
+"""A literal and whether it must be true."""
 
 
 class Choice(IntEnum):

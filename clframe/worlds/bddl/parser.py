@@ -249,7 +249,7 @@ def _init(report: Report, reader: FormulaReader, section: Group) -> tuple[InitLi
             sentence = f"The literal {shown(' '.join(entry.literal))} is given twice."
             report.quirk(Leniency.REPEATED_INIT, sentence, form.offset)
         else:
-            sentence = f"{shown(' '.join(entry.literal))} is said both to hold and not to hold."
+            sentence = f"{shown(' '.join(entry.literal))} must both hold and not hold."
             report.error(sentence, form.offset)
     return tuple(entries)
 

@@ -64,7 +64,7 @@ def load_activity(corpus: str, name: str) -> Problem:
 
 
 def read_activity(text: str, path: str, lenient: Leniency = Leniency.ALL) -> Problem:
-    """Read a definition whose errors shall name a path."""
+    """Read a definition; errors name the path."""
     try:
         problem = parse(text, lenient=lenient)
     except BDDLError as error:

@@ -96,7 +96,7 @@ class EgocentricEnv(BehaviorEnv):
         return {**super().save(), "looked_at": self._point}
 
     def restore(self, saved: dict[str, Any]) -> Observation:
-        """Come back to a saved moment; a recording starts anew there."""
+        """Restore a saved state; a recording starts again there."""
         super().restore(saved)
         point = saved["looked_at"]
         self._point = None if point is None else (point[0], point[1], point[2])

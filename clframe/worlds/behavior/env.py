@@ -31,8 +31,8 @@ Observation = dict[str, NDArray[Any]]
 class BehaviorEnv(gymnasium.Env[Observation, int], Environment):
     """One activity: an action is a verb with a thing, the reward is the increase of Q.
 
-    An action is a number, ``verb * slots + slot`` (see `action`). An impossible one changes nothing
-    but the time, and ``info["refusal"]`` says why; `action_masks` says what is possible. An episode
+    An action is a number, ``verb * slots + slot`` (see `action`). An impossible one changes only
+    the time, and ``info["refusal"]`` says why; `action_masks` says what is possible. An episode
     ends when the goal holds, and is cut off after ``horizon`` steps. Observations are ``things``
     (a row per slot), ``matter`` (substances per slot) and ``agent``; `literals` gives the same
     state as a set. ``info`` holds ``q``, ``success`` and ``refusal``.
@@ -166,7 +166,7 @@ class BehaviorEnv(gymnasium.Env[Observation, int], Environment):
         return {"seed": self.instance.seed, "steps": self.steps, "state": self.state.save()}
 
     def restore(self, saved: dict[str, Any]) -> Observation:
-        """Come back to a saved moment; a recording starts anew there."""
+        """Restore a saved state; a recording starts again there."""
         self._take(saved["seed"])
         self.state = State.restore(saved["state"])
         self.steps = saved["steps"]

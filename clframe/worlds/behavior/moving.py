@@ -175,7 +175,7 @@ def check_release(household: Household, state: State, slot: int) -> str:
 
 
 def release(household: Household, state: State, slot: int) -> None:
-    """Put a held thing on the floor beside the agent."""
+    """Put a held object on the floor next to the agent."""
     spot = spot_on_top(household, state, slot, state.area)
     put(household, state, slot, state.area, ONTOP, spot)
 
@@ -239,23 +239,23 @@ def place_under(household: Household, state: State, slot: int) -> None:
 def no_room_beside(
     household: Household, state: State, slot: int, below: dict[int, list[int]] | None = None
 ) -> str:
-    """What keeps a thing from being put beside another, if it can be put there at all."""
+    """Return what keeps an object from being put next to another, or None."""
     if household.floor[slot]:
-        return "there is nothing beside it"
+        return "there is nothing next to it"
     if not household.fixed[slot] and state.relation[slot] not in (ONTOP, INSIDE, OVERLAID):
-        return "nothing can stand beside it"
+        return "nothing can stand next to it"
     if spot_beside(household, state, held(state), slot, below) is None:
-        return "there is no room beside it"
+        return "there is no room next to it"
     return ""
 
 
 def check_place_next_to(household: Household, state: State, slot: int) -> str:
-    """The target must stand or lie somewhere with room beside it."""
+    """Require that the target stands or lies somewhere with room next to it."""
     return _check_place(household, state, slot) or no_room_beside(household, state, slot)
 
 
 def place_next_to(household: Household, state: State, slot: int) -> None:
-    """Put the held thing beside another, on or in the same support."""
+    """Put the held object next to another, on or in the same support."""
     thing = held(state)
     spot = spot_beside(household, state, thing, slot)
     assert spot is not None  # checked before

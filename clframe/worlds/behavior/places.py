@@ -170,7 +170,7 @@ def spot_beside(
         household: The household.
         state: Its state.
         slot: What is to be put there.
-        target: Beside what.
+        target: The object that it is put next to.
         below: `children` of the state, where it is known already.
     """
     half, position = household.half, state.position

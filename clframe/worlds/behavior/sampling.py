@@ -188,7 +188,7 @@ class _Placer:
             state.joints = frozenset(pair for pair in state.joints if pair[0] != slot)
             state.under[slot] = state.leaning[slot] = -1
         text = " ".join(entries[-1].literal)
-        sentence = f"({text}) cannot hold together with what else is said of the same thing."
+        sentence = f"({text}) cannot hold together with the other conditions on the same object."
         raise at_literal(self.problem, entries[-1], sentence)
 
     def _ground(self, entry: InitLiteral, holder: int) -> int:

@@ -16,7 +16,7 @@ class GoalTracker:
 
     Args:
         household: The household.
-        scores: What is remembered, shared by instances of one activity; None begins anew.
+        scores: Known scores, shared by instances of one activity; None starts empty.
     """
 
     def __init__(

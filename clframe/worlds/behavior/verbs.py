@@ -190,7 +190,7 @@ _ASKS: dict[int, Check] = {
     Verb.TOGGLE_ON: handling.is_on,
     Verb.TOGGLE_OFF: handling.is_off,
 }
-"""What forbids these to what can be touched and is not held, beside what hands and abilities do."""
+"""What forbids these for reachable objects that are not held, besides hands and abilities."""
 _CARRIED = (Verb.GRASP, Verb.RELEASE, Verb.SLICE)
 """Done only to what can be carried."""
 
@@ -231,7 +231,7 @@ class _Fits:
         asked: Possible if nothing that is asked forbids it.
         putting: As ``sure``, if the thing is not part of what the acting hand holds.
         asked_putting: As ``asked``, likewise.
-        beside: The pair that wants room beside the thing, likewise.
+        beside: The pair that needs room next to the object, likewise.
     """
 
     held: list[Pair] = field(default_factory=list)

@@ -105,7 +105,7 @@ def read_init_states(path: Path, width: int) -> NDArray[np.float64]:
     except _Refused as refused:
         raise DataError(
             f"'{path}' was not read: it asks for '{refused}', which could run code, and initial "
-            "states need nothing but NumPy arrays"
+            "states need only NumPy arrays"
         ) from None
     except (FileNotFoundError, IsADirectoryError):
         raise DataError(f"there is no file of initial states '{path}'") from None

@@ -35,7 +35,7 @@ from clframe.worlds.libero.tasks import LiberoTask
 
 ACTION_SIZE = 7
 _PLACINGS = 50
-"""Times that things are placed anew when they find no room; LIBERO itself tries for ever."""
+"""Maximum tries of placing objects that find no room; LIBERO itself tries forever."""
 _ENVIRONMENT_NAME = {"agentview": "agentview", "eye_in_hand": "robot0_eye_in_hand"}
 _SHOWN = (1,)
 """The geom group of what is to be seen; robosuite keeps collision shapes in group 0."""
@@ -228,7 +228,7 @@ class LiberoEnvironment(Environment):
             success = bool(inner.check_success())
         self.settled = settled(put, self._poses())
         sentence = self._record.add(start, self.settled)
-        # Every episode is begun by one process, so it is said once.
+        # One process begins every episode, so the warning appears once.
         if sentence is not None and start == 0:
             warn_user(sentence)
         about = {"success": success, "init_state": start, "settled": self.settled.to_json()}
@@ -243,7 +243,7 @@ class LiberoEnvironment(Environment):
         return self._observe(raw), float(reward), False, False, {"success": bool(success)}
 
     def _made(self) -> Any:
-        """The simulation, built where there is none; those of other tasks are given up."""
+        """Return the simulation, building it if needed; those of other tasks are closed."""
         for other in [one for one in _alive if one.task != self.task]:
             other.close()
         if self.simulation is None:

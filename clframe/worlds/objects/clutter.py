@@ -21,8 +21,8 @@ def clutter(
 ) -> list[Prop]:
     """Other things about an object: plain household shapes and objects of other categories.
 
-    They stand behind and beside it, each as near as it can without hiding a part of the object in
-    any of the views.
+    They stand behind it and at its sides, each as near as it can without hiding a part of the
+    object in any of the views.
     """
     if not count:
         return []

@@ -86,7 +86,7 @@ def hide(
             shares = hidden_shares(stage, some, lines)
             low, high = (part, high) if shares.mean() < share else (low, part)
         stage.move(k, _AWAY)
-        # An edge that meets many pixels at once may leave the mean beside the mark.
+        # An edge that meets many pixels at once may leave the mean off the target.
         spread = float(shares.std() + abs(shares.mean() - share))
         if spread < best_spread:
             best, best_spread, best_place = k, spread, place

@@ -30,7 +30,7 @@ from clframe.worlds.render import (
 VERSION = 3
 """Goes up when the same settings give other images, so that caches are not mixed."""
 FEW_PIXELS = 3
-"""An object that fewer rays than this meet is rendered anew with more, lest it be lost."""
+"""An object that fewer rays than this meet is rendered again with more, so that it is not lost."""
 
 
 @dataclass(frozen=True)

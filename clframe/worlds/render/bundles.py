@@ -1,9 +1,9 @@
 """Neighboring rays cast together, at what they may meet only.
 
 MuJoCo passes over a geom by its bounds in longitude and latitude, which tell nothing of what is
-straight below a camera. Here the bounding boxes of geoms are laid on the image plane beside the
-rays of a bundle: most bundles meet a few of a scene's hundred geoms. It is MuJoCo's own code that
-casts the rays, so that what they meet is the same to the bit.
+straight below a camera. Here the bounding boxes of geoms are projected onto the image plane with
+the rays of a bundle: most bundles meet a few of a scene's hundred geoms. It is MuJoCo's own code
+that casts the rays, so that what they meet is the same to the bit.
 """
 
 from __future__ import annotations

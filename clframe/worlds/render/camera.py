@@ -102,7 +102,7 @@ class RayCamera:
             data: of the model, positions up to date (`mj_forward` or `mj_kinematics` was called).
             view: where the camera stands.
             lighting: the light; None is a well-lit room.
-            rgb: whether colors are wanted; depth and geoms alone take a third of the time.
+            rgb: whether to render colors; depth and geoms alone take a third of the time.
         """
         if not rgb:
             return self._frame(self._cast(data, view, normals=False)[1])
@@ -247,7 +247,7 @@ def check_size(width: int, height: int, samples: int) -> None:
 
 
 def _differs(colors: NDArray[np.uint8], contrast: int) -> NDArray[np.bool_]:
-    """Pixels (H, W) that differ from one beside, above or below by at least `contrast`."""
+    """Pixels (H, W) that differ from one of four neighbors by at least `contrast`."""
     signed = colors.astype(np.int16)
     differs = np.full(colors.shape[:2], contrast <= 0)
     across = (np.abs(np.diff(signed, axis=1)) >= contrast).any(axis=2)

@@ -26,7 +26,7 @@ SHADOW_MAP = 1024
 
 
 class GLError(ClframeError):
-    """No OpenGL context can be had on this machine."""
+    """No OpenGL context is available on this machine."""
 
 
 class GLCamera:

@@ -73,7 +73,7 @@ class Caster:
             data: of the model, with the positions of geoms up to date (`mj_forward` was called).
             origin: where all rays begin.
             rays: directions; a hit's distance counts in lengths of its ray.
-            normals: whether the normals are wanted; they point against the ray.
+            normals: whether to return the normals, which point against the ray.
             by_differences: find normals from neighboring rays even where MuJoCo gives them.
             fan: where the rays lead, if those that follow each other are neighbors: they are then
                 cast in bundles, which is faster and finds the same.

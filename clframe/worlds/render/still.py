@@ -1,7 +1,7 @@
 """A camera that stands still: only pixels that may have changed are cast again.
 
 Everything that rests is rendered once, without what moves, and kept. A frame casts rays only where
-the bounding box of something that moves is seen, and shades anew only where such a box may be in
+the bounding box of something that moves is seen, and shades again only where such a box may be in
 the light's way as well. The images are those of `RayCamera`.
 """
 
@@ -67,7 +67,7 @@ class StillCamera:
         self._still = np.zeros(0, dtype=int)
 
     def forget(self) -> None:
-        """Render everything anew with the next image: after colors or lights have changed."""
+        """Render everything again with the next image: after colors or lights have changed."""
         self._layer = None
 
     def render(self, data: Any, view: View, lighting: Lighting) -> Frame:

@@ -52,7 +52,7 @@ class Surfaces:
             self._lay(model, textures)
 
     def _lay(self, model: Any, textures: Mapping[str | int, Texture]) -> None:
-        """Collect the patterns in one array and each textured geom's colors beside it."""
+        """Collect the patterns in one array, and each textured geom's colors."""
         numbers = [geom_id(model, geom) for geom in textures]
         given = list(textures.values())
         self._geoms = np.array(numbers)

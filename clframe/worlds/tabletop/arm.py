@@ -96,7 +96,7 @@ def add_arm(root: Element, base: tuple[float, float, float], height: float) -> N
 
 
 def _add_pedestal(base: Element, height: float) -> None:
-    """The fixed foot, seen only: nothing but the arm itself comes there."""
+    """The fixed foot, only visible: nothing except the arm itself comes there."""
     foot = {"type": "cylinder", "size": "0.075 0.05", "rgba": _WHITE, **SEEN_ONLY}
     SubElement(base, "geom", {"name": f"{BASE}/foot", "pos": "0 0 0.05", **foot})
     neck = {"type": "capsule", "size": "0.06", "fromto": "0 0 0.1 0 0 0.14", "rgba": _WHITE}

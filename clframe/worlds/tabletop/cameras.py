@@ -83,7 +83,7 @@ class Cameras:
         return View.of_camera(self._world.model, self._world.data, self._numbers[camera])
 
     def _switch_lamps(self) -> None:
-        """Let devices that are on glow; the camera reads colors anew only when one changes."""
+        """Let devices that are on glow; the camera reads colors again only when one changes."""
         world = self._world
         lit = [world.holds(("turnon", name)) for _, name, _ in self._lamps]
         if lit == self._lit:
@@ -94,7 +94,7 @@ class Cameras:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the model's colors anew, after they were changed."""
+        """Read the model's colors again, after they were changed."""
         self._camera.set_model(self._world.model, self._patterns)
         self._still.forget()
 

@@ -89,7 +89,7 @@ def fill_hand(hand: Element, wrist: dict[str, str]) -> None:
     palm = {"type": "box", "size": "0.022 0.068 0.018", "rgba": STEEL, **COLLIDES}
     SubElement(hand, "geom", {"name": "palm", "pos": f"0 0 {-PALM - 0.018:g}", **palm})
     SubElement(hand, "geom", wrist)
-    # Beside the palm, looking at the finger tips, which close from left and right in its image.
+    # Next to the palm, looking at the finger tips, which close from left and right in its image.
     eye = np.array([0.085, 0.0, -PALM - 0.03])
     back = eye - np.array([0.03, 0.0, 0.05])
     back = back / np.linalg.norm(back)

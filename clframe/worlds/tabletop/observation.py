@@ -31,7 +31,7 @@ ARM_PARTS = {
 """What LIBERO's policies are given of the arm: its joints, and where its fingers are."""
 Proprioception: TypeAlias = Literal["all", "libero"]
 PROPRIOCEPTION = {"gripper_states": 2, "ee_pos": 3, "ee_ori": 3}
-"""What is observed of the hand under LIBERO's names, beside ``joint_states`` of an arm."""
+"""Observations of the hand under LIBERO's names, besides ``joint_states`` of an arm."""
 OBJECT_SIZE = 1 + 3 + 3 + 6
 _MOST_PARTS = 3
 FIXTURE_SIZE = 1 + 3 + 2 + _MOST_PARTS * (1 + 3)
@@ -80,8 +80,8 @@ class Layout:
             return {**HAND_PARTS, **(ARM_PARTS if self.robot == "arm" else {})}
         if self.robot != "arm":
             raise SettingError(
-                "stream.proprioception=libero tells the joints of an arm, which stream.robot="
-                f"{self.robot} has not: choose stream.robot=arm or stream.proprioception=all"
+                "stream.proprioception=libero needs the joints of an arm, which stream.robot="
+                f"{self.robot} does not have: choose stream.robot=arm or stream.proprioception=all"
             )
         return ARM_PARTS
 

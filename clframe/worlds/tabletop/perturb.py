@@ -36,7 +36,7 @@ AXES = {
     "layout": "things start up to 6 cm, furniture up to 3 cm outside of where the task puts them",
     "camera": "the agent's camera goes 25 degrees around, 8 degrees up or down, 15 % nearer or off",
     "start": "the hand starts 12 cm away, turned by 0.6 radians",
-    "wording": "the instruction is said in other words",
+    "wording": "the instruction is phrased differently",
     "light": "the lamp is 60 % brighter or darker, 60 degrees around, tinted by 35 %",
     "texture": "floor, wall and table have 80 %, things 35 % of another color",
     "noise": "places are measured 5 mm wrong; images have grain of 30/255 and are blurred",

@@ -69,7 +69,7 @@ class World(Simulation):
 
         Args:
             rng: Of all chance.
-            start_noise: The hand starts up to so many meters off its place along each axis, and
+            start_noise: The hand starts up to this many meters off its place along each axis, and
                 turned by up to five times as many radians about the vertical. Things stand where
                 they do without it.
             spread: Meters by which the rectangles in which things start are widened.

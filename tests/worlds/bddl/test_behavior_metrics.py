@@ -120,7 +120,7 @@ def test_bad_positions(points: object) -> None:
 def test_bad_records() -> None:
     with pytest.raises(DataError, match="4 states were recorded"):
         behavior.efficiency(Episode(states=STATES, base=[[0, 0]]))
-    with pytest.raises(DataError, match="as many flags"):
+    with pytest.raises(DataError, match="one flag per frame"):
         behavior.hand_displacement([[0, 0, 0]], active=[True, False])
     with pytest.raises(DataError, match="step above 0"):
         behavior.simulated_time(1, 0)

@@ -34,7 +34,7 @@ class Cast:
         floors: Names of the floors, each a part of the table.
         holder: Standing thing -> what it stands on at the start: a floor or another one.
         loads: Floor -> how many things lie on it, and how large they are.
-        margins: Standing thing -> how much ground around it stays free for what goes beside it.
+        margins: Standing thing -> how much ground around it stays free for objects next to it.
     """
 
     household: Household

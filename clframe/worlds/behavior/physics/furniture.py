@@ -63,7 +63,7 @@ class Load:
 
 
 FINGERS = 0.034
-"""Room that a thing needs beside it."""
+"""Room that an object needs next to it."""
 
 
 def depth_of(sides: list[float], width: float) -> float:
@@ -100,7 +100,7 @@ def bench(category: str, load: Load, beside: Load) -> Asset:
 
 
 def open_bin(category: str, inside: Load, top: Load) -> Asset:
-    """A shelf, sink, basket or bucket: filled from above; beside it a top, if one is needed."""
+    """A shelf, sink, basket or bucket: filled from above; next to it a top, if one is needed."""
     x, y = inside.half(0.014)
     color = color_of(category, 0.7)
     geoms = [

@@ -145,18 +145,18 @@ class Hand(Parts):
         assert name is not None
         surface = self._ground_of(target)
         if surface is None:
-            self.refusal = "nothing can stand beside it"
+            self.refusal = "nothing can stand next to it"
             return
         points = self._beside(name, target, surface)
         if not len(points):
-            self.refusal = "there is no room beside it"
+            self.refusal = "there is no room next to it"
             return
         failures = self._failures.get((name, target), 0)
         point = points[min(7 * failures, len(points) - 1)]
         yield from self._set_down(name, surface, self._closer(name, target, surface, point))
         if not self.table.relations(self.held).next_to(name, target):
             self._failures[name, target] = failures + 1
-            self.refusal = "it did not stay beside it"
+            self.refusal = "it did not stay next to it"
 
     def _closer(self, name: str, target: str, surface: Surface, point: Point) -> Point:
         """A point moved up to a thing, as far as the held one's shape leaves room."""
@@ -179,7 +179,7 @@ class Hand(Parts):
         relations = self.table.relations(self.held)
         for floor in self.table.zones:
             if relations.on_top(target, floor):
-                # Beside what opens is where it opens: only what stands is in the way.
+                # The place next to a door is where it opens: only standing objects are in the way.
                 surface = self.table.zone_surface(floor)
                 return Surface(surface.center, surface.rotation, surface.half, surface.owner)
         for other in self.table.cast.assets:

@@ -21,7 +21,7 @@ WIDTH = 1.80
 _LEAST = 0.40
 _GAP = 0.05
 _SPACE = 0.05
-"""Room that a thing on a floor needs beside it."""
+"""Room that an object on a floor needs next to it."""
 _KNOB = 0.05
 """Room for the hand in front of an open drawer."""
 
@@ -147,7 +147,7 @@ def _rows(
 
 
 def ground(cast: Cast, name: str) -> Rectangle:
-    """What a standing thing needs in its own frame, with room for what goes beside it."""
+    """Return the ground that a standing object needs in its own frame, with room next to it."""
     margin = cast.margins[name]
     x0, y0, x1, y1 = extent(cast.assets[name])
     return x0 - margin, y0 - margin, x1 + margin, y1 + margin

@@ -229,7 +229,7 @@ class PhysicalBehaviorEnv(BehaviorEnv):
         }
 
     def restore(self, saved: dict[str, Any]) -> Observation:
-        """Come back to a saved moment; a recording starts anew there."""
+        """Restore a saved state; a recording starts again there."""
         self._take(saved["seed"])
         assert self.table is not None
         self.table.restore(np.array(saved["physics"]))

@@ -58,7 +58,7 @@ def attempts(
 
 
 def solve(env: PhysicalBehaviorEnv, seconds: float = 5.0, rounds: int = _ROUNDS) -> Solution:
-    """Do the planner's plan from where the environment is; after a failure, plan anew from there.
+    """Execute the planner's plan from the environment's state; after a failure, plan again.
 
     Args:
         env: Which was reset.

@@ -20,7 +20,7 @@ from clframe.worlds.tabletop.world import World
 
 _TRIES = 16
 _RANDOM = 12
-"""So many tries are drawn freely; later ones pack things from a corner."""
+"""Number of tries at random positions; later ones pack objects from a corner."""
 _SETTLE = 60
 _LIFT = 0.001
 _DEPTH = 0.0015

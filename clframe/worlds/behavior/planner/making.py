@@ -56,7 +56,7 @@ def make_substance(actor: Actor, bit: int, vessel: int = -1, depth: int = 0) -> 
     Args:
         actor: Who does it.
         bit: The substance.
-        vessel: Where it is wanted, or -1.
+        vessel: The vessel that needs it, or -1.
         depth: How many steps of making this one serves.
     """
     household, state = actor.household, actor.state

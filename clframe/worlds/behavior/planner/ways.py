@@ -213,7 +213,7 @@ def _holder(actor: Actor, slot: int) -> int:
 
 
 def _supply(actor: Actor, predicate: str, first: int, second: int, bit: int) -> None:
-    """Put a substance where it is wanted, making it first if there is none."""
+    """Put a substance where it is needed, making it first if there is none."""
     if not bit:
         raise Stuck(f"{actor.household.names[second]} is no substance")
     if not substances.holders(actor, bit):

@@ -114,7 +114,7 @@ class Cache:
     def locked(self) -> Iterator[None]:
         """Hold the folder's lock, waiting for another process that builds the same.
 
-        The lock is the system's own and falls with its process, killed or not. Where there is none
+        The lock is the system's own and ends with its process, killed or not. Without locks
         (some network drives), two builders do the same work twice, without harm.
         """
         lock = Lock(self.folder / ".lock")
@@ -136,7 +136,7 @@ class Cache:
         """The sections that are still to be made, damaged ones included.
 
         Args:
-            sections: Which are wanted.
+            sections: The requested sections.
             retry_bad: Count sections with images that could not be read as unfinished.
         """
         todo = []

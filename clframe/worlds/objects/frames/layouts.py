@@ -7,7 +7,7 @@ Four arrangements are about, distinguished by the parts of a path and never by f
 * the challenge: ``{train,validation,test}/batch{n}/`` with a ``label.csv``;
 * the first one with lists ``batches_filelists/domain/{factor|iros}/train_batch_{nn}.txt``.
 
-Depth (16-bit PNG, millimeters) and masks may be in a tree beside the color images whose paths
+Depth (16-bit PNG, millimeters) and masks may be in a tree next to the color images whose paths
 differ only by a part ``depth`` or ``mask``.
 """
 
@@ -126,7 +126,7 @@ def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
     """Relative folders with the names of their files."""
     for place, folders, files in os.walk(root, followlinks=True):
         relative = Path(place).relative_to(root)
-        # A cache of ours may be beside the images.
+        # clframe's cache may be next to the images.
         folders[:] = sorted(
             name
             for name in folders
@@ -151,7 +151,7 @@ def _note(dataset: Found, layout: str) -> None:
 
 
 def _joined(clips: Iterable[Clip]) -> list[Clip]:
-    """In order; what two folders hold of one clip (A beside B, say) is taken once, the first."""
+    """In order; a clip that is in two folders (A and B, say) is taken once, the first."""
     order = {name: i for i, name in enumerate((*catalog.FACTORS, MIXTURE))}
     splits = {name: i for i, name in enumerate(("train", "validation", "test"))}
     chosen: dict[tuple[int, int, int, int, str], Clip] = {}

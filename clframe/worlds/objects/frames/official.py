@@ -46,7 +46,7 @@ def plan_official(
         instances: Which of the catalog's to use.
         size: Pixels on a side.
         arrays: Which of rgb, depth and mask.
-        frames: At most so many of each clip, evenly spread; None for all.
+        frames: Maximum number of frames per clip, evenly spread; None for all.
 
     Raises:
         DataError: The folder holds none of these instances, or no tree of an array asked for.
@@ -58,7 +58,7 @@ def plan_official(
     for tree in arrays:
         if tree != "rgb" and not any(getattr(clip, tree) for clip in clips):
             raise DataError(
-                f"'{dataset.root}' holds no {tree} images: expected a folder '{tree}' beside the "
+                f"'{dataset.root}' holds no {tree} images: expected a folder '{tree}' next to the "
                 "color images, with the same paths below it and PNG files of the same names"
             )
     remade = [

@@ -219,7 +219,7 @@ def clamp(p: Parts, i: int) -> None:
 
 
 def u_disk(p: Parts, i: int) -> None:
-    """USB sticks: one with its cap beside it, one with a swivel cover."""
+    """USB sticks: one with its cap next to it, one with a swivel cover."""
     body, trim = (("red", "white"), ("black", "silver"))[i]
     p.place(turn=(0, 0, 28))
     p.box((0.040, 0.019, 0.009), (0, 0, 0.0055), body)

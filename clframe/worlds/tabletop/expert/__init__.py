@@ -34,7 +34,7 @@ class Expert(Parts):
             yield action
 
     def retreat(self, steps: int) -> Actions:
-        """Leave against the hand's direction for so many steps, with the fingers as they are."""
+        """Leave against the hand's direction for some steps, with the fingers as they are."""
         rotation = self.world.aim[1]
         goal = self.hand - 2 * SLOW * (steps + 1) * rotation[:, 2]
         for _ in range(steps):
@@ -48,7 +48,7 @@ class Expert(Parts):
                     yield from self._achieve(goal)
                 except Dropped:
                     self.give_up(start)
-                    break  # look again at what is left to do
+                    break  # check again what remains to be done
                 if not self.world.holds(goal):
                     self.give_up(start)
             self.failed = tuple(g for g in ordered_goals(self.world))

@@ -22,7 +22,7 @@ UP: Point = np.array([0.0, 0.0, 1.0])
 FAST, SLOW = 0.03, 0.010
 """Meters of one step, in the open and near things."""
 _GENTLE, _STEEP = 3.5, 10.0
-"""Meters of height for each meter of distance left, in the open and beside tall things.
+"""Meters of height for each meter of distance left, in the open and next to tall objects.
 
 Gentle ways are easier to learn: a small error sideways asks for a small one upwards.
 """
@@ -100,11 +100,11 @@ class Motion:
         """Move until the hand is there, or ``until`` says so, or time is up.
 
         Args:
-            position: Where to, or a function that says so anew at each step.
+            position: The target, or a function that returns it at each step.
             rotation: How to be turned.
             speed: Meters of one step.
             near: Distance at which the hand counts as there.
-            steps: At most so many.
+            steps: Maximum number of steps.
             until: Stops early.
         """
         for _ in range(steps):
@@ -230,7 +230,7 @@ class Motion:
             yield self.action(goal - back * forward, rotation, speed)
 
     def _slope(self, goal: Point) -> float:
-        """How steeply to sink onto a point: more so beside what reaches up to the palm."""
+        """How steeply to sink onto a point: more so next to objects that reach up to the palm."""
         for name in (*self.world.plan.fixtures, *self.world.plan.objects):
             low, high = self.world.bounds(name)
             beside = (goal[:2] > low[:2] - 0.09) & (goal[:2] < high[:2] + 0.09)

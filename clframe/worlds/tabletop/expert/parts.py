@@ -31,7 +31,7 @@ class Parts(Placing):
 
         Args:
             key: The part's joint.
-            on: Whether it shall be open (or on).
+            on: Whether to open it (or turn it on).
         """
         owner, name = key.split("/")
         part = next(p for p in self.world.plan.fixtures[owner].parts if p.name == name)

@@ -10,7 +10,7 @@ _AJAR = 0.01
 
 
 def ordered_goals(world: World) -> list[Literal]:
-    """What is left to do, first things first; empty when the goal holds.
+    """Return the remaining subgoals in order; empty when the goal holds.
 
     Closing goes first where nothing more goes in or something below is needed, then turning on
     and opening, then what carries before what is carried, then closing what had to stay open.
