@@ -1,4 +1,4 @@
-"""What a path on the command line means: a run, a sweep, or the newest run below a folder."""
+"""Resolve a path on the command line to a run, a sweep, or the newest run below a folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILES = (EVENTS, CONFIG, RESULTS)
 
 
 class SweepWatcher:
-    """Reads a sweep folder: all its runs in short, and one of them in full.
+    """Reader of a sweep folder: all its runs in short, and one of them in full.
 
     Args:
         folder: The sweep folder.
@@ -30,10 +30,10 @@ class SweepWatcher:
         self._ended: dict[str, dict[str, Any]] = {}
 
     def view(self, chosen: str = "") -> dict[str, Any]:
-        """The sweep as it is now.
+        """Return the current state of the sweep.
 
         Args:
-            chosen: The run to show in full; empty for the one that has last done something.
+            chosen: The run to show in full; empty for the most recently active one.
         """
         runs, views = [], {}
         for name, entry in self._entries().items():
@@ -108,12 +108,12 @@ class OneRun:
         self._watcher = RunWatcher(folder)
 
     def view(self, chosen: str = "") -> dict[str, Any]:
-        """The run as it is now."""
+        """Return the current state of the run."""
         return self._watcher.view()
 
 
 def watcher(path: Path) -> OneRun | SweepWatcher:
-    """Who watches what a path means.
+    """Return the watcher for a path.
 
     Raises:
         RunFolderError: Nothing there can be watched.
@@ -132,7 +132,7 @@ def watcher(path: Path) -> OneRun | SweepWatcher:
         times = [changed_at(Path(parent, name)) for name in _FILES if name in files]
         if not times:
             continue
-        below.clear()  # a run holds no runs
+        below.clear()  # Runs are never inside of runs.
         if newest is None or max(times) > newest[0]:
             newest = (max(times), Path(parent))
     if newest is None:
@@ -141,9 +141,9 @@ def watcher(path: Path) -> OneRun | SweepWatcher:
 
 
 def last_mean(view: dict[str, Any]) -> float | None:
-    """The mean of the newest row of the matrix."""
+    """Return the mean of the newest row of the matrix."""
     for row, values in zip(reversed(view["rows"]), reversed(view["values"]), strict=True):
-        known = [value for value in values if value is not None]
-        if row in view["measured"] and known:
-            return float(sum(known) / len(known))
+        measured = [value for value in values if value is not None]
+        if row in view["measured"] and measured:
+            return float(sum(measured) / len(measured))
     return None

@@ -118,7 +118,7 @@ def test_a_worker_that_is_killed(processes: Any, kind: str) -> None:
     said = [line for line in processes.sentences(error) if "recording" not in line]
     assert len(said) == 1
     died = {
-        "reading": "processes that read data was ended from outside",
+        "reading": "a process that reads data was killed from outside",
         "rolling": "a worker process of the robot environments ended with code -9",
     }
     assert died[kind] in said[0]

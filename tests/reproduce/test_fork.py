@@ -307,15 +307,15 @@ def test_what_cannot_be_is_one_sentence(
             "--at",
             "2",
             "strategy.replay.size=20",
-        ): "'replay' cannot go on from its state",
+        ): "'replay' cannot continue from its state",
         (
             run,
             "--at",
             "2",
             "strategy.replay.size=80",
-        ): "'replay' cannot go on from its state",
+        ): "'replay' cannot continue from its state",
         (run, "--at", "2", "stream.class_order=[1,0,2,3,4,5,6,7,8,9]"): "cannot be forked so",
-        (run, "--at", "2", f"resume={run}"): "fork makes a run of its own",
+        (run, "--at", "2", f"resume={run}"): "a fork is a new run",
         ("--orders", "0,1;0,1", "--out", str(tmp_path / "o")): "has 0,1 twice",
         ("--orders", "0,1,2,3"): "--orders needs a folder for its runs",
     }
