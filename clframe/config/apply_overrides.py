@@ -58,11 +58,7 @@ def find_place(config: DictConfig, key: str, catalog: Catalog) -> str:
         entries = settings_in(config, catalog)
         homes = [entry for entry, settings in entries.items() if key in settings]
         if not homes:
-            offered = {
-                *GROUPS,
-                *ROOT_KEYS,
-                *(name for entry_settings in entries.values() for name in entry_settings),
-            }
+            offered = {*GROUPS, *ROOT_KEYS, *(name for own in entries.values() for name in own)}
             raise SettingError(f"unknown key '{key}'; {nearest(key, offered)}")
         if len(homes) > 1:
             places = " or ".join(f"{entry}.{key}" for entry in homes)

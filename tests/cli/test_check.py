@@ -77,7 +77,7 @@ def test_each_plugin_of_a_file_is_told_what_it_keeps(
     assert "hooks FAILED method 'before_experiense' is not a hook" in text
     assert "did you mean 'before_experience'?" in text
     assert "learns FAILED ended the process (code 0)" in text
-    assert "growth not checked the check before it did not come to its end" in text
+    assert "growth not checked the check before it did not finish" in text
     assert "3 of 27 items failed, 11 not checked" in text
     assert "hello" not in captured.out
 
@@ -135,7 +135,7 @@ def test_a_plugin_that_leaves_is_told(clframe_process: ProcessServer, here: Path
     assert "hooks FAILED method 'before_experiense' is not a hook" in text
     assert "did you mean 'before_experience'?" in text
     assert "learns FAILED ended the process (code 0)" in text
-    assert "growth not checked the check before it did not come to its end" in text
+    assert "growth not checked the check before it did not finish" in text
     assert "3 of 14 items failed, 11 not checked" in text
     assert "hello" not in done.stdout
 
@@ -337,7 +337,7 @@ def test_models_that_break_the_contract(model: Any, words: str) -> None:
     ("metric", "words"),
     [
         (lambda result: 0.5, "gives 0.5: return a dict"),
-        (lambda result: {"a": float("nan")}, "return None where it is not defined"),
+        (lambda result: {"a": float("nan")}, "return None where it is undefined"),
         (lambda result: {"a": random.random()}, "another answer the second time"),
     ],
 )
