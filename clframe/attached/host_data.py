@@ -19,7 +19,7 @@ from clframe.errors import DataError, PluginError
 _LABELS = ("labels", "label", "y")
 
 
-def as_data(host_data: Any, task: int, what: str) -> Data:
+def as_data(host_data: Any, task: int, name: str) -> Data:
     """Convert clframe's own data, a pair of inputs and labels, or a data set to data."""
     if isinstance(host_data, Data):
         return host_data
@@ -32,12 +32,12 @@ def as_data(host_data: Any, task: int, what: str) -> Data:
         labels = torch.as_tensor(host_data[1])
         first = tensors_of(x)[0]
         if len(first) != len(labels):
-            raise DataError(f"{what} has {len(first)} inputs and {len(labels)} labels")
+            raise DataError(f"{name} has {len(first)} inputs and {len(labels)} labels")
         change = scale_images if first.dtype == torch.uint8 else keep_inputs
         return TensorData(x, labels, task, transform=change)
-    samples = as_samples(host_data, None, what)
+    samples = as_samples(host_data, None, name)
     if not all(isinstance(label, int) for label in samples.labels):
-        raise DataError(f"{what} has labels that are names; the model's outputs are numbered")
+        raise DataError(f"{name} has labels that are names; the model's outputs are numbered")
     labels = torch.tensor(samples.labels)
     return samples.select(torch.arange(len(labels)), labels, task)
 

@@ -96,10 +96,10 @@ def _alike(first: Any, second: Any) -> bool:
     return type(first) is type(second)
 
 
-def not_of_this_run(place: Path | None, error: Exception) -> RunFolderError:
+def not_of_this_run(folder: Path | None, error: Exception) -> RunFolderError:
     """Return the error of a state that does not fit."""
     first: Any = (str(error).splitlines() or [""])[0]
     return RunFolderError(
-        f"a checkpoint in '{place}' is not a state of this run ({type(error).__name__}: "
+        f"a checkpoint in '{folder}' is not a state of this run ({type(error).__name__}: "
         f"{first[:200]}); put back the run's own"
     )

@@ -214,9 +214,9 @@ def settings(entry: Entry) -> str:
 
 
 def _plugin(entry: Entry, registry: Registry, files: Sequence[str]) -> dict[str, Check]:
-    *beside, plugin = distributed.made(entry.name, registry)
+    *required, plugin = distributed.made(entry.name, registry)
     named = {name: registry.build("plugin", name, {}) for name in _BESIDE if name != entry.name}
-    contract = PluginContract(plugin, beside=beside, others=named)
+    contract = PluginContract(plugin, required=required, others=named)
     checks = contract.checks()
     slow = {name: checks.pop(name) for name in ("cost per step", "growth")}
     return {

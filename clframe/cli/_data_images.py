@@ -134,7 +134,7 @@ def _empty_folders(root: Path) -> list[Path]:
     for folder in sorted(path for path in root.rglob("*") if path.is_dir()):
         hidden = any(name.startswith(".") for name in folder.relative_to(root).parts)
         inside = list(folder.iterdir())
-        if hidden or any(one.is_dir() or one.suffix.lower() in SUFFIXES for one in inside):
+        if hidden or any(child.is_dir() or child.suffix.lower() in SUFFIXES for child in inside):
             continue
         empty.append(folder)
     return empty

@@ -154,17 +154,17 @@ def import_(arguments: argparse.Namespace) -> None:
     from clframe.robot.formats.recording import with_state, write
 
     source = arguments.path.expanduser()
-    found: Sequence[Recording]
+    loaded: Sequence[Recording]
     if source.is_file():
-        found = [robomimic.read(source)]
-        names = [found[0].name]
+        loaded = [robomimic.read(source)]
+        names = [loaded[0].name]
     else:
-        found = recordings(source)
-        names = found.names
-    for recording, path in zip(found, _targets(arguments.out.expanduser(), names), strict=True):
-        complete, parts = with_state(recording)
-        if parts:
-            print_out(f"{recording.name}: the state is assembled from {', '.join(parts)}")
+        loaded = recordings(source)
+        names = loaded.names
+    for recording, path in zip(loaded, _targets(arguments.out.expanduser(), names), strict=True):
+        complete, sources = with_state(recording)
+        if sources:
+            print_out(f"{recording.name}: the state is assembled from {', '.join(sources)}")
         write(path, complete)
         steps = sum(len(demo) for demo in complete.demos)
         print_out(

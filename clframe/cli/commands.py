@@ -152,7 +152,7 @@ def overview() -> str:
     others = [command for command in known().values() if command.point is not None]
     if others:
         lines += ["", "of installed packages:", ""]
-        lines += [line for one in others for line in _lines(one, f" [{one.origin}]")]
+        lines += [line for other in others for line in _lines(other, f" [{other.origin}]")]
     lines += [
         "",
         "  clframe fit strategy=ewc stream=split_mnist scenario=task seed=1",
@@ -168,5 +168,5 @@ def overview() -> str:
 
 def _lines(command: Command, origin: str = "") -> list[str]:
     start = f"  {f'clframe {command.name} {command.arguments}':<29} "
-    words = f"{command.summary}{origin}".strip()
-    return wrap(words, 32, start) or [start.rstrip()]
+    text = f"{command.summary}{origin}".strip()
+    return wrap(text, 32, start) or [start.rstrip()]

@@ -97,9 +97,9 @@ class Table:
             return
         nobody = [("", call.milliseconds, "nobody answered")]
         answers: Sequence[tuple[str, float, str]] = call.answers or nobody
-        for plugin, took, words in answers:
+        for plugin, took, answer in answers:
             row = self._rows.setdefault((path, plugin), Row(call.hook, call.within, plugin))
-            row.add(took, words)
+            row.add(took, answer)
 
     @property
     def rows(self) -> list[Row]:

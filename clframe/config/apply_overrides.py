@@ -46,8 +46,8 @@ def apply(config: DictConfig, settings: Sequence[str], catalog: Catalog) -> None
         elif key in SETTINGS and not isinstance(override.value(), dict):
             raise SettingError(f"'{override.input_line}': write {key}.SETTING=value")
         else:
-            place = key if key in SETTINGS else find_place(config, key, catalog)
-            OmegaConf.update(config, place, override.value(), force_add=True)
+            path = key if key in SETTINGS else find_place(config, key, catalog)
+            OmegaConf.update(config, path, override.value(), force_add=True)
 
 
 def find_place(config: DictConfig, key: str, catalog: Catalog) -> str:
@@ -61,8 +61,8 @@ def find_place(config: DictConfig, key: str, catalog: Catalog) -> str:
             offered = {*GROUPS, *ROOT_KEYS, *(name for own in entries.values() for name in own)}
             raise SettingError(f"unknown key '{key}'; {nearest(key, offered)}")
         if len(homes) > 1:
-            places = " or ".join(f"{entry}.{key}" for entry in homes)
-            raise SettingError(f"'{key}' could be {places}; write which one you mean")
+            candidates = " or ".join(f"{entry}.{key}" for entry in homes)
+            raise SettingError(f"'{key}' could be {candidates}; write which one you mean")
         holder = homes[0]
         key = f"{holder}.{key}"
     group, _, name = holder.partition(".")
@@ -81,8 +81,8 @@ def _holder(config: DictConfig, key: str) -> str:
     name = rest.partition(".")[0]
     chosen = config.get(group) or {}
     if name not in chosen:
-        what = "part of this strategy" if group == "strategy" else "a logger of this run"
-        raise SettingError(f"'{key}': '{name}' is not {what}; {nearest(name, chosen)}")
+        role = "part of this strategy" if group == "strategy" else "a logger of this run"
+        raise SettingError(f"'{key}': '{name}' is not {role}; {nearest(name, chosen)}")
     return f"{group}.{name}" if "." in rest else group
 
 

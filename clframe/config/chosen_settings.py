@@ -27,8 +27,8 @@ def chosen_settings(catalog: Catalog, overrides: Sequence[str]) -> dict[str, lis
                 continue
             if group == "strategy":
                 for plugin in item.plugins:
-                    part = catalog.items["plugin"][plugin]
-                    settings[f"strategy.{plugin}"] = list(part.settings)
+                    plugin_item = catalog.items["plugin"][plugin]
+                    settings[f"strategy.{plugin}"] = list(plugin_item.settings)
             elif group == "logger":
                 settings[f"logger.{name}"] = list(item.settings)
             elif item.settings:

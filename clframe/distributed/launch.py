@@ -63,13 +63,13 @@ _children = _Children()
 
 
 @contextlib.contextmanager
-def command(words: Sequence[str]) -> Iterator[None]:
+def command(arguments: Sequence[str]) -> Iterator[None]:
     """Start the other processes with this command line, and end them with this context.
 
     Without it they run this process's own command or script again.
     """
     before = _children.command
-    _children.command = [sys.executable, "-m", "clframe", *words]
+    _children.command = [sys.executable, "-m", "clframe", *arguments]
     grace = 1.0  # After a failure the others wait for an exchange that will not come.
     try:
         yield
@@ -137,14 +137,14 @@ def _quiet_lightning() -> Iterator[None]:
 
 
 def _start(variables: dict[str, str], processes: int) -> None:
-    words = _children.command or _own_command()
+    command_line = _children.command or _own_command()
     _children.environment = {name: os.environ.get(name) for name in _VARIABLES}
     os.environ.update(variables)
     _children.reported.clear()
     _children.connected = False
     own = {_PARENT: str(os.getpid())}
     for number in range(1, processes):
-        child = subprocess.Popen(words, env={**os.environ, **own, "LOCAL_RANK": str(number)})
+        child = subprocess.Popen(command_line, env={**os.environ, **own, "LOCAL_RANK": str(number)})
         _children.running.append(child)
     atexit.register(_end_children, GRACE)
     threading.Thread(target=_watch, args=(list(_children.running),), daemon=True).start()

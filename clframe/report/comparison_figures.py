@@ -152,9 +152,9 @@ def factors(tables: Sequence[Table]) -> Iterator[Block]:
         for i, group in enumerate(table.groups):
             over[group.label][title] = _mean(table.cells[metric][i].summary)
             panels[title][group.label] = {
-                _OPENLORIS[one]: _mean(table.cells[one][i].summary)
-                for one in _OPENLORIS
-                if one in table.metrics
+                _OPENLORIS[openloris_name]: _mean(table.cells[openloris_name][i].summary)
+                for openloris_name in _OPENLORIS
+                if openloris_name in table.metrics
             }
     if len(usable) >= 3:
         drawings.append(

@@ -100,12 +100,12 @@ def _cards(table: Table) -> Iterator[Card]:
     """Yield the best strategy for each headline number."""
     facts = table.groups[0].runs[0].result.metric_facts
     measure = table.groups[0].runs[0].result.matrix.measure
-    for name, words in card_words(table.cells):
+    for name, text in card_words(table.cells):
         for group, cell in zip(table.groups, table.cells.get(name, ()), strict=False):
             if cell.best and cell.summary is not None:
                 samples = [x for run in group.runs if (x := run.metrics.get(name)) is not None]
                 yield Card(
-                    label=words.format(measure=measure),
+                    label=text.format(measure=measure),
                     value=format_value(cell.summary.mean, 3),
                     name=name,
                     who=group.label,

@@ -134,8 +134,8 @@ def _line(life: Life, parent: Life | None = None) -> str:
         start = f" after {life.at} ({life.origin.get('experience')}){where}"
     value = life.run.metrics.get(_METRIC)
     number = "" if value is None else f"  {_METRIC} {format_value(value)}"
-    what = "".join(f"  {word}" for word in changes(life, parent))
-    return f"{life.name}{start}: {' '.join(life.rows)}{what}{number}"
+    changed = "".join(f"  {word}" for word in changes(life, parent))
+    return f"{life.name}{start}: {' '.join(life.rows)}{changed}{number}"
 
 
 def changes(life: Life, parent: Life | None) -> list[str]:

@@ -136,7 +136,7 @@ def table(pairs: Sequence[Pair], labels: tuple[str, str], markdown: bool = False
     head = ["task", "episodes", "A", "B", "only A", "only B", "p"]
     if len(rows) > 1:
         head.insert(0, "after")
-    head += [words for name in measures for words in (f"{name} A-B", "p ")]
+    head += [title_of_column for name in measures for title_of_column in (f"{name} A-B", "p ")]
     lines = []
     for row in rows:
         cells = [pair for pair in pairs if pair.row == row]

@@ -84,12 +84,12 @@ def run_page(run: Run, notes: Sequence[str] = (), experts: Sequence[Path] = ()) 
 
 def _cards(run: Run) -> Iterator[Card]:
     facts, measure = run.result.metric_facts, run.result.matrix.measure
-    for name, words in card_words(run.metrics):
+    for name, text in card_words(run.metrics):
         value = run.metrics.get(name)
         if value is None:
             continue
         yield Card(
-            label=words.format(measure=measure),
+            label=text.format(measure=measure),
             value=format_value(value, 3),
             name=name,
             formula=formula(name, facts),
@@ -294,8 +294,8 @@ def _metric_table(run: Run, names: Sequence[str], title: str) -> Table:
 def explanation(name: str, result: Result) -> str:
     """Return the meaning and formula of a metric, with the name of the run's own measure."""
     facts, measure = result.metric_facts, result.matrix.measure
-    words = meaning(name, facts).replace("accuracy", measure)
-    return ": ".join(text for text in (words, formula(name, facts)) if text)
+    text_of_metric = meaning(name, facts).replace("accuracy", measure)
+    return ": ".join(text for text in (text_of_metric, formula(name, facts)) if text)
 
 
 def _list_tables(run: Run) -> Iterator[Block]:

@@ -84,7 +84,7 @@ def _compare(parent: Parent, learned: int, built: Built, record: DataRecord) -> 
     other = [task.name for task in later if record.test_changed(task)]
     if other:
         built.content["fork"]["remeasured"] = other
-    learned_before = DataRecord({one.name: record.experiences[one.name] for one in past})
+    learned_before = DataRecord({e.name: record.experiences[e.name] for e in past})
     for name, (n, total) in learned_before.trained_on(later).items():
         warn_user(f"{n:,} of {total:,} test samples of task '{name}' were learned before the fork")
 

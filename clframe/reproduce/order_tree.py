@@ -70,7 +70,7 @@ def read_orders(text: str) -> list[Order]:
     [(0, 1, 2), (0, 2, 1)]
     """
     orders: list[Order] = []
-    for order in filter(None, (one.strip() for one in text.split(";"))):
+    for order in filter(None, (item.strip() for item in text.split(";"))):
         items = [item.strip() for item in order.strip("[]").split(",")]
         if not all(items):
             raise SettingError(f"--orders: '{order}' has an empty place; write 0,1,2;0,2,1")

@@ -41,11 +41,11 @@ class Parent:
         Raises:
             RunFolderError: Names the process that trains it.
         """
-        place = self.path / ".lock"
-        if not place.exists():
+        path = self.path / ".lock"
+        if not path.exists():
             return
         lock = Lock(
-            place,
+            path,
             lambda holder: RunFolderError(
                 f"run '{self.path}' is being trained by {holder}; fork it when that has ended"
             ),
@@ -57,12 +57,12 @@ class Parent:
     @cached_property
     def kept(self) -> dict[int, dict[str, Any]]:
         """Return the notes of states between two experiences, by number of learned experiences."""
-        found: dict[int, dict[str, Any]] = {}
+        states: dict[int, dict[str, Any]] = {}
         for note in notes(self.path):
             learned = note["position"].get("experiences_learned")
             if learned is not None and note["position"]["rows"] > learned:
-                found.setdefault(learned, note)
-        return found
+                states.setdefault(learned, note)
+        return states
 
     @cached_property
     def names(self) -> list[str]:

@@ -144,11 +144,11 @@ def replayable(folder: RunFolder, kept: dict[int, CheckpointInfo], number: int |
     return number
 
 
-def _checked(what: str, check: Callable[[], str]) -> Finding:
+def _checked(title: str, check: Callable[[], str]) -> Finding:
     try:
-        return Finding(what, check())
+        return Finding(title, check())
     except ClframeError as error:
-        return Finding(what, str(error), good=False)
+        return Finding(title, str(error), good=False)
 
 
 def _saved_matrix(store: CheckpointStore, number: int) -> dict[str, Any]:
@@ -279,16 +279,16 @@ def _relearned(
     apart = list(deviations(saved, fresh))
     name = learner.state.matrix.rows[-1]
     seconds = time.perf_counter() - began
-    what = f"experience {end.learned} ({name})"
+    title = f"experience {end.learned} ({name})"
     again = f"learned again in {seconds:.1f} s"
     if not apart:
         tensors = count_tensors(saved)
-        return Finding(what, f"{again}: {tensors} tensors and the row equal to the bit")
+        return Finding(title, f"{again}: {tensors} tensors and the row equal to the bit")
     worst = max(apart, key=lambda deviation: deviation.size)
     text = f"{again}: {_named(apart, worst)}"
     if worst.size <= tolerance:
-        return Finding(what, f"{text}, within the tolerance of {tolerance:g}")
-    return Finding(what, text, good=False)
+        return Finding(title, f"{text}, within the tolerance of {tolerance:g}")
+    return Finding(title, text, good=False)
 
 
 def _named(apart: Sequence[Deviation], worst: Deviation) -> str:

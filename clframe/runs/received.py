@@ -276,11 +276,11 @@ def check_places(content: Mapping[str, Any], run: Path, typed: Sequence[str] = (
         SettingError: Names the place, the run, and what to do.
     """
     confirmed = {*trusted().places, *(word.partition("=")[2].strip("'\"") for word in typed)}
-    for place in places(content):
-        if place not in confirmed and not Path(place).resolve().is_relative_to(run.resolve()):
+    for target in places(content):
+        if target not in confirmed and not Path(target).resolve().is_relative_to(run.resolve()):
             raise SettingError(
-                f"a logger of run '{run}' writes to '{place}', outside of the run folder: name it "
-                f"with logger.lightning.save_dir={place}, or confirm it with clframe trust "
+                f"a logger of run '{run}' writes to '{target}', outside of the run folder: name it "
+                f"with logger.lightning.save_dir={target}, or confirm it with clframe trust "
                 f"{shlex.quote(str(run))}"
             )
 

@@ -57,13 +57,13 @@ class Clock(Plugin):
 
 
 def measure(
-    plugins: Callable[[], list[Plugin]], beside: Sequence[Plugin], scenario: Any, repeats: int = 3
+    plugins: Callable[[], list[Plugin]], others: Sequence[Plugin], scenario: Any, repeats: int = 3
 ) -> Cost:
     """Run with and without a plugin in turn; the shortest time of each counts.
 
     Args:
         plugins: Makes the plugins including the measured one.
-        beside: Makes the other plugins.
+        others: The plugins without the measured one.
         scenario: Scenario of the toy stream.
         repeats: Pairs of runs.
     """
@@ -76,7 +76,7 @@ def measure(
 
     with_it, without = [], []
     for _ in range(repeats):
-        without.append(times(list(copy.deepcopy(beside))))
+        without.append(times(list(copy.deepcopy(others))))
         with_it.append(times(plugins()))
     early, late = (min(times_of_run[i] for times_of_run in with_it) for i in (0, 1))
     plain_early, plain_late = (min(times_of_run[i] for times_of_run in without) for i in (0, 1))

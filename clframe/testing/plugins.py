@@ -45,7 +45,7 @@ class PluginContract:
     Args:
         plugin: The plugin, freshly made; it is copied, not changed.
         stream: Stream to check it on; None for a toy stream in the first scenario it supports.
-        beside: Plugins that it needs.
+        required: Plugins that it needs.
         others: Plugins to compose it with.
     """
 
@@ -53,13 +53,13 @@ class PluginContract:
         self,
         plugin: Plugin,
         stream: Stream | None = None,
-        beside: Sequence[Plugin] = (),
+        required: Sequence[Plugin] = (),
         others: Mapping[str, Plugin] | None = None,
     ) -> None:
         self.plugin = plugin
         self.scenario = cast(Scenario, plugin.scenarios[0])
         self.stream = stream or toy_stream(self.scenario)
-        self.beside = list(beside)
+        self.required = list(required)
         self.others = dict(others or {})
         self._first: tuple[Result, Learner] | None = None
         self._drawn: dict[str, Any] = {}
@@ -105,7 +105,7 @@ class PluginContract:
     # ------------------------------------------------------------ one run
 
     def _plugins(self) -> list[Plugin]:
-        return [*copy.deepcopy(self.beside), copy.deepcopy(self.plugin)]
+        return [*copy.deepcopy(self.required), copy.deepcopy(self.plugin)]
 
     def whole_run(self) -> tuple[Result, Learner]:
         """Return the first whole run, made once."""
@@ -161,7 +161,7 @@ class PluginContract:
     def random_state(self) -> str:
         """Check the source of its random numbers; an evaluator must not draw any."""
         first, _ = self.whole_run()
-        plain, learner = toy_run(copy.deepcopy(self.beside), self.stream)
+        plain, learner = toy_run(copy.deepcopy(self.required), self.stream)
         state = self._generators(learner)
         drawn = [
             source
@@ -256,9 +256,9 @@ class PluginContract:
             else:
                 composed.append(name)
         if not composed:
-            raise NotChecked(f"refused beside {', '.join(refused) or 'all'}")
+            raise NotChecked(f"refused with {', '.join(refused) or 'all'}")
         text = f"with {', '.join(composed)}"
-        return f"{text}; refused beside {', '.join(refused)}" if refused else text
+        return f"{text}; refused with {', '.join(refused)}" if refused else text
 
     # ------------------------------------------------------------ cost
 
@@ -282,7 +282,7 @@ class PluginContract:
 
     def _measured(self, repeats: int = 0) -> Cost:
         if self._cost is None or repeats:
-            self._cost = measure(self._plugins, self.beside, self.scenario, repeats or 3)
+            self._cost = measure(self._plugins, self.required, self.scenario, repeats or 3)
         return self._cost
 
     def _check_steps(self) -> None:

@@ -46,8 +46,8 @@ def check_overrides(kind: type, contracts: Sequence[type], inherited: bool = Tru
                 raise PluginError(f"{where} must be a method with the parameters ({names})")
             try:
                 inspect.signature(own).bind(
-                    *(one for one in parameters if one.kind is not one.KEYWORD_ONLY),
-                    **{one.name: one for one in parameters if one.kind is one.KEYWORD_ONLY},
+                    *(p for p in parameters if p.kind is not p.KEYWORD_ONLY),
+                    **{p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY},
                 )
             except TypeError as error:
                 raise PluginError(f"{where} must take ({names}): {error}") from error

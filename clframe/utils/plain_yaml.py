@@ -83,7 +83,7 @@ def read_yaml(text: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f"line {mark.line + 1}"
         problem = getattr(error, "problem", None) or ""
-        raise ValueError(": ".join(part for part in (where, problem) if part)) from error
+        raise ValueError(": ".join(detail for detail in (where, problem) if detail)) from error
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except (TypeError, OverflowError, AttributeError) as error:

@@ -37,27 +37,27 @@ class SweepWatcher:
         """
         runs, views = [], {}
         for name, entry in self._entries().items():
-            found = self._of_run(name)
+            run_view = self._of_run(name)
             state, why = str(entry.get("state", "waiting")), ""
-            if found is not None:
-                views[name] = found
-                state = found["state"]
+            if run_view is not None:
+                views[name] = run_view
+                state = run_view["state"]
             elif state == "failed":
                 why = str(entry.get("why", ""))
-            mean = None if found is None else last_mean(found)
+            mean = None if run_view is None else last_mean(run_view)
             runs.append(
                 {
                     "name": name,
                     "state": state,
                     "why": why,
-                    "learned": 0 if found is None else found["learned"],
-                    "experiences": 0 if found is None else found["experiences"],
+                    "learned": 0 if run_view is None else run_view["learned"],
+                    "experiences": 0 if run_view is None else run_view["experiences"],
                     "mean": mean,
-                    "left": None if found is None else found["left"],
-                    "at": 0.0 if found is None else found["at"],
+                    "left": None if run_view is None else run_view["left"],
+                    "at": 0.0 if run_view is None else run_view["at"],
                 }
             )
-        running = [name for name, found in views.items() if found["state"] == RUNNING]
+        running = [name for name, run_view in views.items() if run_view["state"] == RUNNING]
         newest = max(running or views, key=lambda name: float(views[name]["at"]), default="")
         done = sum(run["state"] == FINISHED for run in runs)
         alive = holder(self.folder).alive is not False or bool(running)
