@@ -39,7 +39,7 @@ def add_subcommands(parser: Parser) -> None:
     add("--to", required=True, choices=LAYOUTS, help="the layout")
     add("--out", type=Path, required=True, metavar="PATH", help="folder, or FILE.hdf5")
     add("--task", metavar="NAME", help="only this task of the stream")
-    add("--n", type=whole(1), metavar="N", help="of each task; default: as the stream says, or all")
+    add("--n", type=whole(1), metavar="N", help="number per task; default: the stream's, or all")
     add("--video", action="store_true", help="lerobot: colour images as mp4; needs av")
     add("--fps", type=whole(1), default=20, metavar="N", help="lerobot: steps a second; default 20")
     read = parser.add_subcommand(

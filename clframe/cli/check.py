@@ -88,7 +88,7 @@ def _verdict(total: int, failed: int, left: int, unseen: bool) -> str:
     if failed:
         return f"{failed} of {total} items failed{rest}"
     if unseen:
-        return "cannot be checked here: no run came to its end"
+        return "cannot be checked here: no run finished"
     return f"keeps the contract: {total - left} of {total} items ok{rest}"
 
 
@@ -145,8 +145,7 @@ def checked(files: Sequence[str], name: str, timeout: int) -> Iterator[dict[str,
     reason = (
         f"ended the process (code {child.returncode}): a plugin must not exit by itself"
         if ended
-        else f"did not end within {timeout} seconds: look for a loop without end, or give it "
-        "longer with --timeout"
+        else f"did not end within {timeout} seconds: look for an endless loop, or raise --timeout"
     )
     if not waiting and not current:
         yield {"problem": f"'{name or files[0]}' {reason}"}

@@ -1,8 +1,8 @@
 """The commands: names, one-line summaries and modules. Nothing heavy is imported.
 
-A built-in command is a module of this folder with ``parser()`` and ``main(words)``. An installed
+A built-in command is a module of this folder with ``parser()`` and ``main(argv)``. An installed
 package adds one with an entry point in the group ``clframe.commands``, which names a module with
-``main(words)`` or a function that takes the arguments; its return value is the exit code.
+``main(argv)`` or a function that takes the arguments; its return value is the exit code.
 """
 
 from __future__ import annotations
@@ -86,24 +86,24 @@ BUILT_IN = (
     Command("eval", "RUN", "measure a run's final model on every task again"),
     Command("watch", "RUN", "follow a run in the terminal or, with --web, on a page"),
     Command("report", "RUN...", "write report.html"),
-    Command("compare", "RUN...", "table over strategies and seeds, with significance"),
+    Command("compare", "RUN...", "compare strategies over seeds, with significance"),
     Command("verify", "RUN", "retrain one experience of a run and compare every bit"),
     Command("fork", "RUN --at EXPERIENCE", "start a new run from the end of an experience"),
-    Command("bundle", "RUN", "a run in one file that anyone can verify"),
+    Command("bundle", "RUN", "pack a run into one file that anyone can verify"),
     Command("trust", "RUN", "confirm the code that comes with somebody else's run"),
     Command("wandb", "RUN...", "send finished runs to Weights & Biases"),
     Command("list", "KIND or NAME", "list registered names, or describe one and its settings"),
     Command("new", "KIND NAME", "write a plugin, stream, model, metric or package with its test"),
-    Command("check", "FILE or NAME", "does a plugin keep the contract? one line per item"),
-    Command("trace", "KEY=VALUE...", "the hook calls of one experience: who, what, how long"),
-    Command("l2", "LOG_DIR...", "lifelong-learning metrics of a log"),
+    Command("check", "FILE or NAME", "check the contract of a plugin, one line per item"),
+    Command("trace", "KEY=VALUE...", "show the hook calls of one experience, with times"),
+    Command("l2", "LOG_DIR...", "compute lifelong-learning metrics of a log"),
     Command("ste", "KEY=VALUE...", "train a single-task expert for each task, for l2 --ste"),
     Command("tasks", "ACTION ...", "generate, check or show BDDL task files"),
-    Command("data", "check NAME DIR", "what a data folder holds and what is missing"),
+    Command("data", "check NAME DIR", "show what a data folder holds and what is missing"),
     Command("demos", "ACTION ...", "make, check or play demonstrations of robot tasks"),
     Command("rollout", "RUN", "run episodes of a run's final policy, and record them"),
-    Command("doctor", "", "what this machine has and what is missing"),
-    Command("completion", "SHELL", "a script that completes commands with the Tab key"),
+    Command("doctor", "", "show what this machine has and what is missing"),
+    Command("completion", "SHELL", "print a script for completion with the Tab key"),
 )
 NAMES = frozenset(command.name for command in BUILT_IN)
 

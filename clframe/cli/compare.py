@@ -34,7 +34,7 @@ def parser() -> Parser:
             ("clframe compare runs --metric gem.acc gem.bwt", "these metrics"),
             ("clframe compare runs --format latex --out table.tex", "for a paper (booktabs)"),
             ("clframe compare ewc.zip er.zip --verified", "of bundles, each checked first"),
-            ("clframe compare RUN_A RUN_B --sequential", "when would it have been decided?"),
+            ("clframe compare RUN_A RUN_B --sequential", "after how many pairs it is decided"),
             ("clframe compare RUN_A RUN_B --rollouts 200 --sequential", "run until it is decided"),
         ],
     )

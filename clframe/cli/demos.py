@@ -32,7 +32,7 @@ def parser() -> Parser:
     make.add_settings("stream=NAME, its settings, data_dir=DIR, plugin_path=FILE")
     add = make.add_argument
     add("--task", metavar="NAME", help="only this task")
-    add("--n", type=whole(1), metavar="N", help="of each task; default: as the stream says")
+    add("--n", type=whole(1), metavar="N", help="number per task; default: the stream's")
     add("--again", action="store_true", help="also record tasks that have demonstrations")
     add("--num-workers", type=whole(), metavar="N", help="processes; default: as many as cores")
     check = parser.add_subcommand(

@@ -35,8 +35,8 @@ def parser() -> Parser:
     """Return the parser of the command."""
     parser = Parser(
         "doctor",
-        "Versions, devices, data, robots, folders, W&B and plugins of this machine. Exit code 2 if "
-        "something is broken.",
+        "Show versions, devices, data, robots, folders, W&B and plugins of this machine. Exit code "
+        "2 if something is broken.",
         [
             ("clframe doctor", "marks every line: ok, - for what is not there, or BAD"),
             ("clframe doctor --gpu --out gpu.md", "learn small streams on the GPU and the CPU"),
@@ -86,7 +86,7 @@ def _versions() -> Iterator[tuple[bool | None, str]]:
     try:
         import torchvision  # noqa: F401
     except (ImportError, RuntimeError) as error:
-        yield False, f"torch and torchvision do not belong together: {str(error).splitlines()[0]}"
+        yield False, f"torch and torchvision do not match: {str(error).splitlines()[0]}"
 
 
 def _devices() -> Iterator[tuple[bool | None, str]]:

@@ -22,7 +22,7 @@ def parser() -> Parser:
         "several orders of one stream as a tree, in which common prefixes are learned once.",
         [
             ("clframe fit strategy=er", "a run to fork"),
-            ("clframe fork RUN --at 2 optimizer.lr=0.01", "other settings from its second on"),
+            ("clframe fork RUN --at 2 optimizer.lr=0.01", "other settings after its second"),
             ("clframe fork RUN --at exp1 strategy=ewc", "another strategy"),
             ("clframe fork RUN --at 2 'experience_order=[0,1,4,3,2]'", "another order"),
             ("clframe fork --orders '0,1,2,3,4;0,1,3,2,4' --out orders strategy=er", "a tree"),
@@ -58,9 +58,7 @@ def main(argv: Sequence[str]) -> int:
         return _orders(arguments.orders, arguments.out, arguments_of_orders, arguments.at)
     run, settings = arguments.run, arguments.settings
     if run is None or ("=" in run and not Path(run).exists()):
-        raise SettingError(
-            "clframe fork: name the run to begin from: clframe fork RUN --at EXPERIENCE"
-        )
+        raise SettingError("clframe fork: name the run to fork: clframe fork RUN --at EXPERIENCE")
     if arguments.at is None:
         raise SettingError(
             f"clframe fork: name the last experience of '{run}' to keep: --at EXPERIENCE"

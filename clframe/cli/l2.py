@@ -25,7 +25,8 @@ def parser() -> Parser:
 
     parser = Parser(
         "l2",
-        "Lifelong-learning metrics (New et al., 2022) of l2logger folders: tables, JSON, images.",
+        "Compute lifelong-learning metrics (New et al., 2022) of l2logger folders: tables, JSON, "
+        "images.",
         [
             ("clframe l2 RUN/log", "the lifetime of a run"),
             ("clframe l2 RUN/log --ste experts --out DIR", "with experts: RP and SE"),

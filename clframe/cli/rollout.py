@@ -36,7 +36,7 @@ def parser() -> Parser:
     add("run", type=Path, help="a run folder")
     parser.add_plugin_path()
     add("--task", metavar="NAME", help="only this task")
-    add("--episodes", type=whole(1), metavar="N", help="how many; default: as the stream says")
+    add("--episodes", type=whole(1), metavar="N", help="number; default: the stream's")
     add("--perturb", metavar="AXIS=LEVEL", help="perturb the episodes, as in camera=0.5")
     add(
         "--video", type=Path, metavar="FILE", help="record an episode: FILE.mp4, FILE.gif, a folder"

@@ -2,8 +2,8 @@
 
 :class:`RunConfig` is the arguments of :func:`clframe.fit`, the content of ``config.yaml`` and what
 the command line composes into. It is made from keywords (:meth:`RunConfig.of`), from overrides
-(:func:`clframe.config.compose.compose`) or from a run folder (:meth:`RunConfig.from_folder`); its
-defaults are those of the command line and of Python alike.
+(:func:`clframe.config.compose.compose`) or from a run folder (:meth:`RunConfig.from_folder`). Its
+defaults are the same on the command line and in Python.
 """
 
 from __future__ import annotations

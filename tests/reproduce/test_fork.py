@@ -295,7 +295,7 @@ def test_what_cannot_be_is_one_sentence(
         (str(tmp_path), "--at", "1"): "is not a run folder: it has no config.yaml",
         (str(last_only), "--at", "1"): "has not kept its state after 1 experiences",
         (run,): "name the last experience of",
-        ("--at", "1"): "name the run to begin from",
+        ("--at", "1"): "name the run to fork",
         (run, "--at", "4"): "after 'exp3' stream 'split_mnist' has nothing left to",
         (run, "--at", "2", "experience_order=[0,2,1,3]"): "the one of number 2 was 'exp1' and would"
         " be 'exp2'",
