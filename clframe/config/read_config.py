@@ -73,7 +73,7 @@ def _problems(content: Mapping[str, Any]) -> Iterator[str]:
         if not isinstance(content[name].get("name", content[name].get("object")), str):
             yield f"lacks the name of '{name}'"
     if "fork" in content and not is_origin(content["fork"]):
-        yield "has a 'fork' that does not say with which state of which run it began"
+        yield "has a 'fork' without the run and the state that it began with"
     for name in SEVERAL:
         for entry, settings in content[name].items():
             if not isinstance(entry, str) or not isinstance(settings, dict | None):

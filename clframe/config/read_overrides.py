@@ -47,7 +47,7 @@ def split(word: str) -> tuple[str, str, str]:
     key, at, _ = key.strip().partition("@")
     if re.match(r"hydra\b", key):
         raise SettingError(
-            f"'{word}' is a setting of Hydra's, which clframe runs without: a run's folder is "
+            f"'{word}' is a setting of Hydra's, which clframe does not use: a run's folder is "
             "run_dir=DIR, a sweep's settings are sweep.NAME=value"
         )
     valid = sign in ("", "+", "++", "~") and (equals or sign == "~")
@@ -75,8 +75,8 @@ def read(word: str) -> Override:
     except HydraException as error:
         reason = " ".join(str(error).split())
         raise SettingError(
-            f"'{word}' cannot be read ({reason}); several values are a,b,c or range(0,10), and "
-            "put a text with other characters in quotes"
+            f"'{word}' cannot be read ({reason}); write several values as a,b,c or "
+            "range(0,10), and put a text with other characters in quotes"
         ) from error
 
 

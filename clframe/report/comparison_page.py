@@ -135,7 +135,7 @@ def _family(runs: Sequence[Run]) -> Iterator[Block]:
                 "lifetimes",
                 lambda width: family_figure(roots, width),
                 f"tree of {words_of(roots)}",
-                f"{words_of(roots)}: a line per run, which leaves another where it was forked; "
+                f"{words_of(roots)}: a line per run, which branches off where the run was forked; "
                 "shared experiences were learned once. At its end the mean of its last row.",
                 wide=True,
             )

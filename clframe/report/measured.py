@@ -97,8 +97,8 @@ def sections(result: Result) -> Iterator[Section]:
             "confusions",
             lambda width: confusion_figure(square, width),
             f"confusion matrix after {confusion[0]}",
-            f"After {confusion[0]}, all tasks learned so far: a row per class, what of it (in "
-            "percent) was predicted as which class.",
+            f"After {confusion[0]}, all tasks learned so far: a row per class, with the "
+            "percentage that was predicted as each class.",
             wide=len(square) > _MOST_NUMBERED,
         )
         yield Section("confusions", "Confusions", [Figures([drawing])])

@@ -183,7 +183,7 @@ def _check_parent(fork: Mapping[str, Any], folder: RunFolder) -> str:
     origin = Origin(folder.path / fork["run"], fork["sha256"])
     began = f"the state {origin.sha256[:12]} after {fork['at']} experiences"
     if not origin.run.is_dir():
-        return f"'{fork['run']}' is not there; {began} is compared by its sum alone"
+        return f"'{fork['run']}' is missing; {began} is compared only by its checksum"
     if origin.problem is not None:
         raise RunFolderError(f"'{fork['run']}' {origin.problem}")
     return f"'{fork['run']}' has {began}"

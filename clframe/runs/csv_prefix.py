@@ -42,7 +42,7 @@ def first_rows(path: Path, n: int, columns: Sequence[str]) -> str:
 def problem_with(path: Path, mark: dict[str, Any]) -> str | None:
     """Return the problem with a table that must begin as its mark says, or None."""
     if path.is_symlink():
-        return "is a link, which the run had not made"
+        return "is a link that the run has not made"
     if not mark["rows"]:
         return None
     if not path.is_file():

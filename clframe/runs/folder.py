@@ -128,7 +128,9 @@ class RunFolder:
         if not parent.is_dir():
             raise RunFolderError(f"run_dir '{self.path}' cannot be made: '{parent}' is a file")
         if not os.access(parent, os.W_OK | os.X_OK):
-            raise RunFolderError(f"run_dir '{self.path}' cannot be written: no right on '{parent}'")
+            raise RunFolderError(
+                f"run_dir '{self.path}' cannot be written: no permission on '{parent}'"
+            )
 
     def describe(
         self,

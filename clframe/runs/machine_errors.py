@@ -49,7 +49,7 @@ def translate_errors(learner: Learner, folder: RunFolder | None) -> Iterator[Non
             raise
         if learner.experience is None:
             raise OutOfMemoryError(
-                "there is not enough memory to begin: make the model, what plugins add to it, or "
+                "there is not enough memory to begin: make the model, its plugins' additions, or "
                 f"evaluation.eval_batch_size={learner.engine.evaluation.eval_batch_size} smaller"
             ) from error
         size = learner.engine.settings.batch_size
@@ -92,8 +92,8 @@ def _of_files(error: OSError, learner: Learner, folder: RunFolder | None) -> Clf
             hint = hint.removesuffix(", then ") or "give another run_dir"
             return RunFolderError(f"run_dir '{folder.path}' cannot be written: {reason}; {hint}")
         return RunFolderError(
-            f"run_dir '{folder.path}' cannot be written: {reason}; what was saved before is "
-            f"whole: {hint}continue with resume={folder.path}"
+            f"run_dir '{folder.path}' cannot be written: {reason}; earlier checkpoints are "
+            f"intact: {hint}continue with resume={folder.path}"
         )
     problem = f"'{name}': {error.strerror}" if name else _line(error)
     return DataError(f"{_where(learner)} a file cannot be read: {problem}{_resume(folder)}")

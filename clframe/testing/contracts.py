@@ -116,8 +116,8 @@ def check_model(
         equal = torch.equal(again.eval()(x), model.eval()(x))
     require(
         equal,
-        f"model '{name}' gives other outputs with the same saved weights: keep changing values as "
-        "parameters or buffers",
+        f"model '{name}' gives other outputs with the same saved weights: store values that change "
+        "as parameters or buffers",
     )
 
 

@@ -73,7 +73,7 @@ def check_mark(mark: Any) -> dict[str, Any]:
 def problem_with(path: Path, mark: dict[str, Any]) -> str | None:
     """Return the problem with a file that must begin as its mark says, or None."""
     if path.is_symlink():
-        return "is a link, which the run had not made"
+        return "is a link that the run has not made"
     left, total = int(mark["bytes"]), hashlib.sha256()
     if not left:
         return None
