@@ -1,4 +1,4 @@
-"""Which plugins can be attached to another trainer, and what each of them needs.
+"""Check which plugins can be attached to another trainer, and what they need.
 
 A plugin declares it (``Capabilities.attachable``), or its hooks do: a plugin needs the arguments of
 its hooks.

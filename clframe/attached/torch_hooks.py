@@ -332,7 +332,7 @@ class _Joint:
 
 
 class _Join(torch.autograd.Function):
-    """Pass the host's rows through; its backward pass then reaches the plugins' terms."""
+    """The host's rows, unchanged; their backward pass reaches the plugins' terms."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, rest: Tensor | None, joint: _Joint) -> Tensor:

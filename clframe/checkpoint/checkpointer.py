@@ -59,7 +59,7 @@ class _Parent:
 
 
 class Checkpointer:
-    """Saves a run when a checkpoint is due, and restores a saved run.
+    """Checkpointer of a run: saves it when a checkpoint is due, and restores it.
 
     Args:
         learner: Learner of the run.

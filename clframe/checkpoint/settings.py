@@ -1,4 +1,4 @@
-"""How often a run is saved: the config group ``checkpoint``."""
+"""Settings of how often a run is saved: the config group ``checkpoint``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONG = 50
 
 @dataclass(frozen=True)
 class CheckpointSettings:
-    """How often a run is saved: the config group ``checkpoint``.
+    """Settings of how often a run is saved: the config group ``checkpoint``.
 
     Args:
         every_seconds: Save after this number of seconds; None for never by time.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from clframe.core.learner import Learner
 
 Sums = dict[str, dict[str, str]]
-"""By plugin and attribute."""
+"""Checksums by plugin and attribute."""
 OURS = ("clframe", "clframe_contrib")
 _NUMBERS = 1024
 """Numbers of a tensor that are compared, spread over it: enough to see a change."""

@@ -103,7 +103,7 @@ class Table:
 
     @property
     def rows(self) -> list[Row]:
-        """Return all rows, grouped by hook."""
+        """All rows, grouped by hook."""
         first = {path: number for number, path in enumerate(self._order)}
 
         def place(row: Row) -> list[int]:

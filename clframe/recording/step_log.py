@@ -44,9 +44,9 @@ class StepLog:
 
     def __init__(self) -> None:
         self.sink: Sink | None = None
-        """Where values go; None drops them, since the run has no logger."""
+        """Function that sends values; None drops them, because the run has no logger."""
         self.media_sink: MediaSink | None = None
-        """Where images, tables and videos go; None drops them, since the run has no logger."""
+        """Function that sends media; None drops them, because the run has no logger."""
         self.takes_media = False
         """Whether a logger accepts media, so that making them is worth the effort."""
         self._points: list[tuple[int, str, Value]] = []

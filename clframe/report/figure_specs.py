@@ -39,12 +39,12 @@ class Drawing:
 
     @property
     def svg(self) -> str:
-        """Return the figure as part of a page."""
+        """The figure as part of a page."""
         return to_svg(self.draw(WHOLE if self.wide else HALF), self.alt)
 
     @property
     def narrow_svg(self) -> str:
-        """Return the figure as part of a page as narrow as a phone."""
+        """The figure as part of a page as narrow as a phone."""
         return to_svg(self.draw(NARROW), self.alt)
 
 

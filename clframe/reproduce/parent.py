@@ -56,7 +56,7 @@ class Parent:
 
     @cached_property
     def kept(self) -> dict[int, dict[str, Any]]:
-        """Return the notes of states between two experiences, by number of learned experiences."""
+        """The notes of states between two experiences, by number of learned experiences."""
         states: dict[int, dict[str, Any]] = {}
         for note in notes(self.path):
             learned = note["position"].get("experiences_learned")

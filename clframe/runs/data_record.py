@@ -50,7 +50,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class DataRecord:
-    """What is recorded of a run's data, by name."""
+    """Record of a run's data, by name."""
 
     experiences: dict[str, Recorded] = field(default_factory=dict)
     tasks: dict[str, Recorded] = field(default_factory=dict)

@@ -59,7 +59,7 @@ class RunFolder:
             ),
         )
         self.saving = CheckpointSettings()
-        """How often the run is saved."""
+        """Settings of how often the run is saved."""
         self.identity: dict[str, Any] = {}
         """Identity of the run; see :mod:`clframe.checkpoint.identity`."""
         self.allowed: Sequence[str] = ()

@@ -38,7 +38,7 @@ class Origin:
 
     @property
     def problem(self) -> str | None:
-        """Return the problem with the parent, as text that follows its name, or None."""
+        """The problem with the parent, as text that follows its name, or None."""
         if not (self.run / "config.yaml").is_file():
             return f"no longer exists (state {self.sha256[:12]})"
         if self._note() is None:

@@ -99,7 +99,7 @@ class Plan:
 
     @property
     def combinations(self) -> list[dict[str, str]]:
-        """Return a value for every swept key; the last key changes fastest."""
+        """Combinations of a value for every swept key; the last key changes fastest."""
         return [
             dict(zip(self.axes, values, strict=True))
             for values in itertools.product(*self.axes.values())
@@ -107,7 +107,7 @@ class Plan:
 
     @property
     def samples(self) -> list[dict[str, str]]:
-        """Return combinations that hold every value at least once, to find wrong names and types.
+        """Combinations that hold every value at least once, to find wrong names and types.
 
         Integer seeds are all valid, so one of them is enough.
         """

@@ -20,7 +20,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Launcher(Protocol):
-    """Starts runs, each in its own process."""
+    """A launcher of runs, each in its own process."""
 
     @property
     def width(self) -> int | None:

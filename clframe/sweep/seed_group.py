@@ -116,7 +116,7 @@ class SeedGroup:
 
 
 class BatchedLoop(Plugin):
-    """Trains an experience together with the other seeds; replaces ``loop``."""
+    """Training of an experience together with the other seeds; replaces ``loop``."""
 
     name = "loop"
     capabilities = Capabilities(batched_seeds=True)
@@ -135,7 +135,7 @@ class BatchedLoop(Plugin):
 
 
 class BatchedAccuracy(CountsClasses):
-    """Measures accuracy together with the other seeds; replaces ``accuracy``."""
+    """Accuracy measured together with the other seeds; replaces ``accuracy``."""
 
     name = "accuracy"
     capabilities = Capabilities(batched_seeds=True)
