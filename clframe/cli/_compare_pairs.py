@@ -13,7 +13,7 @@ from clframe.errors import SettingError
 if TYPE_CHECKING:
     from clframe.runs.reader import Run
 
-_WORDS = ("text", "markdown")
+_TEXT_FORMATS = ("text", "markdown")
 """Formats of paired tests."""
 
 
@@ -32,7 +32,7 @@ def add_options(parser: Parser) -> None:
         help="error rate of --sequential; default: 0.05")  # fmt: skip
 
 
-def _asked(arguments: argparse.Namespace) -> list[str]:
+def _given_options(arguments: argparse.Namespace) -> list[str]:
     """Return the given options for two runs."""
     names = ("cells", "sequential", "rollouts", "alpha")
     return [f"--{name}" for name in names if getattr(arguments, name) not in (None, False)]
@@ -40,7 +40,7 @@ def _asked(arguments: argparse.Namespace) -> list[str]:
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse conflicting options before reading anything."""
-    options = _asked(arguments)
+    options = _given_options(arguments)
     if arguments.alpha is not None:
         from clframe.utils.sequential_tests import check_alpha
 
@@ -52,7 +52,7 @@ def check(arguments: argparse.Namespace) -> None:
             "clframe compare: --rollouts runs the final policies, but --cells compares every "
             "row: leave one out"
         )
-    if options and arguments.format not in _WORDS:
+    if options and arguments.format not in _TEXT_FORMATS:
         raise SettingError(
             f"clframe compare: {options[0]} is written as text or markdown, not as "
             f"{arguments.format}: choose another --format"
@@ -61,14 +61,14 @@ def check(arguments: argparse.Namespace) -> None:
 
 def paired_tests(runs: Sequence[Run], arguments: argparse.Namespace) -> str:
     """Return the comparison of two runs episode by episode; empty if there is none."""
-    options = _asked(arguments)
+    options = _given_options(arguments)
     if len(runs) != 2:
         if options:
             raise SettingError(
                 f"clframe compare: {options[0]} compares two runs, but {len(runs)} are given"
             )
         return ""
-    if arguments.format not in _WORDS:
+    if arguments.format not in _TEXT_FORMATS:
         return ""
     from clframe.report import paired
     from clframe.utils.sequential_tests import ALPHA

@@ -59,12 +59,12 @@ def content_of(
         "plugin_path": [str(path) for path in config.named_files] or None,
         **copies(config.named_files, registry),
         "strategy_name": name,
-        "overrides": _asked_for(config),
+        "overrides": _overrides_of(config),
         **({} if config.fork is None else {"fork": plain(config.fork)}),
     }
 
 
-def _asked_for(config: RunConfig) -> list[str] | None:
+def _overrides_of(config: RunConfig) -> list[str] | None:
     """Return the overrides that ask for this run; None if Python objects are part of it."""
     if config.overrides is None:
         fields = dataclasses.fields(config)

@@ -31,12 +31,12 @@ def given_overrides(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> l
         None if the run is made with Python objects (a stream, a plugin, a module).
     """
     try:
-        return list(_words(values, defaults))
+        return list(_overrides(values, defaults))
     except _NotTypedError:
         return None
 
 
-def _words(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
+def _overrides(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
     chosen = {k: v for k, v in values.items() if k in _ALWAYS or v != defaults.get(k)}
     for kind in NAMED:
         if kind in chosen:

@@ -358,7 +358,7 @@ def reproduce(run: Run) -> list[Block]:
 def environment_of(run: Run) -> dict[str, str]:
     """Return versions, device and revisions as texts."""
     return {
-        _words(name): value
+        _label_of(name): value
         if isinstance(value, str)
         else "-"
         if value is None
@@ -367,5 +367,5 @@ def environment_of(run: Run) -> dict[str, str]:
     }
 
 
-def _words(name: str) -> str:
+def _label_of(name: str) -> str:
     return name.removeprefix("versions.").replace("_", " ")

@@ -86,7 +86,7 @@ def fit_command(run: Run) -> Command:
     version = run.result.environment.get("clframe")
     note = "Settings that are not named have their defaults"
     note += f" of clframe {version}." if isinstance(version, str) else "."
-    return Command(_words([str(override) for override in overrides]), note, complete)
+    return Command(_shell_line([str(override) for override in overrides]), note, complete)
 
 
 def _fork_command(origin: Mapping[str, Any]) -> Command:
@@ -123,10 +123,10 @@ def complete_command(run: Run) -> str:
             loggers = list(settings["logger"]) or ["none"]
             chosen["logger"] = loggers if len(loggers) > 1 else loggers[0]
     overrides = [*chosen.items(), *_further(settings, chosen)]
-    return _words([f"{name}={override_value(value)}" for name, value in overrides])
+    return _shell_line([f"{name}={override_value(value)}" for name, value in overrides])
 
 
-def _words(overrides: Sequence[str]) -> str:
+def _shell_line(overrides: Sequence[str]) -> str:
     return " ".join(["clframe", "fit", *map(shlex.quote, overrides)])
 
 

@@ -71,7 +71,7 @@ def _compare(parent: Parent, learned: int, built: Built, record: DataRecord) -> 
         if was != now:
             raise RunFolderError(
                 f"run '{parent.path}' cannot be forked so: experience '{experience.name}' taught "
-                f"{_words(was)} and would teach {_words(now)}"
+                f"{_task_text(was)} and would teach {_task_text(now)}"
             )
     before = {task.name for experience in past for task in experience.tasks}
     changes = record.changes(past, [task for task in stream.tasks if task.name in before])
@@ -115,7 +115,7 @@ def _compare_unrecorded(
             raise _other_data(parent, was.name)
 
 
-def _words(tasks: list[list[Any]]) -> str:
+def _task_text(tasks: list[list[Any]]) -> str:
     index, name, outputs = tasks[0]
     return f"'{name}' (number {index}, outputs {outputs})"
 

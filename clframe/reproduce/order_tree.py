@@ -95,7 +95,7 @@ def plan(orders: Sequence[Order]) -> list[Branch]:
         at = 0
         for other in branches:
             if other.order == order:
-                raise SettingError(f"--orders has {_words(order)} twice; list each order once")
+                raise SettingError(f"--orders has {_order_text(order)} twice; list each order once")
             common = shared(order, other.order)
             if common > at:
                 best, at = other, common
@@ -145,7 +145,7 @@ def learn_orders(orders: Sequence[Order], out: Path, overrides: Sequence[str]) -
         if folder.results.exists():
             warn_user(f"{branch.name} already exists")
             continue
-        warn_user(f"{branch.name}: {_words(branch.order)}{_beginning(branch)}")
+        warn_user(f"{branch.name}: {_order_text(branch.order)}{_beginning(branch)}")
         _learn(branch, folder, out, overrides)
     learned = sum(learned_in(out / branch.name) for branch in branches)
     total = sum(len(branch.order) for branch in branches)
@@ -185,8 +185,8 @@ def _check_same(folder: RunFolder, branch: Branch) -> None:
     order = read_content(folder.path)["trainer"].get("experience_order")
     if order != list(branch.order):
         raise RunFolderError(
-            f"'{folder.path}' holds the order {_words(order or ['as it comes'])}, not "
-            f"{_words(branch.order)}; give another --out"
+            f"'{folder.path}' holds the order {_order_text(order or ['as it comes'])}, not "
+            f"{_order_text(branch.order)}; give another --out"
         )
 
 
@@ -205,5 +205,5 @@ def _events(path: Path) -> list[Mapping[str, Any]]:
     return [json.loads(line) for line in lines if line.strip()]
 
 
-def _words(order: Sequence[int | str]) -> str:
+def _order_text(order: Sequence[int | str]) -> str:
     return ",".join(map(str, order))

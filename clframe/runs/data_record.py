@@ -74,12 +74,12 @@ class DataRecord:
                 was = (
                     f"experience '{experience.name}' was learned from {recorded.samples:,} samples"
                 )
-                changes.append(_words(was, recorded.samples, experience.data))
+                changes.append(_change_text(was, recorded.samples, experience.data))
         for task in tasks:
             if self.test_changed(task):
                 n = self.tasks[task.name].samples
                 changes.append(
-                    _words(f"task '{task.name}' was tested on {n:,} samples", n, task.data)
+                    _change_text(f"task '{task.name}' was tested on {n:,} samples", n, task.data)
                 )
         return changes
 
@@ -195,7 +195,7 @@ def listed(changes: Sequence[str]) -> str:
     return "; ".join([*changes[:_SHOWN], *more])
 
 
-def _words(was: str, before: int, data: Data) -> str:
+def _change_text(was: str, before: int, data: Data) -> str:
     now = f"has {len(data):,}" if len(data) != before else "has others"
     return f"{was} and {now} now"
 

@@ -134,7 +134,7 @@ def types_of(factory: Callable[..., Any], given: Collection[str] = ()) -> dict[s
     {'hidden': 'a whole number', 'kind': 'one of a, b or null'}
     """
     return {
-        name: "anything" if parameter.annotation is Any else _words(parameter.annotation)
+        name: "anything" if parameter.annotation is Any else _type_text(parameter.annotation)
         for name, parameter in _parameters(factory).items()
         if name not in given
     }
@@ -214,7 +214,7 @@ def convert(value: Any, annotation: Any, what: str) -> Any:
         odd = _odd_number(value)
         if odd is not None:
             raise SettingError(f"{what} must be {odd[1]}, got {odd[0]}")
-        raise SettingError(f"{what} must be {_words(annotation)}, got {value!r}")
+        raise SettingError(f"{what} must be {_type_text(annotation)}, got {value!r}")
     return converted
 
 
@@ -276,16 +276,18 @@ def origin_of(origin: type) -> Callable[..., Any]:
     return tuple if origin is tuple else list
 
 
-def _words(annotation: Any) -> str:
+def _type_text(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        return " or ".join(dict.fromkeys(_words(a) for a in arguments))
+        return " or ".join(dict.fromkeys(_type_text(a) for a in arguments))
     if origin is Literal:
         return "one of " + ", ".join(str(a) for a in arguments)
     if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
         return "a mapping"
     if origin is not None and isinstance(origin, type) and issubclass(origin, Sequence):
-        return f"a list of which each entry is {_words(arguments[0])}" if arguments else "a list"
+        return (
+            f"a list of which each entry is {_type_text(arguments[0])}" if arguments else "a list"
+        )
     plain = {
         int: "a whole number",
         float: "a number",
